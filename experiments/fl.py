@@ -75,7 +75,8 @@ class Config(Shared):
     """Settings.
 
     In Python `data` may also be a `hopfed.neural.data.Dataset`, or a pair of arrays (inputs,
-    labels), see `hopfed.neural.data.dataset.as_named`.
+    labels), see `hopfed.neural.data.dataset.as_named`, and `partition` a
+    `hopfed.neural.data.Partition` or the rows of each client.
     """
 
     method: Annotated[str, "name of the method"] = "fedavg"
@@ -89,6 +90,7 @@ class Config(Shared):
     delay: Annotated[int, "longest delay in rounds"] = 1
     minimum: Annotated[int, "clients that must answer in a round"] = 1
     target: Annotated[float, within("[0, 1]"), "accuracy whose cost is reported; 0: none"] = 0.0
+    measures: Annotated[bool, "AUC, F1, balanced accuracy, loss and confusion as well"] = False
     keep: Annotated[str, "folder for the networks of the best round; empty for none"] = ""
 
     def __post_init__(self) -> None:
@@ -96,6 +98,10 @@ class Config(Shared):
             from hopfed.neural.data.dataset import as_named
 
             object.__setattr__(self, "data", as_named(self.data))
+        if not isinstance(self.partition, str):
+            from hopfed.neural.data import partitions
+
+            object.__setattr__(self, "partition", partitions.as_named(self.partition))
         if not isinstance(self.models, tuple) or not all(isinstance(m, str) for m in self.models):
             from hopfed.neural.models.networks import named
 
@@ -166,6 +172,8 @@ def measure_round(
     method = config.make(seed)
     arrays, after = train_round(config, method, t, state, engine)
     arrays |= score(config, method, t, after, heard_in(arrays))
+    if config.measures:
+        arrays |= measured(config, method, after, np.flatnonzero(arrays["scored"]).tolist())
     if config.keep:
         from hopfed.experiments.shared.kept_networks import keep
 
@@ -318,6 +326,25 @@ def by_domain(method: Any, state: FederationState | None) -> Arrays:
     return {"domains/accuracy": found.accuracy} | scores | {"domains/validation": held}
 
 
+def measured(config: Config, method: Any, state: FederationState, who: list[int]) -> Arrays:
+    """Measures (clients,) of `evaluation.measures` on test examples; NaN for all but `who`."""
+    import torch
+
+    from hopfed.neural.training.evaluation import MEASURES, measures
+
+    task = method.loaded
+    found = {name: np.full(config.clients, np.nan) for name in MEASURES}
+    found["confusion"] = np.zeros((config.clients, task.classes, task.classes), np.int64)
+    for c in who:
+        classifier, rows = classifier_of(method, state, c), task.split.test[c]
+        with torch.inference_mode():
+            parts = [classifier(x).double().softmax(1) for x, _ in task.tensors.batches(rows)]
+        chances = torch.cat(parts).cpu().numpy()
+        for name, value in measures(chances, task.split.dataset.labels[rows], task.classes).items():
+            found[name][c] = value
+    return {f"measures/{name}": array for name, array in found.items()}
+
+
 def readied(method: Any, state: FederationState, c: int) -> tuple[Any, Message]:
     """Return client `c` ready to be scored, and the message it is scored with."""
     down = state.down.get(c, state.down.get(EVERYONE, {}))
@@ -335,7 +362,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     best, chosen = chosen_round(arrays)
     test, seeds = over_clients(arrays, "test"), np.arange(len(best))
     up, down, flops, scoring = costs(arrays)
-    measured = scores_over_clients(chosen, arrays) | {
+    numbers = scores_over_clients(chosen, arrays) | {
         "validation": over_clients(arrays, "validation")[seeds, best],
         "round": best + 1.0,
         "last": test[:, -1],
@@ -344,10 +371,15 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "gigaflops": flops[seeds, best] / 1e9,
     }
     if "noise=" in config.options and getattr(method := config.make(0), "poisson", False):
-        measured["epsilon"] = np.full(len(best), method.epsilon(test.shape[1], config.rate))
+        numbers["epsilon"] = np.full(len(best), method.epsilon(test.shape[1], config.rate))
+    for name in ("auc", "f1", "balanced", "loss"):
+        if f"measures/{name}" in arrays:
+            numbers[name] = over_clients(arrays, f"measures/{name}")[seeds, best]
+    if config.seen < config.clients:
+        numbers["newcomers"] = chosen[:, config.seen :].mean(axis=1)
     if scoring.any():
-        measured["gigaflops_scoring"] = scoring[seeds, best] / 1e9
-    summary = {name: mean_and_sd(values) for name, values in measured.items()}
+        numbers["gigaflops_scoring"] = scoring[seeds, best] / 1e9
+    summary = {name: mean_and_sd(values) for name, values in numbers.items()}
     if config.target:
         reached = np.nan_to_num(test) >= config.target
         if reached.any(axis=1).all():
@@ -493,6 +525,23 @@ def all_lost(arrays: Arrays) -> bool:
     """Whether no network that was scored in the last round is finite, in any seed."""
     scored = _who(arrays)[:, -1]
     return bool(scored.any() and np.isnan(arrays["test"][:, -1][scored]).all())
+
+
+def for_data(config: Config, said: Collection[str]) -> list[str]:
+    """Settings that the data ask for where the defaults are for others, and nobody `said` any.
+
+    Rows of features have an mlp; a folder of clients its own partition, of as many clients.
+    """
+    from hopfed.neural.data.sources import clients_of, holds_features
+
+    taken, clients = {}, clients_of(config.data)
+    if clients and "partition" not in said:
+        taken = {"partition": "given"}
+    if clients and (taken or config.partition == "given"):
+        taken["clients"] = str(len(clients))
+    if "models" not in said and holds_features(config.data):
+        taken["models"] = "mlp:64"
+    return [f"{name}={value}" for name, value in taken.items() if name not in said]
 
 
 def with_options(config: Config, settings: list[str]) -> Config:

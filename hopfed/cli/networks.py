@@ -13,12 +13,23 @@ from hopfed._lib.outputs import RUN
 from hopfed.cli import HelpfulGroup
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
-from hopfed.cli.outputs import check_outputs, overwrite_option
-from hopfed.cli.printing import err, out, shown, table
-from hopfed.cli.runs import carry_out, check_keep, engine_options, held_settings, refuse_code
+from hopfed.cli.outputs import (
+    FIGURE,
+    check_outputs,
+    figure_option,
+    out_option,
+    overwrite_option,
+)
+from hopfed.cli.printing import out, shown, table
+from hopfed.cli.runs import (
+    carry_out,
+    check_keep,
+    engine_options,
+    fitted,
+    held_settings,
+    refuse_code,
+)
 from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError
-
-FEATURES = "models=mlp:64"  # for rows of features where no network is named
 
 
 @click.group("fl", cls=HelpfulGroup)
@@ -34,14 +45,17 @@ def _task_options(command: Any) -> Any:
     path = click.Path(path_type=Path)
     data = (
         "digits; FILE.npz with arrays images (or x) and labels (or y); a table of features, "
-        "FILE.csv[:LABELS]; a FOLDER of pictures by class; hub:OWNER/NAME; or NAME of NAME.npz in "
+        "FILE.csv[:LABELS]; a FOLDER of pictures by class, or of clients with train.npz and "
+        "test.npz each, or of train/CLIENT.npz and test/CLIENT.npz; hub:OWNER/NAME; or NAME of "
+        "NAME.npz in "
         "HOPFED_DATA, as mnist, cifar10, cifar100, tiny-imagenet, femnist, shakespeare, pacs or "
         "office-home. [default: digits]"
     )
     partition = (
         "iid, classes:K, dirichlet:A, dirichlet:A:redistribute, which leaves no client empty, "
-        "writer, role, domain, pachinko, rotation:ANGLES or given:FILE.npz. [default: "
-        "dirichlet:0.5]"
+        "writer, role, domain, pachinko, rotation:ANGLES, given:FILE of .npz or .json, or given, "
+        "as a folder of clients has it; dirichlet:0.5@7 is drawn with seed 7 for every seed. "
+        "[default: dirichlet:0.5]"
     )
     models = (
         "Architectures, which clients take in turn: lenet,mlp:200x100; your own torch.nn.Module as "
@@ -129,22 +143,58 @@ def _settings(
     said = {s.partition("=")[0].strip() for s in given}
     settings = [*(s for s in held if s.partition("=")[0].strip() not in said), *given]
     config = fl.with_options(replace(base, method=method), settings)
-    taken = _for_features(config, settings) if run_file is None else []
-    if taken:
-        err.print(f"rows of features: takes {' and '.join(taken)} where none is named")
-        config = fl.with_options(config, taken)
+    if run_file is None:
+        config = fitted(fl, config, settings)
     for source in (file, run_file):
         if source is not None:
             refuse_code(fl, config, str(source), [f"method={method}", *given])
     return first, config
 
 
-def _for_features(config: Any, settings: list[str]) -> list[str]:
-    """Settings for rows of features where the defaults, which are for images, were not changed."""
-    from hopfed.neural.data.sources import holds_features
+@fl_command.command("partition")
+@click.argument("data")
+@click.option("--partition", help="As for `fl run`. [default: dirichlet:0.5]")
+@click.option("--clients", type=COUNT, help="Number of clients. [default: 10]")
+@click.option("--seed", type=COUNT, default=0, show_default=True, help="Of all draws.")
+@figure_option
+@out_option("Partition (.npz) to write, for --partition given:FILE.npz.")
+def partition_command(
+    data: str,
+    partition: str | None,
+    clients: int | None,
+    seed: int,
+    figure: Path | None,
+    out_file: Path | None,
+) -> None:
+    """Show how many examples of DATA each client gets, and draw their classes.
 
-    named = {s.partition("=")[0].strip() for s in settings}
-    return [FEATURES] if "models" not in named and holds_features(config.data) else []
+    DATA and --partition are as for `fl run`, and so are the clients of a seed there.
+
+    Example: hopfed fl partition digits --partition dirichlet:0.3 --figure clients.png
+    """
+    wanted = (("--figure", figure, FIGURE), ("--out", out_file, (".npz",)))
+    check_outputs(*wanted, inputs=[Path(data)])
+    fl = _experiment()
+    from hopfed import neural
+    from hopfed.figures import save
+    from hopfed.figures.partition import draw
+
+    named = {"data": data, "partition": partition, "clients": clients}
+    given = [f"{name}={value}" for name, value in named.items() if value is not None]
+    config = fitted(fl, fl.with_options(fl.Config(), given), given)
+    made = neural.data.partition(
+        config.partition, neural.data.load(config.data), config.clients, seed
+    )
+    grid = table("client", "training", "validation", "test", "classes")
+    for name, sizes, counts in zip(made.names, made.sizes, made.counts(), strict=True):
+        grid.add_row(*map(shown, (name, *sizes, int((counts > 0).sum()))))
+    out.print(grid)
+    if figure is not None:
+        save(draw(made), figure)
+        out.print(f"wrote {shown(figure)}")
+    if out_file is not None:
+        made.save(out_file)
+        out.print(f"wrote {shown(out_file)}")
 
 
 @fl_command.command("predict")

@@ -224,6 +224,14 @@ def _changed(
     return replace(config, seeds=number), first
 
 
+def fitted(experiment: Any, config: Any, settings: Iterable[str]) -> Any:
+    """Settings changed to what the data ask for where `settings` name nothing else; it is said."""
+    taken = experiment.for_data(config, {s.partition("=")[0].strip() for s in settings})
+    if taken:
+        err.print(f"as the data ask: {' '.join(map(shown, taken))}", soft_wrap=True)
+    return experiment.with_options(config, taken)
+
+
 def refuse_code(
     experiment: Any, config: Any, path: str, given: Iterable[str], trust: str = ""
 ) -> None:
@@ -294,6 +302,8 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
     experiment, settings = find(name), parsed_grid(grid)
     how = getattr(experiment, "with_options", None)
     config, first = _changed(experiment, options, how=how)
+    if hasattr(experiment, "for_data"):
+        config = fitted(experiment, config, [*options["settings"], *grid])
     engine, workers, known = options["engine"], options["workers"], compared(name)
     if options["measure"] is not None and known and options["measure"] not in known:
         raise ArgumentError("--measure", f"one of {', '.join(known)}", options["measure"])

@@ -67,7 +67,7 @@ def test_rows_of_features_get_a_network_that_reads_them_and_it_is_said(hopfed, p
     ):
         options = ("--data", data, "--clients", 2, "--rounds", 1, "--json")
         status, text, err = hopfed("fl", "run", method, *options)
-        assert (status, err) == (0, f"rows of features: takes {taken} where none is named\n")
+        assert (status, err) == (0, f"as the data ask: {taken}\n")
         assert json.loads(text)["config"]["models"] == ["mlp:64"]
         assert hopfed("fl", "run", method, *options, "--models", "mlp:8")[0] == 0
     status, _, err = hopfed("fl", "run", "fedavg", *options, "--models", "cnn-1")

@@ -8,12 +8,15 @@ Schemes draw from streams of their own under the seed.
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +29,14 @@ from hopfed.tables.files import opened, reading
 
 Rows = tuple[np.ndarray, ...]
 Divided = tuple[Dataset, list[np.ndarray]]
+Read = tuple[list[np.ndarray], np.ndarray | None]  # rows of each client, part of each row
 PARTS = ("train", "validation", "test")
 LOW, HIGH = 0.4, 0.6  # range of the weights that divide a class among its clients
 LEAST = 3  # examples of a client, one for each part
 PER_CLASS = 100  # images per class in each domain of Rotated MNIST
+ARRAYS = "given:arrays:"  # of the name of a partition that is given as arrays
+
+_GIVEN: dict[str, Any] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +75,10 @@ class Partition:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the clients: their domain or writer if the scheme uses it, else their number."""
-        data, kind = self.dataset, self.scheme.partition(":")[0]
+        data, kind = self.dataset, re.split("[:@]", self.scheme)[0]
         domain, writer = (data.domain, data.domain_names), (data.writer, data.writer_names)
         by = {"domain": domain, "rotation": domain, "writer": writer, "role": writer}
+        by |= {"given": writer} if self.scheme == "given" else {}
         code, words = by.get(kind, (None, ()))
         if code is None:
             return tuple(map(str, range(len(self))))
@@ -107,7 +115,7 @@ class Partition:
 
 
 def partition(
-    scheme: str | Sequence[np.ndarray],
+    scheme: Any,
     dataset: Dataset,
     clients: int | None = None,
     seed: int = 0,
@@ -122,7 +130,8 @@ def partition(
 
     Parameters
     ----------
-    scheme : arrays of the rows of each client; or one of
+    scheme : arrays of the rows of each client, or of {"train": rows, "test": rows} or {"train",
+        "validation", "test"}; a `Partition`, whose parts are kept; or one of
 
         "iid" : at random.
         "classes:K" : K classes per client, with unequal sizes as in FedSSA.
@@ -136,7 +145,13 @@ def partition(
             "rotation:0,20,40,60:100"; 100 images per class by default, or all if there are fewer.
             The domains show different images. With "same" they show the same images, and an image
             is in the same part in every domain.
-        "given:FILE.npz" : what `Partition.save` wrote, of as many rows; parts are those of then.
+        "given" : as a folder of clients has it, see `load`: one client per folder or file, whose
+            test rows stay test rows.
+        "given:FILE" : what `Partition.save` wrote, of as many rows, with the parts of then; or a
+            .json of arrays as above, or an .npz of one array per client, or of `client` (n,).
+
+        A name that ends in "@SEED", such as "dirichlet:0.5@7", is drawn with that seed whatever
+        `seed` is, so that clients stay while seeds vary.
     clients : number of clients; may be omitted if the scheme takes it from the data.
     seed : of all draws.
     shares : shares of training, validation and test examples, 8:1:1 as in FedSSA, stratified by
@@ -159,17 +174,25 @@ def partition(
     (10, 1797)
     """
     fractions = splits.check_shares(shares)
+    scheme = as_named(scheme)
+    fixed = re.fullmatch(r"(?!given)(.+)@(\d{1,18})", scheme)
+    seed = int(fixed[2]) if fixed else seed
     check_seed(seed)
-    kept = None
-    if not isinstance(scheme, str):
-        own = _listed(scheme, len(dataset))
-        scheme = "given"
-    elif scheme.startswith("given:"):
-        own, kept = _read(scheme.removeprefix("given:"), len(dataset), clients)
+    parts: np.ndarray | None = None
+    training: np.ndarray | None = None
+    if scheme.startswith("given:"):
+        own, parts = _read(scheme, len(dataset), clients)
+        if parts is not None and not (parts == splits.VALIDATION).any():
+            training = parts != splits.TEST
+            parts = None
     else:
-        dataset, own = _divided(scheme, dataset, clients, seed)
+        dataset, own = _divided(fixed[1] if fixed else scheme, dataset, clients, seed)
+    if training is None and (published or scheme == "given"):
+        training = dataset.train
+        if published and training is None and parts is None:
+            raise DataError(f"{dataset.name}: there is no published split")
     check_sizes([len(rows) for rows in own], "take fewer clients")
-    parts = _parts(dataset, own, fractions, published, seed) if kept is None else kept
+    parts = _parts(dataset, own, fractions, training, seed) if parts is None else parts
     train, validation, test = (tuple(rows[parts[rows] == k] for rows in own) for k in range(3))
     result = Partition(scheme, seed, dataset, train, validation, test)
     for k, what in enumerate(("training", "validation", "test")):
@@ -178,6 +201,28 @@ def partition(
             who = _named([str(k) for k in none], len(own))
             raise DataError(f"partition: no {what} examples for {who}")
     return result
+
+
+def as_named(scheme: Any) -> str:
+    """Return the name of a partition; one given as `partition` takes it is kept, and gets a name.
+
+    Examples
+    --------
+    >>> as_named("iid"), as_named([[0, 1, 2], [3, 4, 5]])[:13]  # before the digest
+    ('iid', 'given:arrays:')
+    """
+    if isinstance(scheme, str):
+        return scheme
+    if isinstance(scheme, Partition):
+        scheme = [{n: getattr(scheme, n)[c] for n in PARTS} for c in range(len(scheme))]
+    try:
+        text = json.dumps(_clients(scheme), default=lambda rows: np.asarray(rows).tolist())
+    except (TypeError, ValueError):
+        rule = "a name, a Partition, or arrays of the rows of each client"
+        raise ArgumentError("partition", rule, type(scheme).__name__) from None
+    name = ARRAYS + sha256(text.encode()).hexdigest()[:16]
+    _GIVEN[name] = json.loads(text)
+    return name
 
 
 def check_clients(clients: int | None, most: int, minimum: int = 1) -> int:
@@ -208,7 +253,7 @@ def _divided(scheme: str, data: Dataset, clients: int | None, seed: int) -> Divi
     if name not in _SCHEMES:
         near = get_close_matches(name, _SCHEMES, n=1, cutoff=0.5)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        known = f"one of {', '.join(_SCHEMES)}, given:FILE.npz{hint}"
+        known = f"one of {', '.join(_SCHEMES)}, given:FILE{hint}"
         raise ArgumentError("partition", known, repr(scheme))
     method, form, usage = _SCHEMES[name]
     match = re.fullmatch(name + form, scheme, re.ASCII)
@@ -325,6 +370,16 @@ def _writer(data: Dataset, clients: int | None, seed: int) -> Divided:
     return data, [np.flatnonzero(data.writer == k) for k in chosen]
 
 
+def _own(data: Dataset, clients: int | None, seed: int) -> Divided:  # noqa: ARG001
+    """The clients that the data have."""
+    if data.writer is None:
+        way = "name a folder of clients, or given:FILE, or another partition"
+        raise DataError(f"{data.name}: the data say not which client has what; {way}")
+    count = len(data.writer_names)
+    require(clients in (None, count), "clients", f"{count}, as the data have", clients)
+    return data, [np.flatnonzero(data.writer == k) for k in range(count)]
+
+
 def _domain(data: Dataset, clients: int | None, seed: int) -> Divided:
     """A domain for each client, or for several of consecutive numbers."""
     if data.domain is None:
@@ -398,6 +453,7 @@ _SCHEMES: dict[str, tuple[Callable[..., Divided], str, str]] = {
         *(_pachinko, rf"(?::({_N})(?::({_N}))?)?"),
         "pachinko[:COARSE[:FINE]], such as pachinko:0.3:10",
     ),
+    "given": (_own, "", "given"),
     "writer": (_writer, "", "writer"),
     "role": (_writer, "", "role"),
     "domain": (_domain, "", "domain"),
@@ -408,25 +464,63 @@ _SCHEMES: dict[str, tuple[Callable[..., Divided], str, str]] = {
 }
 
 
-def _listed(arrays: Sequence[np.ndarray], examples: int) -> list[np.ndarray]:
-    """Rows of each client that are given; they must exist and be different."""
-    own = [np.sort(np.asarray(rows, dtype=np.int64)) for rows in arrays]
-    every = np.sort(np.concatenate([*own, [-1, examples]]))
-    rule = f"different rows of the {examples} there are, for each client"
-    require(bool((np.diff(every) > 0).all()), "partition", rule, "others")
-    return own
+def _clients(held: Any) -> list[Any]:
+    """What each client has, of names and clients in the order of their numbers, or of a list."""
+    if isinstance(held, Mapping):
+        return [held[name] for name in sorted(held, key=in_order)]
+    return list(held)
 
 
-def _read(path: str, examples: int, clients: int | None) -> tuple[list[np.ndarray], np.ndarray]:
-    """Rows of each client, and part of each row, that `Partition.save` wrote."""
-    with opened(path) as file, reading(path):
-        held = np.load(file, allow_pickle=False)
-        client, part = held["client"], held["part"]
-        if not client.shape == part.shape == (examples,):
-            raise ValueError(f"a partition of {len(client)} rows, not of {examples}")
-        count = int(client.max()) + 1
-    require(clients in (None, count), "clients", f"{count}, as in {path}", clients)
-    return [np.flatnonzero(client == k) for k in range(count)], part
+def in_order(name: str) -> tuple[int, str]:
+    """Sort key of the names of clients: numbers by size, then words."""
+    return (int(name), "") if name.isdecimal() else (1 << 63, name)
+
+
+def _read(scheme: str, examples: int, clients: int | None) -> Read:
+    """Rows of each client, and the part of each row if it is told, of a name given:..."""
+    path = scheme.removeprefix("given:")
+    if scheme.startswith(ARRAYS):
+        path, held = "partition", _GIVEN.get(scheme)
+        if held is None:
+            raise DataError(f"{scheme}: known only to the process that got it; give it again")
+    else:
+        with opened(path) as file, reading(path):
+            whole = path.lower().endswith(".json")
+            held = json.load(file) if whole else dict(np.load(file, allow_pickle=False))
+    with reading(path):
+        own, part = _of_client(held, examples) if "client" in held else _listed(held, examples)
+    require(clients in (None, len(own)), "clients", f"{len(own)}, as in {path}", clients)
+    return own, part
+
+
+def _of_client(held: Mapping[str, Any], examples: int) -> Read:
+    """Rows of each client, of the client of each row (-1 for none), and the part of each."""
+    client, part = np.asarray(held["client"]), held.get("part")
+    if not client.shape == (client if part is None else part).shape == (examples,):
+        raise ValueError(f"a partition of {len(client)} rows, not of {examples}")
+    return [np.flatnonzero(client == k) for k in range(int(client.max()) + 1)], part
+
+
+def _listed(held: Any, examples: int) -> Read:
+    """Rows of each client, and part of each row, of arrays; rows must exist and be different."""
+    own, part = [], np.full(examples, -1)
+    for client in _clients(held):
+        told = isinstance(client, Mapping)
+        rows = {n: np.asarray(r) for n, r in client.items()} if told else {"": np.asarray(client)}
+        if told and set(rows) not in ({"train", "test"}, set(PARTS)):
+            raise ValueError(
+                f"parts of a client are train, perhaps validation, test, not {[*rows]}"
+            )
+        if any(r.ndim != 1 or (r.size and r.dtype.kind not in "iu") for r in rows.values()):
+            raise ValueError("rows of a client are a list of whole numbers")
+        own.append(np.sort(np.concatenate([r.astype(np.int64) for r in rows.values()])))
+        every = np.sort(np.concatenate([*own, [-1, examples]]))
+        if not (np.diff(every) > 0).all():
+            raise ValueError(f"clients have different rows of the {examples} there are, not others")
+        for name, r in rows.items():
+            if name:
+                part[r.astype(np.int64)] = PARTS.index(name)
+    return own, part if (part >= 0).any() else None
 
 
 def _above_zero(name: str, text: str) -> float:
@@ -445,15 +539,17 @@ def _share_out(rows: np.ndarray, weights: np.ndarray, at_least: int = 0) -> list
 
 
 def _parts(
-    dataset: Dataset, own: list[np.ndarray], shares: Sequence[float], published: bool, seed: int
+    dataset: Dataset,
+    own: list[np.ndarray],
+    shares: Sequence[float],
+    training: np.ndarray | None,
+    seed: int,
 ) -> np.ndarray:
     """The part of each row of the dataset, client by client.
 
     If several clients hold rows of one group, such as the rotations of one image, the group is in
     the same part at all of them: no client trains on a test example of another client.
     """
-    if published and dataset.train is None:
-        raise DataError(f"{dataset.name}: there is no published split")
     parts = np.full(len(dataset), splits.TEST)
     shared = False
     if dataset.group is not None:
@@ -461,10 +557,10 @@ def _parts(
         shared = len(np.unique(each)) < len(each)
     for client, rows in enumerate([np.concatenate(own)] if shared else own):
         rng = stream(seed, "split", "all" if shared else client)
-        if published:  # the published test examples stay test examples
-            rows = rows[np.asarray(dataset.train)[rows]]
+        if training is not None:  # other examples stay test examples
+            rows = rows[training[rows]]
         group = None if dataset.group is None else dataset.group[rows]
-        fractions = shares[:2] if published else shares
+        fractions = shares if training is None else shares[:2]
         try:
             parts[rows] = splits.split(dataset.labels[rows], group, fractions, rng)
         except DataError as error:

@@ -21,6 +21,7 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed.errors import ArgumentError, BackendError, DataError
 from hopfed.neural.data import text
 from hopfed.neural.data.dataset import PARTS, PREFIX, Dataset, encode, from_arrays, given
+from hopfed.neural.data.partitions import in_order
 from hopfed.tables.files import opened, reading
 
 ENVIRONMENT = "HOPFED_DATA"
@@ -40,6 +41,11 @@ INPUTS = ("images", "features", "inputs", "x", "X")
 COLUMNS = ("label", "class", "target", "y")  # of a table, for labels, in any case
 ORIGIN = ("writer", "domain")
 PICTURES = (".jpg", ".jpeg", ".png")
+PICKLE = (  # of PFLlib: a pickle can run code
+    "a pickled dict, which is not read as it may run code; write each file anew: "
+    "d = np.load(FILE, allow_pickle=True)['data'].item(); np.savez(FILE, x=d['x'], y=d['y'])"
+)
+SPLIT = ("train", "test")  # files or folders of a folder of clients
 FORMATS = ("JPEG", "PNG")  # whatever a file is called: others, such as EPS, have programs run
 
 
@@ -60,6 +66,9 @@ def load(spec: str, *, labelled: bool = True) -> Dataset:
             class, target or y if it is not named; also .tsv, .parquet and .feather.
         "FOLDER" : pictures in folders by class, CLASS/x.png, below folders of a split (train, val,
             test) or of domains if there are any.
+        "FOLDER" of clients : CLIENT/train.npz and CLIENT/test.npz, or train/CLIENT.npz and
+            test/CLIENT.npz (as PFLlib has them), each with `x` and `y` as a FILE.npz. A client is
+            a writer, and its rows stay in their part under the partition "given".
         "NAME" : NAME.npz, NAME_*.npz or the folder NAME, below the folder that the environment
             variable HOPFED_DATA names; so is a FILE.npz that is not in the current folder.
         "hub:OWNER/NAME" : pictures of the hub of Hugging Face (library `datasets`); hub:mnist and
@@ -109,6 +118,9 @@ def holds_features(spec: str) -> bool:
     if spec.startswith(PREFIX):
         return given(spec).shape[1:] == (1, 1)
     if not spec.endswith(".npz"):
+        clients = clients_of(spec)
+        if clients:
+            return holds_features(str(next(iter(clients.values()))[0]))
         path = _below(_root(), spec) if spec != "digits" else None
         return TABLE.fullmatch(spec) is not None if path is None else holds_features(str(path))
     path = _found(spec)
@@ -190,8 +202,59 @@ def _of(path: Path, *arrays: Any, **more: Any) -> Dataset:
     return replace(from_arrays(*arrays, name=str(path), **more), name=path.stem)
 
 
+def clients_of(spec: str) -> dict[str, tuple[Path, Path]]:
+    """Client -> its files of training and test examples, in a folder of clients; else empty."""
+    folder = Path(spec) if os.path.isdir(spec) else _below(_root(), spec)
+    if folder is None or not folder.is_dir():
+        return {}
+    found = {p.parent.name: "{0}/{1}.npz" for p in folder.glob("*/t*.npz") if p.stem in SPLIT}
+    if set(found) <= set(SPLIT):
+        found = {p.stem: "{1}/{0}.npz" for part in SPLIT for p in folder.glob(f"{part}/*.npz")}
+    names = sorted(found, key=in_order)
+    train, test = ([folder / found[n].format(n, part) for n in names] for part in SPLIT)
+    return dict(zip(names, zip(train, test, strict=True), strict=True))
+
+
+def read_clients(folder: Path, clients: Mapping[str, tuple[Path, Path]]) -> Dataset:
+    """Read the files of clients, see `load`."""
+    files = [path for both in clients.values() for path in both]
+    held = [_pair(path) for path in files]
+    for path, (inputs, _) in zip(files, held, strict=True):
+        if inputs.shape[1:] != held[0][0].shape[1:]:
+            got = f"{inputs.shape[1:]} after {held[0][0].shape[1:]}"
+            raise DataError(f"{path}: an example of another shape than those before, {got}")
+    inputs, labels = (np.concatenate(each) for each in zip(*held, strict=True))
+    sizes = [len(y) for _, y in held]
+    names = tuple(clients)
+    return from_arrays(
+        *(inputs, labels, np.repeat(SPLIT * len(names), sizes)),
+        writer=np.repeat(np.arange(len(names)).repeat(2), sizes),
+        writer_names=names,
+        name=folder.name,
+    )
+
+
+def _pair(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and labels of a client's file."""
+    with opened(path) as file, reading(path):
+        if zipfile.ZipFile(file).namelist() == ["data.npy"]:  # of PFLlib
+            raise ValueError(PICKLE)
+        file.seek(0)
+        arrays = _arrays(file, path)
+        inputs, labels = _meant(arrays, INPUTS), _meant(arrays, LABELS)
+        if len(inputs) != 1 or len(labels) != 1:
+            raise ValueError(f"x and y are due, found {', '.join(arrays) or 'nothing'}")
+        x, y = arrays[inputs[0]], arrays[labels[0]]
+        if len(x) != len(y):
+            raise ValueError(f"there are {len(x)} inputs for {len(y)} labels")
+        return x, y
+
+
 def read_folder(folder: Path) -> Dataset:
-    """Read pictures in folders by class, see `load`."""
+    """Read pictures in folders by class, or the files of clients, see `load`."""
+    clients = clients_of(str(folder))
+    if clients:
+        return read_clients(folder, clients)
     files = [p for p in sorted(folder.rglob("*")) if p.suffix.lower() in PICTURES]
     places = [p.relative_to(folder).parts[:-1] for p in files]
     depths = {len(place) for place in places}

@@ -110,6 +110,34 @@ def accuracies(
     return found
 
 
+MEASURES = ("auc", "f1", "balanced", "loss")
+
+
+def measures(chances: np.ndarray, labels: np.ndarray, classes: int) -> dict[str, np.ndarray]:
+    """Measures of `MEASURES`, by scikit-learn, and `confusion` (classes, classes), truth by row.
+
+    AUC is the mean over classes, one against the rest, that have examples and do not have all; F1
+    that over classes that occur or are said; `balanced` is the mean recall of classes that occur;
+    `loss` the mean negative log-likelihood. NaN where probabilities (n, classes) are not finite.
+    """
+    from sklearn import metrics
+
+    if not len(labels) or not np.isfinite(chances).all():
+        none = dict.fromkeys(MEASURES, np.array(np.nan))
+        return none | {"confusion": np.zeros((classes, classes), np.int64)}
+    said, held = chances.argmax(axis=1), np.unique(labels)
+    areas = [metrics.roc_auc_score(labels == k, chances[:, k]) for k in held if len(held) > 1]
+    recalls = metrics.recall_score(labels, said, labels=held, average="macro", zero_division=0)
+    found = {
+        "auc": np.mean(areas) if areas else np.nan,
+        "f1": metrics.f1_score(labels, said, average="macro", zero_division=0),
+        "balanced": recalls,
+        "loss": metrics.log_loss(labels, chances, labels=np.arange(classes)),
+        "confusion": metrics.confusion_matrix(labels, said, labels=np.arange(classes)),
+    }
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
 @dataclass(frozen=True, eq=False)
 class Domains:
     """Accuracy of every client's model in every domain.

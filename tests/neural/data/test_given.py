@@ -18,6 +18,13 @@ LABELS = RNG.integers(0, 3, 120)
 ROWS = RNG.normal(size=(120, 4)) + LABELS[:, None]
 
 
+def test_rows_of_clients_are_given_as_arrays():
+    rows = [np.arange(k, 120, 2) for k in range(2)]
+    ours = config((ROWS, LABELS), partition=rows)
+    assert (ours.partition[:13], ours) == ("given:arrays:", config((ROWS, LABELS), partition=rows))
+    assert execute(fl, ours).arrays["sizes"][0, 0].tolist() == [[48, 6, 6]] * 2
+
+
 def config(data, **more):
     more = {"models": ("mlp:8",), "clients": 2, "rounds": 1, "partition": "iid"} | more
     return fl.Config(data=data, **more)

@@ -1,5 +1,6 @@
 """Partitions of a dataset over clients: what holds for all of them, and their picture."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -164,16 +165,48 @@ def test_a_partition_that_is_given_or_kept_in_a_file(tmp_path):
     assert len(again) == 4
     listed = partition([rows[::-1] for rows in rows_of(part)], data, seed=1)
     assert same(part, listed)
-    assert listed.scheme == "given"
+    assert listed.scheme.startswith("given:arrays:")
     for wrong in ([[0, 1, 2], [2, 3, 4]], [[0, 1, 60]], [[-1, 2, 3]]):
-        with pytest.raises(ArgumentError, match="different rows of the 60 there are"):
+        with pytest.raises(DataError, match="different rows of the 60 there are"):
             partition(wrong, data)
+    with pytest.raises(DataError, match="rows of a client are a list of whole numbers"):
+        partition([[0.0, 1.0, 2.0]], data)
+    with pytest.raises(DataError, match=r"train, perhaps validation, test, not \['train'\]"):
+        partition([{"train": [0, 1, 2]}], data)
+    with pytest.raises(ArgumentError, match="partition must be a name, a Partition, or arrays"):
+        partition(3, data)
+    with pytest.raises(DataError, match="known only to the process that got it"):
+        partition("given:arrays:0", data)
     with pytest.raises(ArgumentError, match="clients must be 4, as in"):
         partition(f"given:{tmp_path}/kept.npz", data, 5)
     with pytest.raises(DataError, match=r"kept.npz: .* a partition of 60 rows, not of 30"):
         partition(f"given:{tmp_path}/kept.npz", data.take(np.arange(30)))
     with pytest.raises(DataError, match="no such file"):
         partition("given:lost.npz", data)
+
+
+def test_rows_of_clients_are_told_in_several_ways(tmp_path):
+    data = full(np.arange(60) % 3)
+    rows = [np.arange(k, 60, 4) for k in range(4)]
+    expected = partition(rows, data, seed=1)
+    np.savez(tmp_path / "arrays.npz", **{f"{k + 9}": r for k, r in enumerate(rows)})
+    np.savez(tmp_path / "client.npz", client=np.arange(60) % 4)
+    (tmp_path / "rows.json").write_text(json.dumps([r.tolist() for r in rows]))
+    for name in ("arrays.npz", "client.npz", "rows.json"):
+        assert same(expected, partition(f"given:{tmp_path / name}", data, 4, seed=1))
+    assert same(expected, partition(expected, data, seed=2))
+    cut = [{"train": r[3:], "test": r[:3]} for r in rows]
+    told = partition(cut, data, seed=1)
+    assert all(map(np.array_equal, told.test, [r[:3] for r in rows]))
+    assert told.sizes.tolist() == [[11, 1, 3]] * 4
+
+
+def test_clients_stay_while_seeds_vary():
+    data = full(np.arange(60) % 3)
+    fixed = [partition("dirichlet:5@7", data, 4, seed) for seed in (1, 2)]
+    assert same(*fixed)
+    assert same(fixed[0], partition("dirichlet:5", data, 4, 7))
+    assert partition("domain@7", data, 2, 1).names == ("a", "b")
 
 
 # Laws of the schemes

@@ -11,7 +11,7 @@ from PIL import Image
 from stand_ins import IMAGES, LABELS, npz, one_line, real
 
 from hopfed.errors import ArgumentError, BackendError, DataError
-from hopfed.neural.data import Dataset, load
+from hopfed.neural.data import Dataset, load, partition
 from hopfed.neural.data.sources import holds_features, read_hub, read_npz
 from hopfed.neural.data.text import LENGTH, VOCABULARY, encode_text, speech_windows
 
@@ -19,6 +19,49 @@ from hopfed.neural.data.text import LENGTH, VOCABULARY, encode_text, speech_wind
 def picture(path, colour, size=(4, 4), mode="RGB"):
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new(mode, size, colour).save(path)
+
+
+# Folders of clients
+
+
+@pytest.mark.parametrize("form", ["{client}/{part}.npz", "{part}/{client}.npz"])
+def test_a_folder_of_clients_is_their_own_partition(tmp_path, form):
+    def write(client, part, **arrays):
+        path = tmp_path / form.format(client=client, part=part)
+        path.parent.mkdir(exist_ok=True)
+        np.savez(path, **arrays)
+        return path
+
+    rng = np.random.default_rng(0)
+    for client, n in (("10", 8), ("9", 12)):
+        for part, size in (("train", n), ("test", n // 2)):
+            write(client, part, x=rng.normal(size=(size, 3)), y=np.arange(size) % 2)
+    data = load(str(tmp_path))
+    assert holds_features(str(tmp_path))
+    part = partition("given", data, 2, seed=1)
+    assert part.names == ("9", "10")  # by size
+    assert [[data.train[rows].all() for rows in each] for each in (part.train, part.test)] == [
+        [True, True],
+        [False, False],
+    ]
+    assert part.sizes[:, 2].tolist() == [6, 4]
+    assert part.sizes.sum(axis=1).tolist() == [18, 12]
+    with pytest.raises(ArgumentError, match="clients must be 2, as the data have"):
+        partition("given", data, 3)
+    with pytest.raises(DataError, match="the data say not which client has what"):
+        partition("given", load("digits"))
+    write("9", "test", x=np.zeros((6, 4)), y=np.zeros(6))
+    with pytest.raises(DataError, match=r"another shape than those before, \(4,\) after \(3,\)"):
+        load(str(tmp_path))
+    write("9", "test", data=np.array({"x": [], "y": []}, dtype=object))
+    with pytest.raises(DataError, match=r"a pickled dict, .*write each file anew: d = np.load"):
+        load(str(tmp_path))
+    write("9", "test", x=np.zeros((6, 3)))
+    with pytest.raises(DataError, match="x and y are due, found x"):
+        load(str(tmp_path))
+    write("9", "test").unlink()
+    with pytest.raises(DataError, match="no such file"):
+        load(str(tmp_path))
 
 
 # Names
