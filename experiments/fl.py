@@ -369,9 +369,13 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "megabytes_down": down[seeds, best] / 1e6,
         "gigaflops": flops[seeds, best] / 1e9,
     }
-    for name in ("auc", "f1", "balanced", "loss"):
-        if f"measures/{name}" in arrays:
-            numbers[name] = over_clients(arrays, f"measures/{name}")[seeds, best]
+    if "measures/auc" in arrays:
+        lost = np.isnan(over_clients(arrays, "measures/loss")[seeds, best])
+        for name in ("auc", "f1", "balanced", "loss"):  # a client of one class has no AUC
+            each = np.where(lost[:, None], np.nan, arrays[f"measures/{name}"][seeds, best])
+            numbers[name] = np.array([_whole(row).mean() for row in each])
+        trained = arrays["client/loss"][seeds, best]
+        numbers["train_loss"] = np.array([_whole(row).mean() for row in trained])
     if config.seen < config.clients:
         numbers["newcomers"] = chosen[:, config.seen :].mean(axis=1)
     if scoring.any():
