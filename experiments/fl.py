@@ -372,9 +372,13 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     }
     if "noise=" in config.options and getattr(method := config.make(0), "poisson", False):
         numbers["epsilon"] = np.full(len(best), method.epsilon(test.shape[1], config.rate))
-    for name in ("auc", "f1", "balanced", "loss"):
-        if f"measures/{name}" in arrays:
-            numbers[name] = over_clients(arrays, f"measures/{name}")[seeds, best]
+    if "measures/auc" in arrays:
+        lost = np.isnan(over_clients(arrays, "measures/loss")[seeds, best])
+        for name in ("auc", "f1", "balanced", "loss"):  # a client of one class has no AUC
+            each = np.where(lost[:, None], np.nan, arrays[f"measures/{name}"][seeds, best])
+            numbers[name] = np.array([_whole(row).mean() for row in each])
+        trained = arrays["client/loss"][seeds, best]
+        numbers["train_loss"] = np.array([_whole(row).mean() for row in trained])
     if config.seen < config.clients:
         numbers["newcomers"] = chosen[:, config.seen :].mean(axis=1)
     if scoring.any():

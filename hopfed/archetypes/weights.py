@@ -66,7 +66,7 @@ def counted(owners: Sequence[Rows | Reread]) -> list[Rows | Reread]:
     held = [rows for rows in owners if isinstance(rows, Rows)]
     each = [rows.weights for rows in held]
     whole = not any(map(is_survey, held))
-    total, squares = sum(w.sum() for w in each), sum((w**2).sum() for w in each)
+    total, squares = (float(sum((w**k).sum() for w in each)) for k in (1, 2))
     if whole:
         few = total >= 2
         require(few, "weights", "above zero for two rows at least", f"{total:g} in all")
@@ -90,5 +90,8 @@ def in_words(owners: Sequence[Rows | Reread]) -> str:
     """A sentence about rows of a survey; nothing about others."""
     if not any(map(is_survey, owners)):
         return ""
-    rows, M = sum(len(r) for r in owners), sum(r.weights.sum() for r in owners)
+    rows, M = (
+        sum(len(r) for r in owners),
+        sum(r.weights.sum() for r in owners if isinstance(r, Rows)),
+    )
     return f" By their weights {rows:,} rows tell as much as {M:,.0f} of equal weight."

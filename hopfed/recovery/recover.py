@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -209,12 +209,13 @@ def run_recovery(
             require(here, "device", "cpu where rows are not held", str(there))
         elif there is not None:
             clients = [there.put(rows) for rows in clients if not isinstance(rows, Reread)]
-        bare = clients if not survey else [replace(rows, counts=None) for rows in clients]
+        held = [rows for rows in clients if isinstance(rows, Rows)] if survey else []
+        bare = [replace(rows, counts=None) for rows in held] if survey else clients
         apart = determined(bare, known, seed)
         kept = [apart.of(rows) for rows in bare]
-        if survey:
-            often = [rows.counts for rows in clients]
-            kept = [replace(rows, counts=n) for rows, n in zip(kept, often, strict=True)]
+        if survey:  # of which all are held
+            pairs = zip(kept, held, strict=True)
+            kept = [replace(cast(Rows, rows), counts=own.counts) for rows, own in pairs]
         session = Session.over(kept, seed, as_they_came)
         # Beside a device the host solves small problems, for which threads wait for each other.
         there_too = any(not isinstance(c, Reread) and on_device(array_beside(c)) for c in clients)

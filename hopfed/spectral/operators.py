@@ -160,8 +160,8 @@ class FactorOperator(HebbianOperator):
         parts = [packed(p) for p in batches(examples)]
         rows = parts[0] if len(parts) == 1 else concatenate(parts)
         often = rows.weights  # of a survey they add up to what their squares do
-        m = float(often.sum())
-        return cls(rows.n, m, m, rows, like(often, array_beside(rows)))
+        mass = float(often.sum())
+        return cls(rows.n, mass, mass, rows, like(often, array_beside(rows)))
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
         if isinstance(self.rows, Reread):

@@ -204,7 +204,8 @@ def _of(path: Path, *arrays: Any, **more: Any) -> Dataset:
 
 def clients_of(spec: str) -> dict[str, tuple[Path, Path]]:
     """Client -> its files of training and test examples, in a folder of clients; else empty."""
-    folder = Path(spec) if os.path.isdir(spec) else _below(_root(), spec)
+    near = None if spec == "digits" else _root()
+    folder = Path(spec) if os.path.isdir(spec) else _below(near, spec)
     if folder is None or not folder.is_dir():
         return {}
     found = {p.parent.name: "{0}/{1}.npz" for p in folder.glob("*/t*.npz") if p.stem in SPLIT}

@@ -37,7 +37,7 @@ def test_a_run_has_measures_where_they_are_asked_for():
     confusion = run.arrays["measures/confusion"]
     right = np.trace(confusion, axis1=-2, axis2=-1) / confusion.sum(axis=(-2, -1))
     assert right == pytest.approx(run.arrays["test"])
-    assert {"auc", "f1", "balanced", "loss", "newcomers"} <= set(run.summary)
+    assert {"auc", "f1", "balanced", "loss", "train_loss", "newcomers"} <= set(run.summary)
     best = int(run.summary["round"][0]) - 1
     assert run.summary["newcomers"][0] == pytest.approx(run.arrays["test"][0, best, 3])
     plain = execute(fl, fl.Config(data=(rows, labels), **asked))
