@@ -66,7 +66,8 @@ def counted(owners: Sequence[Rows | Reread]) -> list[Rows | Reread]:
     held = [rows for rows in owners if isinstance(rows, Rows)]
     each = [rows.weights for rows in held]
     whole = not any(map(is_survey, held))
-    total, squares = (float(sum((w**k).sum() for w in each)) for k in (1, 2))
+    every = np.concatenate(each)
+    total, squares = float(every.sum()), float(every @ every)
     if whole:
         few = total >= 2
         require(few, "weights", "above zero for two rows at least", f"{total:g} in all")
