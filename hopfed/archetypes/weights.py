@@ -71,7 +71,8 @@ def counted(owners: Sequence[Rows | Reread]) -> list[Rows | Reread]:
     if whole:
         few = total >= 2
         require(few, "weights", "above zero for two rows at least", f"{total:g} in all")
-        require_memory(sum(float(rows.nbytes / len(rows) * rows.size) for rows in held), "weights")
+        repeated = sum(float(rows.nbytes / len(rows) * rows.size) for rows in held)
+        require_memory(int(repeated), "weights")
     found: list[Rows | Reread] = []
     for rows, w in zip(held, each, strict=True):
         if whole:
