@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import bdtrc, bdtrik
 
 from hopfed.errors import ArgumentError
 
@@ -271,6 +270,8 @@ def rare_flip_edge(r: float, M: int, N: int, false_alarm: float) -> float:
     >>> round(rare_flip_edge(0.99, 400, 400, 1e-3), 4), rare_flip_edge(0.5, 400, 400, 1e-3)
     (0.1333, 0.0)
     """
+    from scipy.special import bdtrc, bdtrik
+
     p, variance = (1 - r) / 2, (1 - r) * (1 + r)
     edge = 0.0
     for length, other, scale in ((M, N, 1.0), (N, M, N / M)):

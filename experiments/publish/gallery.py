@@ -26,11 +26,9 @@ from hopfed.errors import HopfedError
 FOLDER = Path(__file__).parents[2] / "figures" / "gallery"
 COLOURS = 256  # number of colours of a stored picture
 HEAD = (
-    "# Gallery\n\nMade by `make gallery`. A picture of a preset is made again by two commands, "
-    "`hopfed run NAME --preset PRESET --out NAME.h5` and `hopfed figure NAME.h5 --out NAME.png`: "
-    "the preset, and the file for `--set data=FILE`, stand behind the caption. The others have "
-    "commands of their own. "
-    "`--whole` draws the panels that a picture leaves out."
+    "# Gallery\n\nMade by `make gallery`; one alone by `hopfed run NAME --preset PRESET --out "
+    "NAME.h5` and `hopfed figure NAME.h5 --out NAME.png`. Preset and `--set data=FILE` stand behind "
+    "the caption."
 )
 
 

@@ -57,7 +57,7 @@ def column_sums(owner: Owner, _: Message) -> Message:
 def products(owner: Owner, told: Message) -> Message:
     """Product (N, k) of the owner's sum of products with a block."""
     X = like(told["block"], array_beside(owner.rows))
-    if owner.rows.counts is not None:
+    if getattr(owner.rows, "counts", None) is not None:
         whole = FactorOperator.from_examples(owner.rows)
         return {"block": whole.matmat(X) * whole.mass}
     return {"block": over_blocks(owner.rows, lambda part: transposed_times(part, times(part, X)))}
@@ -67,7 +67,7 @@ def second_moment(owner: Owner, _: Message) -> Message:
     """Sums of products of two columns, the lower triangle of them: whole numbers."""
     matrix = to_host(DenseOperator.from_examples(owner.rows).matrix)
     kind: type = np.int16 if owner.rows.shape[0] <= np.iinfo(np.int16).max else np.int32
-    kind = kind if owner.rows.counts is None else np.float32
+    kind = kind if getattr(owner.rows, "counts", None) is None else np.float32
     return {"counts": matrix[np.tril_indices(len(matrix))].astype(kind)}
 
 

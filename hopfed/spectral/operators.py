@@ -159,9 +159,11 @@ class FactorOperator(HebbianOperator):
             return cls(n, float(m), float(m), examples, np.broadcast_to(1.0, m))
         parts = [packed(p) for p in batches(examples)]
         rows = parts[0] if len(parts) == 1 else concatenate(parts)
-        often = rows.weights  # of a survey they add up to what their squares do
-        mass = float(often.sum())
-        return cls(rows.n, mass, mass, rows, like(often, array_beside(rows)))
+        if rows.counts is None:
+            m, xp = len(rows), namespace(array_beside(rows))
+            return cls(rows.n, float(m), float(m), rows, xp.ones(m, dtype=xp.float64))
+        mass = float(rows.counts.sum())  # of a survey they add up to what their squares do
+        return cls(rows.n, mass, mass, rows, like(rows.weights, array_beside(rows)))
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
         if isinstance(self.rows, Reread):

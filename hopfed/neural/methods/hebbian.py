@@ -580,6 +580,10 @@ class AFL(Hebbian):
     The sums are whole numbers, so they are the same to the bit however many clients there are; the
     ridge follows from them by generalised cross-validation.
 
+    Attributes
+    ----------
+    bits, code, reading, ridge, choose : as of `Hebbian`, which with these values is AFL.
+
     Examples
     --------
     >>> from hopfed.neural.training.task import TaskSpec
@@ -600,6 +604,10 @@ class AFL(Hebbian):
 @dataclass(frozen=True)
 class RanPAC(AFL):
     """AFL on random rectified features of the features; the paper takes 10,000.
+
+    Attributes
+    ----------
+    random : number of random features.
 
     Examples
     --------
