@@ -81,12 +81,8 @@ PRIVATE |= {"pooling": "equal", "mirror": False}
 LIKELY = 1e-2  # relative likelihood from which a setting is in a client's mixture
 CHANCE = 1e-9  # that an honest release with noise is refused
 MOST = 2**40  # examples of a client: whatever adds them up stays exact
-AGREED = (
-    "kernel",
-    "mean",
-    "thresholds",
-    "spread",
-)  # what bits follow from; rows and networks have no kernel
+# What codes follow from; rows and networks have no kernel.
+AGREED = ("kernel", "mean", "thresholds", "spread")
 COUNTED = ("counts", "by_class", "classes", "examples")  # sums, which add up exactly as integers
 SENT = "sent/"  # before what each client gave, in the state of a server that keeps it
 
