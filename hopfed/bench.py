@@ -63,7 +63,7 @@ clients=50 model=4 batch=16, clients=10 model=2 batch=16, clients=10 model=2 bat
 _ROWS = [[part.strip() for part in line.split(":")] for line in _PAIRS.strip().splitlines()]
 PAIRS = {row[0].strip("*"): row[1:] for row in _ROWS}
 ON_DEVICE = tuple(row[0].strip("*") for row in _ROWS if row[0].startswith("*"))
-NAMES = (*PAIRS, "recover", "all")
+NAMES = (*PAIRS, "all")
 
 
 class Way(NamedTuple):
@@ -138,9 +138,9 @@ def works(name: str) -> Callable[..., Work]:
 
 def summary(name: str) -> str:
     """What a benchmark is, in a line: the first of its docstring."""
-    if name in PAIRS:
-        return (works(name).__doc__ or "").partition("\n")[0].rstrip(".")
-    return {"recover": RECOVERIES, "all": "all of them"}[name]
+    if name not in PAIRS:
+        return "all of them"
+    return (works(name).__doc__ or "").partition("\n")[0].rstrip(".")
 
 
 def furthest(a: Any, b: Any) -> float:
@@ -631,107 +631,3 @@ def measure(
         ]
         found[name] = {"summary": summary(name), "rows": rows, "targets": targets}
     return dict(plain({"machine": describe(), "benchmarks": found}))
-
-
-# Complete recoveries
-
-RECOVERIES = "complete recoveries; speed against the paper's dense algorithm"
-SILHOUETTES = {"paper's three": (6, 4, 9), "thirteen": tuple(range(0, 100, 8))}
-
-
-@dataclass(frozen=True)
-class Case:
-    """One setting: sites N, archetypes K, examples M, quality r, clients, method."""
-
-    N: int
-    K: int
-    M: int
-    r: float = 0.8
-    clients: int = 1
-    method: str = "auto"
-    archetypes: str = "random"
-
-
-CASES = (
-    Case(400, 6, 1000),
-    Case(400, 40, 4000),
-    Case(1000, 30, 4000, 0.6),
-    Case(1000, 140, 10000),
-    Case(1000, 140, 10000, clients=5),
-    Case(1000, 80, 10000, method="layered"),
-)
-SILHOUETTE_CASES = (
-    Case(784, 3, 336, 0.6, archetypes="paper's three"),
-    Case(784, 13, 3000, archetypes="thirteen"),
-)
-PAPER_CASE = Case(1000, 10, 1000)
-
-
-def measure_recovery(
-    seeds: int, silhouettes: Path | None, tell: Tell, device: str = "cpu"
-) -> dict[str, Any]:
-    """Measure "recovery", "ratio" and "machine"; the paper's algorithm is on the processor always.
-
-    Times on a device include the way of the bits there.
-    """
-    tell("recover: warming up")
-    for method in {each.method for each in CASES}:  # so that no time includes compilation
-        for case in (Case(100, 3, 300, 0.9, 2, method), Case(300, 3, 100, 0.9, 2, method)):
-            _score(*_data(case, 0), seed=0, method=method, device=device)
-    rows = []
-    for case in CASES + (SILHOUETTE_CASES if silhouettes else ()):
-        tell(f"recover: N = {case.N}, K = {case.K}")
-        options: dict[str, Any] = {"method": case.method, "device": device}
-        scores = [_score(*_data(case, s, silhouettes), seed=s, **options) for s in range(seeds)]
-        seconds = [score["seconds"] for score in scores]
-        complete = sum(score["found"] == case.K for score in scores)
-        false = sum(score["false_discoveries"] for score in scores)
-        row = {"case": vars(case), "seeds": seeds, "complete": complete, "false_discoveries": false}
-        median = float(np.median(seconds))
-        rows.append(row | {"seconds_median": median, "seconds_max": max(seconds)})
-    tell("recover: against the paper's algorithm")
-    ratio = _against_the_paper(min(seeds, 3), device)
-    return {"recovery": rows, "ratio": ratio, "device": device, "machine": describe()}
-
-
-def _score(xi: np.ndarray, clients: Any, **options: Any) -> dict[str, Any]:
-    """Recover, and compare with the truth: seconds, archetypes found, and false ones."""
-    start = time.perf_counter()
-    patterns = recover(clients, **options).patterns
-    seconds = time.perf_counter() - start
-    score = retrieval(patterns, xi)
-    false, mean = score.false_discoveries, float(score.magnetisation.mean())
-    found = {"seconds": seconds, "found": score.found(), "false_discoveries": false}
-    return found | {"magnetisation": mean}
-
-
-def _against_the_paper(seeds: int, device: str) -> dict[str, Any]:
-    """Time `recover` and the published dense algorithm on the same data, in this process."""
-    rows = []
-    for seed in range(seeds):
-        xi, clients = _data(PAPER_CASE, seed)
-        ours = _score(xi, clients, seed=seed, device=device)
-        start = time.perf_counter()
-        published = recover_densely(clients[0], PAPER_CASE.K, seed=seed)
-        dense = time.perf_counter() - start
-        theirs = float(retrieval(published, xi).magnetisation.mean())
-        ratio = dense / ours["seconds"]
-        rows.append((ours["seconds"], dense, ratio, ours["magnetisation"], theirs))
-    thin, dense, ratio, _, _ = np.median(rows, axis=0).tolist()
-    ours, theirs = np.mean(rows, axis=0)[3:].tolist()
-    found = {"seconds": thin, "seconds_dense": dense, "ratio": ratio, "magnetisation": ours}
-    return {"case": vars(PAPER_CASE), "seeds": seeds, **found, "magnetisation_dense": theirs}
-
-
-def _data(case: Case, seed: int, silhouettes: Path | None = None) -> tuple[np.ndarray, Any]:
-    rng = stream(seed, "bench", case.N, case.K)
-    if case.archetypes == "random" or silhouettes is None:
-        xi = rademacher(case.K, case.N, rng)
-    else:
-        from hopfed.tables.arrays import Npz
-
-        with Npz(silhouettes) as archive:
-            images, labels = archive["images"], archive["labels"]
-        first = [np.flatnonzero(labels == c)[0] for c in SILHOUETTES[case.archetypes]]
-        xi = np.where(images[first].reshape(case.K, -1) == 0, 1, -1).astype(np.int8)
-    return xi, np.array_split(draw_examples(xi, case.M, case.r, rng)[0], case.clients)

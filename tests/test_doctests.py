@@ -22,7 +22,17 @@ def names():
                 yield module.name
 
 
-@pytest.mark.parametrize("name", sorted(set(names())))
+SLOW = {
+    "hopfed.federation.engines.pool",
+    "hopfed.recovery.compare",
+    "hopfed.theory.graded_planning",
+    "hopfed.theory.graded_simulation",
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in sorted(set(names()))]
+)
 def test_examples_in_docstrings(name):
     module = importlib.import_module(name)
     assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import click
 
 from hopfed import bench
 from hopfed.cli.device import device_option
-from hopfed.cli.numbers import within
 from hopfed.cli.outputs import json_option
 from hopfed.cli.printing import Screen, named, out, progress_bar, table
-from hopfed.errors import ArgumentError, BackendError
+from hopfed.errors import BackendError
 from hopfed.kernels.place import place
 
 WIDE = Screen(width=140)  # of tables in a file
@@ -31,14 +29,8 @@ HARDWARE = ("processor", "cores", "kernel threads", "memory", "BLAS", "GPU")
     help="Small: seconds for each benchmark. Full: a minute or two; only full measures targets.",
 )
 @device_option("both ways run")
-@click.option("--seeds", type=within(1), help="For recover: seeds per case. [default: 10]")
-@click.option(
-    "--silhouettes",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="For recover: Caltech-101 Silhouettes (.npz with images, labels), for correlated cases.",
-)
 @json_option
-def bench_command(name: str | None, sizes: str, as_json: bool, device: str, **options: Any) -> None:
+def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> None:
     """Time hopfed against the plain way on this machine.
 
     Without NAME, the benchmarks are listed. Calls are made in turn; a time is the median of the
@@ -49,10 +41,7 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str, **op
     if name is None:
         _list(as_json)
         return
-    recovers = bench.check_name(name) in ("recover", "all")
-    for option, given in options.items():
-        if given is not None and not recovers:
-            raise ArgumentError(f"--{option}", "left out unless recover is measured", name)
+    bench.check_name(name)
     pairs = [each for each in bench.PAIRS if name in (each, "all")]
     if device != "cpu":
         if name in pairs and name not in bench.ON_DEVICE:
@@ -66,20 +55,13 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str, **op
         def tell(words: str) -> None:
             bar.update(task, description=words)
 
-        if pairs:
-            found |= bench.measure(pairs, sizes, tell, device)
-        if recovers:
-            given = options["seeds"] or 10, options["silhouettes"]
-            recovery = bench.measure_recovery(*given, tell, device)
-            found |= {"recover": recovery} if pairs else recovery
+        found |= bench.measure(pairs, sizes, tell, device)
     if as_json:
         print(json.dumps(found))
         return
     _print_machine(found["machine"])
-    for each, held in found.get("benchmarks", {}).items():
+    for each, held in found["benchmarks"].items():
         _print_pair(each, held)
-    if recovers:
-        _print_recovery(found["recover"] if pairs else found)
 
 
 def _list(as_json: bool) -> None:
@@ -117,21 +99,3 @@ def _print_pair(name: str, found: dict[str, Any]) -> None:
         word = "reached" if target["reached"] else "MISSED"
         aim = f"ratio {target['target']:g} or more; {word}, {target['ratio']:.2f}"
         out.print(f"target at {bench.words(target['point'])}: {aim}")
-
-
-def _print_recovery(found: dict[str, Any]) -> None:
-    names = ("N", "K", "M", "r", "clients", "method", "archetypes")
-    grid = table(*names, "complete", "false", "median s", "worst s")
-    for row in found["recovery"]:
-        counts = f"{row['complete']}/{row['seeds']}", str(row["false_discoveries"])
-        seconds = f"{row['seconds_median']:.2f}", f"{row['seconds_max']:.2f}"
-        grid.add_row(*(str(row["case"][name]) for name in names), *counts, *seconds)
-    out.print("")
-    (out if out.is_terminal else WIDE).print(grid)
-    ratio, case = found["ratio"], found["ratio"]["case"]
-    out.print(
-        f"complete: every archetype has |m| >= 0.99\nagainst the paper's dense algorithm, "
-        f"N={case['N']} K={case['K']} M={case['M']}: {ratio['ratio']:.0f} times faster "
-        f"({ratio['seconds']:.2f} s against {ratio['seconds_dense']:.1f} s), mean magnetisation "
-        f"{ratio['magnetisation']:.3f} against {ratio['magnetisation_dense']:.3f}"
-    )

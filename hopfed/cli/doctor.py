@@ -20,7 +20,7 @@ from hopfed.kernels.place import VARIABLE, Place, asked
 CORE = ("numpy", "scipy", "numba", "h5py", "matplotlib", "scikit-learn", "click", "rich")
 # In words, since finding out would import every experiment and every benchmark; tests hold it true.
 ON_CUDA = (
-    f"recover, demo, run {'|'.join(ON_DEVICE)}, bench recover and of the kernels; not yet fl run "
+    f"recover, demo, run {'|'.join(ON_DEVICE)}, bench of the kernels; not yet fl run "
     "and other experiments"
 )
 CUDA = ("cupy-cuda12x", "cupy-cuda13x")  # what the row of the GPU says of them is enough

@@ -10,7 +10,7 @@ import pytest
 from emulator.device import Emulated
 
 from hopfed import bench
-from hopfed.bench import Case, Way, Work, measure_point
+from hopfed.bench import Way, Work, measure_point
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.kernels.cuda import device as devices
 
@@ -137,28 +137,11 @@ def test_median_spread_and_targets(monkeypatch):
     assert bench.measure(["gram"], "small")["benchmarks"]["gram"]["targets"] == []
 
 
-SMALL = Case(200, 2, 300)
-
-
 @pytest.fixture
 def tiny(monkeypatch):
     """Small data everywhere."""
-    monkeypatch.setattr(bench, "CASES", (SMALL, Case(200, 2, 300, clients=3)))
-    monkeypatch.setattr(bench, "PAPER_CASE", Case(60, 2, 200))
     monkeypatch.setitem(bench.PAIRS, "gram", ["M=8 N=64, M=16 N=64", "M=8 N=64", "1e-9"])
     monkeypatch.setattr(bench, "BUDGET", {"small": 0.0, "full": 0.0})
-
-
-def test_recoveries(tiny, hopfed):
-    status, text, _ = hopfed("bench", "recover", "--seeds", 1, "--json")
-    found = json.loads(text)
-    assert status == 0
-    assert [row["complete"] for row in found["recovery"]] == [1, 1]
-    assert found["recovery"][0]["case"]["N"] == 200
-    assert found["ratio"]["seconds_dense"] > 0
-    assert 0.9 < found["ratio"]["magnetisation"] <= 1
-    assert "processor" in found["machine"]
-    assert "times faster" in hopfed("bench", "recover", "--seeds", 1)[1]
 
 
 def test_table_and_json(tiny, hopfed):
@@ -180,7 +163,7 @@ def test_table_and_json(tiny, hopfed):
 def test_list(hopfed):
     assert "heatbath: 5 serial heat-bath sweeps" in hopfed("bench")[1]
     found = json.loads(hopfed("bench", "--json")[1])
-    assert set(found["benchmarks"]) == {*TINY, "recover", "all"}
+    assert set(found["benchmarks"]) == {*TINY, "all"}
 
 
 @pytest.mark.parametrize(
@@ -188,8 +171,6 @@ def test_list(hopfed):
     [
         (("grm",), "did you mean gram?"),
         (("gram", "--sizes", "huge"), "'huge' is not one of 'small', 'full'"),
-        (("gram", "--seeds", 3), "--seeds must be left out unless recover is measured"),
-        (("recover", "--seeds", 0), "0 is not a whole number from 1"),
     ],
 )
 def test_errors_are_one_line(hopfed, arguments, words):

@@ -4,6 +4,8 @@ import csv
 import json
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from shutil import copy
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import hopfed as package
 from hopfed.archetypes.storage import holding
+from hopfed.cli import main
 from hopfed.hopfield.channel import small_sample
 from hopfed.runs import Run
 from hopfed.tables import writers
@@ -48,15 +51,20 @@ def read(path):
         return list(csv.reader(file))
 
 
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    """A survey as a file, the run of its recovery, and its truth."""
+    folder, drawn = tmp_path_factory.mktemp("asked"), survey(np.random.default_rng(0))
+    path = written(folder / "survey.csv", *drawn[:3])
+    main(["recover", str(path), "--binarize", "age=median", "--out", str(folder / "run.h5")])
+    return path, folder / "run.h5", drawn
+
+
 @pytest.fixture
-def people(tmp_path, hopfed):
-    """A survey as a file, its truth, and the run of its recovery."""
-    drawn = survey(np.random.default_rng(0))
-    path = written(tmp_path / "survey.csv", *drawn[:3])
-    run = tmp_path / "run.h5"
-    status, _, errors = hopfed("recover", path, "--binarize", "age=median", "--out", run)
-    assert status == 0, errors
-    return path, run, drawn
+def people(asked, tmp_path):
+    """The same in a folder of the test's own."""
+    path, run, drawn = asked
+    return Path(copy(path, tmp_path)), Path(copy(run, tmp_path)), drawn
 
 
 def test_answers_about_a_file_with_semicolons_are_written_so(hopfed, tmp_path):

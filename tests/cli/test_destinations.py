@@ -120,6 +120,7 @@ TWICE = [
 ]
 
 
+@pytest.mark.slow
 def test_commands_run_twice_with_overwrite(hopfed, folder):
     pytest.importorskip("cryptography", reason="cryptography is not installed")
     np.save(folder / "cues.npy", np.load(folder / "a.npy")[:4])
@@ -159,6 +160,7 @@ def test_pictures_are_replaced_and_links_stay(hopfed, folder):
     assert (folder / "found.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_the_umask_is_kept(folder):
     umask = {"preexec_fn": lambda: os.umask(0o077)}
     subprocess.run([*COMMAND, "recover", "a.npy", "--out", "new.h5"], check=True, **umask)

@@ -46,7 +46,6 @@ COMMANDS = (
     ("recover", "gone.npy"),
     ("run", "load"),
     ("bench", "gram"),
-    ("bench", "recover"),
     ("demo",),
 )
 TRAINED = (("fl", "run", "fedavg"), ("run", "sohip"))

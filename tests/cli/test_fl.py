@@ -181,6 +181,7 @@ def test_a_store_with_fewer_examples_than_k_is_said_once(tmp_path, more):
     assert len(lines) <= (1 if "--seeds" in more else 2)  # once for each process
 
 
+@pytest.mark.slow
 def test_clients_that_are_trained_one_by_one_are_said_and_a_networks_own_warnings_are_not(tmp_path):
     (line,) = said(tmp_path, "fedavg", *FEW, "--models", "nets.py:Net", "--set", "way=stacked")
     assert line.startswith("warning: clients are trained one by one (")

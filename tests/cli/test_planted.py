@@ -46,6 +46,7 @@ class Planted:
         return open, ("RAN", "w")
 
 
+@pytest.mark.slow
 def test_numba_takes_nothing_that_it_unpickles_from_where_a_file_in_the_folder_says(tmp_path):
     pytest.importorskip("yaml", reason="PyYAML is not installed")
     clean = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}

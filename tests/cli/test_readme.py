@@ -119,6 +119,7 @@ def commands_of(page, word):
     return [shlex.split(line, comments=True) for line in lines]
 
 
+@pytest.mark.slow
 def test_one_machine_is_enough_to_try_what_more_of_them_do(hopfed, tmp_path, monkeypatch):
     pytest.importorskip("distributed", reason="distributed is not installed")
     monkeypatch.chdir(tmp_path)

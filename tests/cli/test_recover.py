@@ -5,7 +5,7 @@ import json
 import h5py
 import numpy as np
 import pytest
-from helpers import sample
+from helpers import rest_slow, sample
 
 from hopfed.archetypes.overlap import retrieval
 
@@ -50,7 +50,7 @@ def test_json(hopfed, three_files):
     assert report["quality"] == pytest.approx(0.7, abs=0.02)
 
 
-@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
+@pytest.mark.parametrize("suffix", rest_slow([".png", ".pdf", ".svg"], 1))
 def test_single_file_split_over_clients(hopfed, three_files, tmp_path, suffix):
     _, files = three_files
     figure = tmp_path / f"f{suffix}"
@@ -125,6 +125,7 @@ def test_bad_input_is_one_line_and_status_2_with_nothing_written(hopfed, tmp_pat
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_demo(hopfed, tmp_path):
     status, text, _ = hopfed("demo", "--figure", tmp_path / "d.png")
     assert status == 0

@@ -59,6 +59,7 @@ def test_everything_goes_to_a_run_file_that_can_be_drawn(hopfed, patterns, tmp_p
     assert hopfed("figure", out, "--out", tmp_path / "f.svg")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_mixture_is_taken_apart_by_two_commands(hopfed, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     woven_letters.main()

@@ -138,7 +138,7 @@ def test_standard_output_is_full_or_closed(folder, command):
             {"HOME": None, "XDG_CACHE_HOME": "/proc/none", "XDG_CONFIG_HOME": "/proc/none"},
             {"NUMBA_CACHE_DIR": "/proc/none", "MPLCONFIGDIR": "/proc/none"},
         ],
-        1,
+        0,
     ),
 )
 def test_homes_that_take_nothing(folder, environment):
@@ -188,11 +188,14 @@ def test_long_names(hopfed, folder, length):
 
 @pytest.mark.parametrize(
     "locale",
-    [
-        {"LC_ALL": "C"},
-        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"PYTHONIOENCODING": "ascii"},
-    ],
+    rest_slow(
+        [
+            {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+            {"LC_ALL": "C"},
+            {"PYTHONIOENCODING": "ascii"},
+        ],
+        1,
+    ),
 )
 def test_terminals_that_know_few_letters(folder, locale):
     config = {"owner": "Müller ± 1"}

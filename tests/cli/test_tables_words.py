@@ -4,6 +4,7 @@ import csv
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 
 from hopfed import read_table
 from hopfed.errors import ArgumentError
@@ -33,13 +34,16 @@ def survey(tmp_path, hopfed):
 
 @pytest.mark.parametrize(
     ("plus", "minus", "gone", "words", "proposed"),
-    [
-        ("1", "0", None, "0=-1,1=+1", "--words 0=-1,1=+1 ("),
-        ("1", "2", None, "1=+1,2=-1", "--words 1=+1,2=-1 or --words 1=-1,2=+1 ("),
-        ("Ja", "Nein", None, "ja=+1,nein=-1", "--words ja=+1,nein=-1 ("),
-        ("1", "-1", None, "1=+1,-1=-1", "--words=-1=-1,1=+1 ("),
-        ("J", "N", None, "J=+1", "--words J=missing ("),
-    ],
+    rest_slow(
+        [
+            ("1", "0", None, "0=-1,1=+1", "--words 0=-1,1=+1 ("),
+            ("1", "2", None, "1=+1,2=-1", "--words 1=+1,2=-1 or --words 1=-1,2=+1 ("),
+            ("Ja", "Nein", None, "ja=+1,nein=-1", "--words ja=+1,nein=-1 ("),
+            ("1", "-1", None, "1=+1,-1=-1", "--words=-1=-1,1=+1 ("),
+            ("J", "N", None, "J=+1", "--words J=missing ("),
+        ],
+        2,
+    ),
 )
 def test_other_words_are_proposed_and_taken(
     survey, tmp_path, hopfed, plus, minus, gone, words, proposed

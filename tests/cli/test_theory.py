@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 
 from hopfed.cli import theory as command
 from hopfed.theory import (
@@ -105,6 +106,7 @@ def test_basins(tables):
     assert got["recalled"]["recalled"].tolist() == [1, 1]
 
 
+@pytest.mark.slow
 def test_a_plan_is_of_one_study_or_of_each_share_alone(theory, tables):
     got, want = tables("plan --r 0.4 --N 100 --K 3"), study.promises(0.4, np.full(3, 1 / 3), 100)
     assert got["plan"]["exposure"].tolist() == [1 / 3]
@@ -143,15 +145,18 @@ def test_graded_classes_are_planned_and_simulated(theory, tables, monkeypatch):
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "mp --q 0.25,1,4",
-        "tw",
-        "spike --kappa 0.5,1,2 --q 0.5",
-        "phase --N 400 --M 1600",
-        "plan --r 0.3 --N 400 --exposure 0.1,0.01",
-        "capacity --t 0,1",
-        "bounds --N 400 --M 1000 --exposure 0.5,0.5",
-    ],
+    rest_slow(
+        [
+            "mp --q 0.25,1,4",
+            "spike --kappa 0.5,1,2 --q 0.5",
+            "tw",
+            "phase --N 400 --M 1600",
+            "plan --r 0.3 --N 400 --exposure 0.1,0.01",
+            "capacity --t 0,1",
+            "bounds --N 400 --M 1000 --exposure 0.5,0.5",
+        ],
+        2,
+    ),
 )
 def test_figures(theory, tmp_path, line):
     figure = tmp_path / "figure.svg"

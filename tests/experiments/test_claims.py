@@ -47,10 +47,12 @@ TINY = {
     "structured": {"pictures": (3, 4), "rounds": 2, "examples": 300},
     "tables": {"names": ("iris",)},
 }
+EXTRA = {"stepmix", "k-modes"}  # of the packages with which we are compared
 CLOCK = {"seconds", "peak"}  # arrays of what no run measures twice
 LONG = {
     "disentangle", "scale", "ablation", "byzantine", "attacker", "capacity", "structured",
-    "novelty", "completion", "isotropic", "cooperation", "drift", "tables", "heavy_tails",
+    "novelty", "completion", "privacy", "participation", "exposure", "plan", "correlated_noise",
+    "isotropic", "cooperation", "drift", "tables", "heavy_tails",
 }  # fmt: skip
 # Those of whose summaries some rows are for other presets.
 PARTLY = {"structured", "cooperation", "load", "tables", "correlated_noise"}
@@ -153,6 +155,7 @@ def test_predictions_depend_on_the_truth_and_measurements_do_not(monkeypatch):
     assert not np.allclose(wrong["overlaps/measured"], honest["overlaps/measured"])
 
 
+@pytest.mark.slow
 def test_theory_agrees_with_the_draws():
     bbp = execute(find("bbp"), preset(find("bbp"), "quick")).summary
     assert bbp["r2_lowest"][0] >= 0.98
@@ -197,9 +200,11 @@ def test_crossings_basins_and_scores_by_hand():
     assert disentangle.score(np.array([parts, parts[[0, 0]]]), parts) == (0.5, 0.75)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in EXTRA)) for n in METHODS]
+)
 def test_every_rival_finds_planted_classes_through_gaps(name):
-    if name in ("stepmix", "k-modes"):
+    if name in EXTRA:
         pytest.importorskip(name.replace("-", ""), reason="needs the extra compare")
     rng = np.random.default_rng(3)
     centres = np.where(rng.random((3, 30)) < 0.5, -1, 1)

@@ -123,7 +123,7 @@ def test_rows_and_sections_that_cannot_be_played(rows, sections):
         Toy(rows=rows, sections=sections)
 
 
-@pytest.mark.parametrize("name", rest_slow(["fedh2l", "oneshot", "fedssa", "sohip", "knnper"], 3))
+@pytest.mark.parametrize("name", rest_slow(["oneshot", "fedh2l", "fedssa", "sohip", "knnper"], 1))
 def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
     module = find(name)
     keys = [p.key for n in presets(module) for p in preset(module, n).cells()]
@@ -142,6 +142,7 @@ def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
     assert all(axes.has_data() for axes in drawer(name, whole=True)(run).axes if axes.axison)
 
 
+@pytest.mark.slow
 def test_domains_and_the_round_with_the_best_accuracy_on_all():
     fedh2l = find("fedh2l")
     quick = replace(preset(fedh2l, "quick"), shares=(6.0, 2.0, 2.0), lr=0.01, every=1, choose="acc")

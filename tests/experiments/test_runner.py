@@ -11,6 +11,7 @@ import time
 import h5py
 import numpy as np
 import pytest
+from helpers import rest_slow
 from toy_experiments import WALK, Stop, make, stop_after
 
 from hopfed.errors import ArgumentError, HopfedError, RunFileError
@@ -35,11 +36,11 @@ def test_arrays_are_stacked_by_seed_and_round(walk, rounds, tmp_path):
     assert len(np.unique(steps)) == steps.size  # no stream was used twice
 
 
-@pytest.mark.parametrize("name", ["walk", "rounds", "federation"])
+@pytest.mark.parametrize("name", rest_slow(["walk", "rounds", "federation"], 2))
 def test_an_interrupted_run_resumes_to_the_same_bytes(name, request, tmp_path):
     """After every single commit in turn; the file is readable and incomplete each time."""
     module = request.getfixturevalue(name)
-    config = module.Config(seeds=3)
+    config = module.Config(seeds=2)
     whole, out = tmp_path / "whole.h5", tmp_path / "broken.h5"
     execute(module, config, out=whole)
     commits = 0
@@ -49,13 +50,15 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(name, request, tmp_path):
         commits += 1
         if not Run.load(out).complete:
             assert out.read_bytes() != whole.read_bytes()
-    assert commits == {"walk": 3, "rounds": 9, "federation": 15}[name]
+    assert commits == {"walk": 2, "rounds": 6, "federation": 10}[name]
     assert not out.with_name("broken.h5.states").exists()
     assert out.read_bytes() == whole.read_bytes()
     assert execute(module, config, out=out, resume=True).complete
 
 
-@pytest.mark.parametrize("options", [{"memory": 0}, {"workers": 2}, {"memory": 100, "workers": 2}])
+@pytest.mark.parametrize(
+    "options", rest_slow([{"memory": 0}, {"memory": 100, "workers": 2}, {"workers": 2}], 2)
+)
 def test_where_the_work_is_done_changes_no_byte(federation, tmp_path, options):
     config = federation.Config(seeds=3)
     one, two = tmp_path / "one.h5", tmp_path / "two.h5"

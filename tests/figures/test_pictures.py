@@ -70,6 +70,7 @@ def test_rates_points_spectra_and_mosaics():
     assert [axes.get_xlabel() for axes in shown.axes] == ["1 wrong", "exact"]
 
 
+@pytest.mark.slow
 def test_sections_of_networks_are_drawn_by_name():
     pytest.importorskip("torch", reason="needs the extra neural")
     knnper = find("knnper")

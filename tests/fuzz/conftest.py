@@ -104,7 +104,6 @@ def stubs():
         patch.setattr("hopfed.federation.machines.server.Server.__enter__", stop)
         patch.setattr("hopfed.federation.machines.client.ClientProcess.run", stop)
         patch.setattr("hopfed.bench.measure", stop)
-        patch.setattr("hopfed.bench.measure_recovery", stop)
         patch.setattr("hopfed.memory.basins.basins", stop)
         patch.setattr("hopfed.experiments.shared.letters.letters_over_clients", stop)
         yield
