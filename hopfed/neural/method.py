@@ -165,9 +165,31 @@ class Client:
         return float(len(self.rows) * each)
 
 
+def setting(default: Any, rule: Rule) -> Any:
+    """Declare a method's own setting, as a field of its class.
+
+    Parameters
+    ----------
+    default : its value where none is given.
+    rule : a range of `RANGES`, or the words that it may be.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods.fedavg import FedProx
+    >>> FedProx(TaskSpec(), mu=-1.0)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: mu must be at least 0, got -1.0
+    """
+    return field(default=default, metadata={"rule": rule})
+
+
 @dataclass(frozen=True)
 class NeuralMethod:
     """Base of the neural methods: clients that train alone.
+
+    What a method is, such as `name` and `source`, stands in its class line:
+    ``class Own(FedAvg, name="own", shared=False)``, or is a class variable.
 
     Arguments have the same meaning in all its methods. `client` is a `Client`. `state` holds the
     arrays that the server, or a client, keeps, by name. `down` is the last message from the server,
@@ -199,7 +221,7 @@ class NeuralMethod:
     fresh: ClassVar[bool] = False
     name: ClassVar[str] = ""
     source: ClassVar[str] = ""
-    rules: ClassVar[Mapping[str, Rule]] = {}  # of a method's own settings
+    rules: ClassVar[Mapping[str, Rule]] = {}  # of own settings, beside those of `setting`
     same_model: ClassVar[bool] = False  # whether clients must share one architecture
     shared: ClassVar[bool] = False  # whether all clients classify with the model the server sent
     reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
@@ -207,19 +229,24 @@ class NeuralMethod:
     trains_first: ClassVar[bool] = False  # whether one that never took part trains to be scored
     tunes: ClassVar[bool] = False  # whether training to be scored is part of every answer
 
+    def __init_subclass__(cls, **about: Any) -> None:
+        super().__init_subclass__()
+        for name, value in about.items():
+            setattr(cls, name, value)
+
     def __post_init__(self) -> None:
         check_types(self)
         one = len(set(self.task.models)) == 1
         rule = f"one architecture for {self.name}"
         require(one or not self.same_model, "models", rule, ", ".join(self.task.models))
-        for part in reversed(type(self).__mro__):
-            for name, rule in vars(part).get("rules", {}).items():
-                got = getattr(self, name)
-                if isinstance(rule, str):
-                    require(RANGES[rule](got), name, rule, got)
-                else:
-                    known = ", ".join(word for word in rule if word)
-                    require(got in rule, name, f"one of {known}", repr(got))
+        rules = {f.name: f.metadata["rule"] for f in fields(self) if "rule" in f.metadata}
+        for name, rule in {**rules, **self.rules}.items():
+            got = getattr(self, name)
+            if isinstance(rule, str):
+                require(RANGES[rule](got), name, rule, got)
+            else:
+                known = ", ".join(word for word in rule if word)
+                require(got in rule, name, f"one of {known}", repr(got))
 
     # What a method defines, where it is not clients that train alone.
 

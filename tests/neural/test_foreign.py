@@ -5,6 +5,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
 
@@ -19,6 +20,8 @@ from hopfed.neural.methods import METHODS, method  # noqa: E402
 from hopfed.neural.models import build  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.together import AloneWarning  # noqa: E402
+
+FAST = ("fedavg", "fedproto", "fml", "sohip", "hebbian")  # parts of their own beside the network
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::hopfed.neural.models.networks.HeadWarning"),
@@ -124,7 +127,7 @@ def settings(table, nets, name, **changes):
 
 
 @pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
-@pytest.mark.parametrize("name", sorted(METHODS))
+@pytest.mark.parametrize("name", rest_slow(sorted(METHODS, key=lambda n: n not in FAST), len(FAST)))
 def test_a_strangers_network_and_table_with_every_method(table, nets, name):
     run = execute(fl, settings(table, nets, name, way="stacked"))
     assert set(run.arrays["faults/code"].ravel().tolist()) <= {0, 1}  # none, or absent
@@ -141,11 +144,11 @@ def test_the_folder_of_a_file_decides_nothing(nets, tmp_path):
         torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("name", ["fedproto", "knn-per"])
+@pytest.mark.parametrize("name", rest_slow(["knn-per", "fedproto"], 1))
 def test_from_the_command_line(hopfed, table, nets, tmp_path, name):
     out = tmp_path / "run.h5"
     data = ("--data", f"{table}:species", "--models", f"{nets}:Net", "--partition", "iid")
-    more = ("--clients", 3, "--rounds", 8, "--set", "lr=0.1", "--set", "way=stacked")
+    more = ("--clients", 3, "--rounds", 4, "--set", "lr=0.2", "--set", "way=stacked")
     status, text, err = hopfed("fl", "run", name, *data, *more, "--out", out)
     assert (status, err) == (0, "")
     accuracy = float(text.split("mean over clients")[1].split()[0])

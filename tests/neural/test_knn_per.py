@@ -20,7 +20,7 @@ from hopfed.neural.training.task import TaskSpec  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
 
 SPEC = TaskSpec(partition="dirichlet:0.3", clients=4, models=("mlp",), examples=400)
-STORES = KNNPer.rules["store"]
+STORES = ("neighbours", "prototypes", "hopfield", "archetypes")
 TRAINING = Training(lr=0.05, way="sequential")
 
 

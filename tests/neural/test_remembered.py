@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
 
@@ -22,10 +23,11 @@ OPTIONS = {
     "ranpac": "random=50",
     "fedproto": "nearest=1",
 }
+FAST = ("fedavg", "knn-per", "fedproto", "sohip", "hebbian", "apfl")  # unlike memories
 pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", rest_slow(sorted(METHODS, key=lambda n: n not in FAST), len(FAST)))
 def test_every_method_classifies_as_in_its_run(tmp_path, name):
     small = "proxy=mlp:8" if any(f.name == "proxy" for f in fields(method(name))) else ""
     options = OPTIONS.get(name, small)

@@ -5,9 +5,8 @@ Source: theory/NOTES.md, "Baselines".
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Answer, Client, Played, Rule, pack
+from hopfed.neural.method import Answer, Client, Played, pack, setting
 from hopfed.neural.methods.fedavg import FedAvg, Tuned, stepped
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
@@ -28,7 +27,7 @@ WINDOW, CLOSE, MOST = 10, 0.1, 100  # epochs of FedALA's first weights: see its 
 
 
 @dataclass(frozen=True)
-class PerFedAvg(Tuned):
+class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
     """Fallah et al. (2020): a global model from which a step of gradient descent is good.
 
     On each batch w follows the gradient of ``f(w - alpha grad f(w; D); D')``, second derivatives
@@ -49,12 +48,8 @@ class PerFedAvg(Tuned):
     [220848, 220848]
     """
 
-    alpha: float = 0.01
+    alpha: float = setting(0.01, "at least 0")
     hessian: bool = True
-
-    name: ClassVar[str] = "per-fedavg"
-    source: ClassVar[str] = "Fallah et al., NeurIPS 2020"
-    rules: ClassVar[Mapping[str, Rule]] = {"alpha": "at least 0"}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy of the second half of a batch after a step on the first."""
@@ -85,7 +80,14 @@ class PerFedAvg(Tuned):
 
 
 @dataclass(frozen=True)
-class PFedMe(FedAvg):
+class PFedMe(
+    FedAvg,
+    name="pfedme",
+    source="Dinh et al., NeurIPS 2020",
+    averages=True,
+    shared=False,
+    trains_first=True,
+):
     """Dinh et al. (2020): a personal model theta that is pulled to a shared w, and w to it.
 
     On each batch theta takes `steps` steps of plain gradient descent on
@@ -108,22 +110,10 @@ class PFedMe(FedAvg):
     [220840, 220840]
     """
 
-    lam: float = 15.0
-    steps: int = 5
-    theta_lr: float = 0.05
-    beta: float = 1.0
-
-    name: ClassVar[str] = "pfedme"
-    source: ClassVar[str] = "Dinh et al., NeurIPS 2020"
-    averages: ClassVar[bool] = True
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "lam": "above 0",
-        "steps": "at least 1",
-        "theta_lr": "above 0",
-        "beta": "above 0",
-    }
-    shared: ClassVar[bool] = False
-    trains_first: ClassVar[bool] = True
+    lam: float = setting(15.0, "above 0")
+    steps: int = setting(5, "at least 1")
+    theta_lr: float = setting(0.05, "above 0")
+    beta: float = setting(1.0, "above 0")
 
     def fetches(self, known: bool) -> bool:
         """A client that took part has its theta."""
@@ -160,7 +150,9 @@ class PFedMe(FedAvg):
 
 
 @dataclass(frozen=True)
-class FedALA(FedAvg):
+class FedALA(
+    FedAvg, name="fedala", source="Zhang et al., AAAI 2023", shared=False, trains_first=True
+):
     """Zhang et al. (2023): clients learn to mix their own head with the global one.
 
     With the global model g and the client's own after its last training, v, a round starts from
@@ -182,14 +174,8 @@ class FedALA(FedAvg):
     [220848, 220848]
     """
 
-    share: float = 0.8
-    eta: float = 1.0
-
-    name: ClassVar[str] = "fedala"
-    source: ClassVar[str] = "Zhang et al., AAAI 2023"
-    rules: ClassVar[Mapping[str, Rule]] = {"share": "in (0, 1]", "eta": "at least 0"}
-    shared: ClassVar[bool] = False
-    trains_first: ClassVar[bool] = True
+    share: float = setting(0.8, "in (0, 1]")
+    eta: float = setting(1.0, "at least 0")
 
     def fetches(self, known: bool) -> bool:
         """A client that took part has its own model."""

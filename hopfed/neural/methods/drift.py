@@ -5,9 +5,8 @@ All clients classify with the global model. Source: theory/NOTES.md, "Baselines"
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Answer, Client, Played, Rule, above, below, pack, unpack
+from hopfed.neural.method import Answer, Client, Played, above, below, pack, setting, unpack
 from hopfed.neural.methods.fedavg import FedAvg, stepped
 from hopfed.neural.training.losses import Batch, Net, squared_distance
 from hopfed.neural.training.task import Params
@@ -28,7 +27,7 @@ __all__ = ["MOON", "FedDyn", "Scaffold"]
 
 
 @dataclass(frozen=True)
-class Scaffold(FedAvg):
+class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", averages=True):
     """Karimireddy et al. (2020): local steps less the client's drift, ``y -= lr (g - c_i + c)``.
 
     After K steps from the global model x to y, the control variate of the client becomes
@@ -48,12 +47,7 @@ class Scaffold(FedAvg):
     [441680, 441680]
     """
 
-    step: float = 1.0
-
-    name: ClassVar[str] = "scaffold"
-    source: ClassVar[str] = "Karimireddy et al., ICML 2020"
-    averages: ClassVar[bool] = True
-    rules: ClassVar[Mapping[str, Rule]] = {"step": "above 0"}
+    step: float = setting(1.0, "above 0")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,7 +91,7 @@ class Scaffold(FedAvg):
 
 
 @dataclass(frozen=True)
-class FedDyn(FedAvg):
+class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", averages=True):
     """Acar et al. (2021): ``CE - <g_i, w> + alpha / 2 |w - w_global|^2``, linear at each client.
 
     After training ``g_i -= alpha (w_i - w_global)``, the gradient of the client's loss at its
@@ -116,12 +110,7 @@ class FedDyn(FedAvg):
     [220840, 220840]
     """
 
-    alpha: float = 0.01
-
-    name: ClassVar[str] = "feddyn"
-    source: ClassVar[str] = "Acar et al., ICLR 2021"
-    averages: ClassVar[bool] = True
-    rules: ClassVar[Mapping[str, Rule]] = {"alpha": "above 0"}
+    alpha: float = setting(0.01, "above 0")
 
     def server_start(self, seed: int) -> State:
         """The first model, and an h of zeros."""
@@ -162,7 +151,7 @@ class FedDyn(FedAvg):
 
 
 @dataclass(frozen=True)
-class MOON(FedAvg):
+class MOON(FedAvg, name="moon", source="Li et al., CVPR 2021"):
     """Li et al. (2021): FedAvg with a contrast of features between models.
 
     The features z of an example are drawn to those of the global model, z_g, away from those of
@@ -183,12 +172,8 @@ class MOON(FedAvg):
     [220848, 220848]
     """
 
-    mu: float = 5.0
-    temperature: float = 0.5
-
-    name: ClassVar[str] = "moon"
-    source: ClassVar[str] = "Li et al., CVPR 2021"
-    rules: ClassVar[Mapping[str, Rule]] = {"mu": "at least 0", "temperature": "above 0"}
+    mu: float = setting(5.0, "at least 0")
+    temperature: float = setting(0.5, "above 0")
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Train beside the global and the last own model; keep the model and send it."""

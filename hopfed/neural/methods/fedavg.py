@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -21,11 +20,10 @@ from hopfed.neural.averaged import Averaged
 from hopfed.neural.method import (
     Answer,
     Client,
-    NeuralMethod,
-    Rule,
     above,
     below,
     pack,
+    setting,
     unpack,
 )
 from hopfed.neural.training.cost import training_flops
@@ -40,7 +38,14 @@ _NETWORKS = Recent(1 << 28)
 
 
 @dataclass(frozen=True)
-class FedAvg(Averaged):
+class FedAvg(
+    Averaged,
+    name="fedavg",
+    source="McMahan et al., AISTATS 2017",
+    same_model=True,
+    shared=True,
+    opens="",
+):
     """McMahan et al. (2017): the mean of parameters and buffers, weighted by size.
 
     Attributes
@@ -54,12 +59,6 @@ class FedAvg(Averaged):
     >>> first_round("fedavg").traffic.up.tolist()  # bytes that each client sent
     [220848, 220848]
     """
-
-    name: ClassVar[str] = "fedavg"
-    source: ClassVar[str] = "McMahan et al., AISTATS 2017"
-    same_model: ClassVar[bool] = True
-    shared: ClassVar[bool] = True
-    opens: ClassVar[str | None] = ""
 
     def fetches(self, known: bool) -> bool:  # noqa: ARG002
         """Every client classifies with the global model."""
@@ -84,7 +83,7 @@ class FedAvg(Averaged):
 
 
 @dataclass(frozen=True)
-class FedProx(FedAvg):
+class FedProx(FedAvg, name="fedprox", source="Li et al., MLSys 2020"):
     """Li et al. (2020): cross-entropy + ``mu / 2 |w - w_global|^2``.
 
     Attributes
@@ -98,11 +97,7 @@ class FedProx(FedAvg):
     [220848, 220848]
     """
 
-    mu: float = 0.01
-
-    name: ClassVar[str] = "fedprox"
-    source: ClassVar[str] = "Li et al., MLSys 2020"
-    rules: ClassVar[Mapping[str, Rule]] = {"mu": "at least 0"}
+    mu: float = setting(0.01, "at least 0")
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Train near the global model, of which buffers do not count, and send it."""
@@ -118,15 +113,12 @@ class FedProx(FedAvg):
 
 
 @dataclass(frozen=True)
-class Tuned(FedAvg):
+class Tuned(FedAvg, shared=False, tunes=True):
     """FedAvg whose clients adapt the global model to be scored.
 
     The FLOPs of this count in every round in which the client takes part, because a round is
     scored with the adapted model.
     """
-
-    shared: ClassVar[bool] = False
-    tunes: ClassVar[bool] = True
 
     def tuning(self, client: Client, down: Message) -> Job:
         """Training by which a client adapts the global model."""
@@ -155,7 +147,7 @@ class Tuned(FedAvg):
 
 
 @dataclass(frozen=True)
-class FedAvgPlus(Tuned):
+class FedAvgPlus(Tuned, name="fedavg+", source="Jiang et al., 2019", reads=FedAvg):
     """Jiang et al. (2019): FedAvg, then fine-tuning; the fine-tuned model stays with the client.
 
     Attributes
@@ -171,13 +163,8 @@ class FedAvgPlus(Tuned):
     [220848, 220848]
     """
 
-    tune: int = 1
-    capacity: float = 1.0
-
-    name: ClassVar[str] = "fedavg+"
-    source: ClassVar[str] = "Jiang et al., 2019"
-    rules: ClassVar[Mapping[str, Rule]] = {"tune": "at least 0", "capacity": "in (0, 1]"}
-    reads: ClassVar[type[NeuralMethod] | None] = FedAvg
+    tune: int = setting(1, "at least 0")
+    capacity: float = setting(1.0, "in (0, 1]")
 
     def tuning(self, client: Client, down: Message) -> Job:
         """Fine-tuning of the whole model."""
@@ -203,7 +190,9 @@ class Shifted:
 
 
 @dataclass(frozen=True)
-class FedAvgPrior(FedAvg):
+class FedAvgPrior(
+    FedAvg, name="fedavg-prior", source="control, proposed here", shared=False, reads=FedAvg
+):
     """FedAvg with each client's label prior, a control in kNN-Per's tables, proposed here.
 
     Source: theory/NOTES.md, "Label prior". ``p(y | x)`` is proportional to ``p_global(y | x)
@@ -223,13 +212,7 @@ class FedAvgPrior(FedAvg):
     [220848, 220848]
     """
 
-    smooth: float = 1.0
-
-    name: ClassVar[str] = "fedavg-prior"
-    source: ClassVar[str] = "control, proposed here"
-    rules: ClassVar[Mapping[str, Rule]] = {"smooth": "at least 0"}
-    shared: ClassVar[bool] = False
-    reads: ClassVar[type[NeuralMethod] | None] = FedAvg
+    smooth: float = setting(1.0, "at least 0")
 
     def decide(self, client: Client, down: Message) -> Classifier:
         """The global model times the prior."""
@@ -241,7 +224,14 @@ class FedAvgPrior(FedAvg):
 
 
 @dataclass(frozen=True)
-class FedPer(FedAvg):
+class FedPer(
+    FedAvg,
+    name="fedper",
+    source="Arivazhagan et al., 2019",
+    shared=False,
+    opens="features.",
+    trains_first=True,
+):
     """Arivazhagan et al. (2019): the body is averaged, the head stays local, trained together.
 
     A client classifies with its head on the latest global body. A client that never took part
@@ -254,12 +244,6 @@ class FedPer(FedAvg):
     >>> first_round("fedper").traffic.up.tolist()  # bytes that each client sent
     [212808, 212808]
     """
-
-    name: ClassVar[str] = "fedper"
-    source: ClassVar[str] = "Arivazhagan et al., 2019"
-    shared: ClassVar[bool] = False
-    opens: ClassVar[str | None] = "features."
-    trains_first: ClassVar[bool] = True
 
     def begin(self, client: Client, down: Message) -> Params:
         """The global body and its own head."""
@@ -278,7 +262,7 @@ class FedPer(FedAvg):
 
 
 @dataclass(frozen=True)
-class FedRep(FedPer):
+class FedRep(FedPer, name="fedrep", source="Collins et al., ICML 2021"):
     """Collins et al. (2021): the body is averaged, the head stays local, trained alternately.
 
     In each round a participant first trains its head with the global body frozen. It then trains
@@ -297,11 +281,7 @@ class FedRep(FedPer):
     [212808, 212808]
     """
 
-    head: int = 10
-
-    name: ClassVar[str] = "fedrep"
-    source: ClassVar[str] = "Collins et al., ICML 2021"
-    rules: ClassVar[Mapping[str, Rule]] = {"head": "at least 0"}
+    head: int = setting(10, "at least 0")
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Train the head, then the body; keep the first and send the second."""
@@ -312,7 +292,7 @@ class FedRep(FedPer):
 
 
 @dataclass(frozen=True)
-class FedBABU(Tuned):
+class FedBABU(Tuned, name="fedbabu", source="Oh et al., ICLR 2022"):
     """Oh et al. (2022): bodies are trained and averaged under a head that keeps its first values.
 
     All clients have the same head, which nobody trains or sends. To be scored, a client fine-tunes
@@ -329,11 +309,7 @@ class FedBABU(Tuned):
     [212808, 212808]
     """
 
-    tune: int = 5
-
-    name: ClassVar[str] = "fedbabu"
-    source: ClassVar[str] = "Oh et al., ICLR 2022"
-    rules: ClassVar[Mapping[str, Rule]] = {"tune": "at least 0"}
+    tune: int = setting(5, "at least 0")
 
     def begin(self, client: Client, down: Message) -> Params:
         """The global body and the first head."""
@@ -352,7 +328,7 @@ class FedBABU(Tuned):
 
 
 @dataclass(frozen=True)
-class FedBN(FedAvg):
+class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", shared=False, trains_first=True):
     """Li et al. (2021): FedAvg of all but batch normalisation, which stays local.
 
     Its scales, shifts and running statistics are neither sent nor averaged. A network without
@@ -366,11 +342,6 @@ class FedBN(FedAvg):
     >>> first_round("fedbn").traffic.up.tolist()  # bytes that each client sent
     [220848, 220848]
     """
-
-    name: ClassVar[str] = "fedbn"
-    source: ClassVar[str] = "Li et al., ICLR 2021"
-    shared: ClassVar[bool] = False
-    trains_first: ClassVar[bool] = True
 
     def begin(self, client: Client, down: Message) -> Params:
         """The global model with its own batch normalisation."""

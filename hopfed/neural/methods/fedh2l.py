@@ -5,9 +5,7 @@ Source: arXiv:2101.11296, eqs. (1) to (8), (14); theory/NOTES.md, "FedH2L mutual
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -20,7 +18,7 @@ from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Answer, Client, Played, Rule, pack
+from hopfed.neural.method import Answer, Client, Played, pack, setting
 from hopfed.neural.methods.stepwise import Consulting, timely
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
@@ -30,7 +28,7 @@ __all__ = ["FedH2L"]
 
 
 @dataclass(frozen=True)
-class FedH2L(Consulting):
+class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="Li et al., 2021"):
     """FedH2L of Li et al. (2021). The method has no server; here the server only relays messages.
 
     Exchange 0 is local, eqs. (1), (2). A node makes E steps on the cross-entropy of its own
@@ -66,13 +64,8 @@ class FedH2L(Consulting):
     """
 
     kl: bool = True
-    conflict: str = "project"
+    conflict: str = setting("project", ("project", "pcgrad", "ignore"))
     pairs: bool = False
-
-    questions: ClassVar[tuple[str, ...]] = ("local", "mutual")
-    name: ClassVar[str] = "fedh2l"
-    source: ClassVar[str] = "Li et al., 2021"
-    rules: ClassVar[Mapping[str, Rule]] = {"conflict": ("project", "pcgrad", "ignore")}
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.messages import below as inside
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Answer, Client, Played, Rule, above, below, unpack
+from hopfed.neural.method import Answer, Client, Played, above, below, setting, unpack
 from hopfed.neural.methods.pairs import Pair, Proxied
 from hopfed.neural.models import Model
 from hopfed.neural.training.losses import Batch, Net
@@ -49,7 +49,7 @@ class Matched(Pair):
 
 
 @dataclass(frozen=True)
-class FedKD(Proxied):
+class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022"):
     """Wu et al. (2022): a local mentor and a small shared mentee.
 
     Each model minimises ``CE + weight (KL + MSE) / (CE_own + CE_shared)``. KL is the divergence of
@@ -82,19 +82,10 @@ class FedKD(Proxied):
     True
     """
 
-    weight: float = 1.0
-    start: float = 0.95
-    end: float = 0.98
-    rounds: int = 20
-
-    name: ClassVar[str] = "fedkd"
-    source: ClassVar[str] = "Wu et al., Nature Communications 2022"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "weight": "at least 0",
-        "start": "in (0, 1]",
-        "end": "in (0, 1]",
-        "rounds": "at least 1",
-    }
+    weight: float = setting(1.0, "at least 0")
+    start: float = setting(0.95, "in (0, 1]")
+    end: float = setting(0.98, "in (0, 1]")
+    rounds: int = setting(20, "at least 1")
 
     def energy(self, round_: int) -> float:
         """Share of the squares that is kept in round `round_`, counted from 0."""

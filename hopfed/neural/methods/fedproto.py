@@ -7,9 +7,8 @@ row, where these are its weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from torch import Tensor
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Answer, Client, Played, Rule
+from hopfed.neural.method import Answer, Client, Played, setting
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.losses import Batch, Net
@@ -101,10 +100,8 @@ class Prototypical(Classwise):
     `lam` has the same effect for wide and narrow features.
     """
 
-    lam: float = 1.0
+    lam: float = setting(1.0, "at least 0")
     nearest: bool = False
-
-    rules: ClassVar[Mapping[str, Rule]] = {"lam": "at least 0"}
 
     def fetches(self, known: bool) -> bool:  # noqa: ARG002
         """Prototypes are needed only by the nearest."""
@@ -133,7 +130,7 @@ class Prototypical(Classwise):
 
 
 @dataclass(frozen=True)
-class FedProto(Prototypical):
+class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
     """Tan et al. (2022): cross-entropy + lam ||z - C_y||^2 / d.
 
     A client's prototypes are the mean features of its classes. The server's prototype C of a class
@@ -157,11 +154,7 @@ class FedProto(Prototypical):
     [6432, 5628]
     """
 
-    weights: str = "equal"
-
-    name: ClassVar[str] = "fedproto"
-    source: ClassVar[str] = "Tan et al., AAAI 2022"
-    rules: ClassVar[Mapping[str, Rule]] = {"weights": ("size", "equal")}
+    weights: str = setting("equal", ("size", "equal"))
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Send the mean features of the classes held, and perhaps their numbers."""
@@ -198,7 +191,7 @@ class Nearest:
 
 
 @dataclass(frozen=True)
-class FD(Classwise):
+class FD(Classwise, name="fd", source="Jeong et al., 2018"):
     """Jeong et al. (2018), federated distillation: cross-entropy + lam CE(t_y, softmax).
 
     For each class that it holds, a client sends the mean softmax output over its examples of the
@@ -221,11 +214,7 @@ class FD(Classwise):
     [352, 308]
     """
 
-    lam: float = 1.0
-
-    name: ClassVar[str] = "fd"
-    source: ClassVar[str] = "Jeong et al., 2018"
-    rules: ClassVar[Mapping[str, Rule]] = {"lam": "at least 0"}
+    lam: float = setting(1.0, "at least 0")
 
     @property
     def length(self) -> int:

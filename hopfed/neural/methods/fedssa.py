@@ -29,9 +29,7 @@ aggregation"):
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -43,7 +41,7 @@ from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
 from hopfed.neural.memory.store import gate
-from hopfed.neural.method import Answer, Client, Played, Rule
+from hopfed.neural.method import Answer, Client, Played, setting
 from hopfed.neural.methods.lg_fedavg import require_one_head
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.training.task import Params
@@ -52,7 +50,7 @@ LITERAL = 2  # largest T_stable with the literal sum
 
 
 @dataclass(frozen=True)
-class FedSSA(Standalone):
+class FedSSA(Standalone, name="fedssa", source="Yi et al., IJCAI 2024"):
     """FedSSA of Yi et al. (IJCAI 2024).
 
     Attributes
@@ -73,19 +71,10 @@ class FedSSA(Standalone):
     [6432, 5628]
     """
 
-    fusion: str = "literal"
-    mu_0: float = 0.5
-    stable: int = 2
-    ablation: str = ""
-
-    name: ClassVar[str] = "fedssa"
-    source: ClassVar[str] = "Yi et al., IJCAI 2024"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "fusion": ("literal", "normalised"),
-        "ablation": ("", "m1-a", "m1-b", "m2-a", "m2-b"),
-        "mu_0": "in [0, 1]",
-        "stable": "at least 1",
-    }
+    fusion: str = setting("literal", ("literal", "normalised"))
+    mu_0: float = setting(0.5, "in [0, 1]")
+    stable: int = setting(2, "at least 1")
+    ablation: str = setting("", ("", "m1-a", "m1-b", "m2-a", "m2-b"))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ablation", self.ablation.lower())  # the paper has capitals

@@ -29,9 +29,7 @@ or of class archetypes; see `hopfed.neural.memory.prototypes` and
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -52,7 +50,7 @@ from hopfed.neural.memory.neighbours import (
     mix,
 )
 from hopfed.neural.memory.prototypes import Prototypes, fit_prototypes
-from hopfed.neural.method import Client, NeuralMethod, Rule
+from hopfed.neural.method import Client, setting
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.training.evaluation import Embedded, Network
 
@@ -90,7 +88,7 @@ class Interpolation:
 
 
 @dataclass(frozen=True)
-class KNNPer(FedAvg):
+class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=False, reads=FedAvg):
     """kNN-Per of Marfoq et al. (2022).
 
     Bytes and FLOPs are those of FedAvg, whose training it is. What it costs to classify is not
@@ -125,35 +123,18 @@ class KNNPer(FedAvg):
     [220848, 220848]
     """
 
-    k: int = 10
-    sigma: float = 1.0
+    k: int = setting(10, "at least 1")
+    sigma: float = setting(1.0, "above 0")
     lam: float = -1.0
-    capacity: float = 1.0
+    capacity: float = setting(1.0, "above 0")
     spread: float = 0.0
-    rule: str = "fifo"
-    kernel: str = "paper"
-    mixing: str = "probabilities"
-    store: str = "neighbours"
-    dim: int = 0
-    steps: int = 100
-    beta: float = 16.0
-
-    name: ClassVar[str] = "knn-per"
-    source: ClassVar[str] = "Marfoq et al., ICML 2022"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "k": "at least 1",
-        "sigma": "above 0",
-        "capacity": "above 0",
-        "rule": RULES,
-        "kernel": neighbours.KERNELS,
-        "mixing": neighbours.MIXINGS,
-        "store": ("neighbours", "prototypes", "hopfield", "archetypes"),
-        "dim": "at least 0",
-        "steps": "at least 0",
-        "beta": "above 0",
-    }
-    shared: ClassVar[bool] = False
-    reads: ClassVar[type[NeuralMethod] | None] = FedAvg
+    rule: str = setting("fifo", RULES)
+    kernel: str = setting("paper", neighbours.KERNELS)
+    mixing: str = setting("probabilities", neighbours.MIXINGS)
+    store: str = setting("neighbours", ("neighbours", "prototypes", "hopfield", "archetypes"))
+    dim: int = setting(0, "at least 0")
+    steps: int = setting(100, "at least 0")
+    beta: float = setting(16.0, "above 0")
 
     def __post_init__(self) -> None:
         super().__post_init__()

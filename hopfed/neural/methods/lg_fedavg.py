@@ -5,9 +5,7 @@ Source: theory/NOTES.md, "Baselines".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -23,10 +21,10 @@ from hopfed.neural.method import (
     Client,
     NeuralMethod,
     Played,
-    Rule,
     above,
     below,
     pack,
+    setting,
     unpack,
 )
 from hopfed.neural.training.losses import Batch, Net, masked_mean, squared_distance
@@ -38,7 +36,9 @@ FAR = -1e9  # instead of minus infinity, whose gradient would be NaN
 
 
 @dataclass(frozen=True)
-class LGFedAvg(Averaged):
+class LGFedAvg(
+    Averaged, name="lg-fedavg", source="Liang et al., 2020", opens="head.", averages=True
+):
     """Liang et al. (2020); the shared part is the last layer.
 
     A participant replaces its head by the latest mean of heads, trains its whole model, and sends
@@ -59,17 +59,8 @@ class LGFedAvg(Averaged):
     [8048, 8048]
     """
 
-    weights: str = "size"
-    scored: str = "local"
-
-    name: ClassVar[str] = "lg-fedavg"
-    source: ClassVar[str] = "Liang et al., 2020"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "weights": ("size", "equal"),
-        "scored": ("local", "global"),
-    }
-    opens: ClassVar[str | None] = "head."
-    averages: ClassVar[bool] = True
+    weights: str = setting("size", ("size", "equal"))
+    scored: str = setting("local", ("local", "global"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -114,7 +105,7 @@ def require_one_head(method: NeuralMethod) -> None:
 
 
 @dataclass(frozen=True)
-class FedClassAvg(LGFedAvg):
+class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022"):
     """Jang et al. (2022): ``CE + contrast SupCon + rho / 2 |head - global head|^2``.
 
     Differences: the paper contrasts two augmented views of every image. Here a batch has one view
@@ -137,17 +128,9 @@ class FedClassAvg(LGFedAvg):
     [8048, 8048]
     """
 
-    rho: float = 0.1
-    contrast: float = 1.0
-    temperature: float = 0.1
-
-    name: ClassVar[str] = "fedclassavg"
-    source: ClassVar[str] = "Jang et al., ICPP 2022"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "rho": "at least 0",
-        "contrast": "at least 0",
-        "temperature": "above 0",
-    }
+    rho: float = setting(0.1, "at least 0")
+    contrast: float = setting(1.0, "at least 0")
+    temperature: float = setting(0.1, "above 0")
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy, contrastive loss and penalty."""

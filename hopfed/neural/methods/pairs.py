@@ -5,7 +5,6 @@ Source: theory/NOTES.md, "Baselines".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from math import ceil
@@ -23,7 +22,7 @@ from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.memory.store import blend
-from hopfed.neural.method import Answer, Client, Played, Rule, above, below, pack, unpack
+from hopfed.neural.method import Answer, Client, Played, above, below, pack, setting, unpack
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.models import Model
 from hopfed.neural.models.networks import check_name, drawing
@@ -50,7 +49,7 @@ class Pair(nn.Module):
 
 
 @dataclass(frozen=True)
-class Auxiliary(FedAvg):
+class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared."):
     """A client trains a module with the parts ``own``, its model, and ``shared``.
 
     Clients send only the shared part; the server returns its size-weighted mean over the
@@ -58,9 +57,6 @@ class Auxiliary(FedAvg):
     gradient of all parts together.
     """
 
-    same_model: ClassVar[bool] = False
-    shared: ClassVar[bool] = False
-    opens: ClassVar[str | None] = "shared."
     keeps_shared: ClassVar[bool] = False  # whether the client keeps its copy, to classify with it
     copies: ClassVar[bool] = False  # whether its own part begins as the first shared part it gets
 
@@ -99,7 +95,14 @@ class Auxiliary(FedAvg):
 
 
 @dataclass(frozen=True)
-class Ditto(Auxiliary):
+class Ditto(
+    Auxiliary,
+    name="ditto",
+    source="Li et al., ICML 2021",
+    same_model=True,
+    copies=True,
+    trains_first=True,
+):
     """Li et al. (2021): each client keeps ``v = argmin CE(v) + lam / 2 |v - w|^2``.
 
     v is the personal model; w is the global model that the client received, before this round's
@@ -122,14 +125,7 @@ class Ditto(Auxiliary):
     [220848, 220848]
     """
 
-    lam: float = 1.0
-
-    name: ClassVar[str] = "ditto"
-    source: ClassVar[str] = "Li et al., ICML 2021"
-    rules: ClassVar[Mapping[str, Rule]] = {"lam": "at least 0"}
-    same_model: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
-    trains_first: ClassVar[bool] = True
+    lam: float = setting(1.0, "at least 0")
 
     def extra(self, client: Client, first: Params) -> Params:
         """Weights of the global model that the client received."""
@@ -152,7 +148,14 @@ class Mixture(Pair):
 
 
 @dataclass(frozen=True)
-class APFL(Auxiliary):
+class APFL(
+    Auxiliary,
+    name="apfl",
+    source="Deng et al., 2020",
+    same_model=True,
+    copies=True,
+    trains_first=True,
+):
     """Deng et al. (2020): a client classifies by ``alpha v + (1 - alpha) w``.
 
     v is the local model, w the global one. On each batch, w takes FedAvg's step. v steps along the
@@ -180,16 +183,9 @@ class APFL(Auxiliary):
     [220848, 220848]
     """
 
-    alpha: float = 0.5
+    alpha: float = setting(0.5, "in [0, 1]")
     learn: bool = True
-    moves: str = "round"
-
-    name: ClassVar[str] = "apfl"
-    source: ClassVar[str] = "Deng et al., 2020"
-    rules: ClassVar[Mapping[str, Rule]] = {"alpha": "in [0, 1]", "moves": ("round", "batch")}
-    same_model: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
-    trains_first: ClassVar[bool] = True
+    moves: str = setting("round", ("round", "batch"))
 
     def fetches(self, known: bool) -> bool:  # noqa: ARG002
         """The global model is in the mixture."""
@@ -266,7 +262,7 @@ class Proxied(Auxiliary):
 
 
 @dataclass(frozen=True)
-class FML(Proxied):
+class FML(Proxied, name="fml", source="Shen et al., 2020"):
     """Shen et al. (2020): own and small shared model learn from each other (mutual learning).
 
     On each batch the own model minimises ``(1 - weight) CE + weight KL(p_shared || p_own)``, and
@@ -287,12 +283,8 @@ class FML(Proxied):
     [1333040, 1333040]
     """
 
-    weight: float = 0.5
-    weight_shared: float = 0.5
-
-    name: ClassVar[str] = "fml"
-    source: ClassVar[str] = "Shen et al., 2020"
-    rules: ClassVar[Mapping[str, Rule]] = {"weight": "in [0, 1]", "weight_shared": "in [0, 1]"}
+    weight: float = setting(0.5, "in [0, 1]")
+    weight_shared: float = setting(0.5, "in [0, 1]")
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Sum of the losses of both models."""
@@ -326,7 +318,7 @@ class Matryoshka(nn.Module):
 
 
 @dataclass(frozen=True)
-class FedMRL(Proxied):
+class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps_shared=True):
     """Yi et al. (2024): own and shared features, projected, are read by two heads of nested width.
 
     The loss is the sum of both cross-entropies. The small model, extractor and head, is shared. The
@@ -349,13 +341,8 @@ class FedMRL(Proxied):
     [1313360, 1313360]
     """
 
-    width: int = 0
-    nested: float = 0.5
-
-    name: ClassVar[str] = "fedmrl"
-    source: ClassVar[str] = "Yi et al., NeurIPS 2024"
-    rules: ClassVar[Mapping[str, Rule]] = {"width": "at least 0", "nested": "in (0, 1]"}
-    keeps_shared: ClassVar[bool] = True
+    width: int = setting(0, "at least 0")
+    nested: float = setting(0.5, "in (0, 1]")
 
     def server_start(self, seed: int) -> State:
         """Check the width against the models."""
@@ -405,7 +392,13 @@ class Turned(nn.Module):
 
 
 @dataclass(frozen=True)
-class FedRAL(Auxiliary):
+class FedRAL(
+    Auxiliary,
+    name="fedral",
+    source="Yi et al., ICCV 2025 (from the description)",
+    keeps_shared=True,
+    opens=None,
+):
     """Yi et al. (2025): a shared square matrix turns the features; built from the abstract.
 
     The text of the paper is not public. According to the abstract, every client's model contains a
@@ -432,14 +425,8 @@ class FedRAL(Auxiliary):
     [160008, 157608]
     """
 
-    least: float = 0.2
-    levels: int = 5
-
-    name: ClassVar[str] = "fedral"
-    source: ClassVar[str] = "Yi et al., ICCV 2025 (from the description)"
-    rules: ClassVar[Mapping[str, Rule]] = {"least": "in [0, 1]", "levels": "at least 1"}
-    keeps_shared: ClassVar[bool] = True
-    opens: ClassVar[str | None] = None  # the identity
+    least: float = setting(0.2, "in [0, 1]")
+    levels: int = setting(5, "at least 1")
 
     def server_start(self, seed: int) -> State:
         """The identity; an entry keeps its value until a client sends it."""
@@ -510,7 +497,11 @@ class Preceded(nn.Module):
 
 
 @dataclass(frozen=True)
-class PFedES(Auxiliary):
+class PFedES(
+    Auxiliary,
+    name="pfedes",
+    source="Yi et al., AAAI 2025 (from the description and the authors' program)",
+):
     """Yi et al. (2025): a small shared extractor before each client's model, trained in turn.
 
     Details are those of the authors' program. The extractor G has two 3 x 3 convolutions, each with
@@ -532,17 +523,9 @@ class PFedES(Auxiliary):
     [620, 620]
     """
 
-    mu: float = 0.5
-    kernels: int = 8
-    turns: int = 0
-
-    name: ClassVar[str] = "pfedes"
-    source: ClassVar[str] = "Yi et al., AAAI 2025 (from the description and the authors' program)"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "mu": "in [0, 1]",
-        "kernels": "at least 1",
-        "turns": "at least 0",
-    }
+    mu: float = setting(0.5, "in [0, 1]")
+    kernels: int = setting(8, "at least 1")
+    turns: int = setting(0, "at least 0")
 
     def server_start(self, seed: int) -> State:
         """Raise ArgumentError if the data are not images."""

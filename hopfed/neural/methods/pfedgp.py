@@ -15,9 +15,7 @@ ordinary Gaussian process regression.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -26,7 +24,7 @@ from torch.nn.functional import one_hot
 
 from hopfed._lib.random import stream
 from hopfed.federation.messages import Message
-from hopfed.neural.method import Client, Rule, above, below
+from hopfed.neural.method import Client, above, below, setting
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.models import Model
 from hopfed.neural.training.evaluation import Network
@@ -146,7 +144,7 @@ class Personal:
 
 
 @dataclass(frozen=True)
-class PFedGP(FedAvg):
+class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021", shared=False):
     """pFedGP of Achituve et al. (2021), with a simpler Gaussian process.
 
     The clients maximise the evidence of their batches. The server takes size-weighted means of
@@ -170,13 +168,8 @@ class PFedGP(FedAvg):
     [212816, 212816]
     """
 
-    most: int = 500
-    scale: float = 10.0
-
-    name: ClassVar[str] = "pfedgp"
-    source: ClassVar[str] = "Achituve et al., NeurIPS 2021"
-    rules: ClassVar[Mapping[str, Rule]] = {"most": "at least 1", "scale": "above 0"}
-    shared: ClassVar[bool] = False
+    most: int = setting(500, "at least 1")
+    scale: float = setting(10.0, "above 0")
 
     def wrap(self, model: Model) -> nn.Module:
         """The feature extractor with a kernel on its features."""

@@ -5,9 +5,7 @@ All networks have features of one length. Source: theory/NOTES.md, "Baselines".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -19,7 +17,7 @@ from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Answer, Client, Played, Rule, above, below, pack, unpack
+from hopfed.neural.method import Answer, Client, Played, above, below, pack, setting, unpack
 from hopfed.neural.methods.fedproto import Classwise, Prototypical, as_message
 from hopfed.neural.methods.lg_fedavg import LGFedAvg, require_one_head
 from hopfed.neural.models.networks import drawing
@@ -31,7 +29,7 @@ __all__ = ["FedGH", "FedGen", "FedTGP"]
 
 
 @dataclass(frozen=True)
-class FedGH(Classwise):
+class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="head."):
     """Yi et al. (2023): the server trains a head on the mean features of clients' classes.
 
     A client replaces its head by the global one, trains its model, and sends the mean features of
@@ -50,12 +48,7 @@ class FedGH(Classwise):
     [6432, 5628]
     """
 
-    head_lr: float = 0.01
-
-    name: ClassVar[str] = "fedgh"
-    source: ClassVar[str] = "Yi et al., ACM MM 2023"
-    rules: ClassVar[Mapping[str, Rule]] = {"head_lr": "above 0"}
-    opens: ClassVar[str | None] = "head."
+    head_lr: float = setting(0.01, "above 0")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,7 +79,7 @@ class FedGH(Classwise):
 
 
 @dataclass(frozen=True)
-class FedTGP(Prototypical):
+class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
     """Zhang et al. (2024): FedProto with prototypes that the server trains, by adaptive margins.
 
     The server's prototypes are a network of one hidden layer of trained vectors, one for each
@@ -111,18 +104,10 @@ class FedTGP(Prototypical):
     [6432, 5628]
     """
 
-    lam: float = 0.1
-    margin: float = 100.0
-    passes: int = 100
-    prototype_lr: float = 0.01
-
-    name: ClassVar[str] = "fedtgp"
-    source: ClassVar[str] = "Zhang et al., AAAI 2024"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "margin": "at least 0",
-        "passes": "at least 1",
-        "prototype_lr": "above 0",
-    }
+    lam: float = setting(0.1, "at least 0")
+    margin: float = setting(100.0, "at least 0")
+    passes: int = setting(100, "at least 1")
+    prototype_lr: float = setting(0.01, "above 0")
 
     def first(self) -> Params:
         """Prototypes before training: vectors ``points`` and two layers ``net``."""
@@ -174,7 +159,7 @@ def layers(params: Params, x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class FedGen(LGFedAvg):
+class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
     """Zhu et al. (2021): a generator of features by label, trained at the server, teaches clients.
 
     Clients share heads, as the paper does where models are not to be sent, and tell their numbers
@@ -201,22 +186,13 @@ class FedGen(LGFedAvg):
     [8088, 8088]
     """
 
-    lam: float = 1.0
-    diversity: float = 1.0
-    latent: int = 32
-    hidden: int = 256
-    draws: int = 32
-    passes: int = 50
-    generator_lr: float = 3e-4
-
-    name: ClassVar[str] = "fedgen"
-    source: ClassVar[str] = "Zhu et al., ICML 2021"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "lam": "at least 0",
-        "diversity": "at least 0",
-        "generator_lr": "above 0",
-        **dict.fromkeys(("latent", "hidden", "draws", "passes"), "at least 1"),
-    }
+    lam: float = setting(1.0, "at least 0")
+    diversity: float = setting(1.0, "at least 0")
+    latent: int = setting(32, "at least 1")
+    hidden: int = setting(256, "at least 1")
+    draws: int = setting(32, "at least 1")
+    passes: int = setting(50, "at least 1")
+    generator_lr: float = setting(3e-4, "above 0")
 
     def first(self) -> Params:
         """The generator before training: layers that read the label and the noise."""

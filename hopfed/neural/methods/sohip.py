@@ -26,9 +26,7 @@ Decisions where the paper leaves room:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -40,7 +38,7 @@ from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
 from hopfed.neural.memory.recall import ABLATIONS, HEADS, KINDS, Form, Headed, Remembering
-from hopfed.neural.method import Answer, Client, Played, Rule, below
+from hopfed.neural.method import Answer, Client, Played, below, setting
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models import Model
 from hopfed.neural.training.evaluation import Classifier, Network
@@ -49,7 +47,7 @@ from hopfed.neural.training.task import Params
 
 
 @dataclass(frozen=True)
-class SoHip(Standalone):
+class SoHip(Standalone, name="sohip", source="Yi, Zhao and Hu, 2026"):
     """Social Hippocampus Memory Learning (Yi et al., 2026), with extensions proposed here.
 
     Attributes
@@ -79,25 +77,13 @@ class SoHip(Standalone):
     [256, 256]
     """
 
-    m: int = 64
-    ablation: str = ""
-    head: str = "linear"
-    memory: str = "common"
-    patterns: int = 8
-    beta: float = 8.0
-    aggregation: str = "mean"
-
-    name: ClassVar[str] = "sohip"
-    source: ClassVar[str] = "Yi, Zhao and Hu, 2026"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "m": "at least 1",
-        "ablation": ABLATIONS,
-        "head": HEADS,
-        "memory": KINDS,
-        "patterns": "at least 1",
-        "beta": "above 0",
-        "aggregation": ("mean", "hopfield"),
-    }
+    m: int = setting(64, "at least 1")
+    ablation: str = setting("", ABLATIONS)
+    head: str = setting("linear", HEADS)
+    memory: str = setting("common", KINDS)
+    patterns: int = setting(8, "at least 1")
+    beta: float = setting(8.0, "above 0")
+    aggregation: str = setting("mean", ("mean", "hopfield"))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ablation", self.ablation.lower())  # the paper has capitals

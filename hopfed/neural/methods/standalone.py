@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import nn
 
 from hopfed.federation.messages import Message
 from hopfed.neural.memory.recall import HEADS, Shifted
-from hopfed.neural.method import Client, NeuralMethod, Rule, below
+from hopfed.neural.method import Client, NeuralMethod, below, setting
 from hopfed.neural.models import Model
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.task import Params
 
 
 @dataclass(frozen=True)
-class Standalone(NeuralMethod):
+class Standalone(NeuralMethod, name="standalone", source="baseline"):
     """Every client trains only on its own examples; also called IND and Local.
 
     Examples
@@ -27,12 +25,9 @@ class Standalone(NeuralMethod):
     [0, 0]
     """
 
-    name: ClassVar[str] = "standalone"
-    source: ClassVar[str] = "baseline"
-
 
 @dataclass(frozen=True)
-class StandaloneBias(Standalone):
+class StandaloneBias(Standalone, name="standalone-bias", source="control, proposed here"):
     """Standalone with a learned vector added to the features; a control, proposed here.
 
     Source: theory/NOTES.md, "SoHip with a linear head". After training, SoHip's memory for all
@@ -51,11 +46,7 @@ class StandaloneBias(Standalone):
     [0, 0]
     """
 
-    head: str = "linear"
-
-    name: ClassVar[str] = "standalone-bias"
-    source: ClassVar[str] = "control, proposed here"
-    rules: ClassVar[Mapping[str, Rule]] = {"head": HEADS}
+    head: str = setting("linear", HEADS)
 
     def wrap(self, model: Model) -> nn.Module:
         """The model with the vector added to its features."""

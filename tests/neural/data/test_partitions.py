@@ -248,6 +248,12 @@ def test_dirichlet_shares_have_the_moments_of_the_law(alpha):
     np.testing.assert_allclose(shares.var(), variance, rtol=0.1)
 
 
+def test_pachinko_has_the_settings_of_its_paper():
+    data = full(np.arange(60) % 6)
+    assert same(partition("pachinko", data, 4), partition("pachinko:0.3:10", data, 4))
+
+
+@pytest.mark.slow  # 100,000 draws
 def test_pachinko_is_a_dirichlet_law_over_coarse_and_over_fine_labels():
     coarse = np.repeat(np.arange(10), 5)
     labels = np.repeat(np.arange(50), 800)  # a stock that the first clients hardly touch
@@ -361,8 +367,8 @@ def test_groups_keep_the_shares_where_they_can():
 # The figure
 
 
-@pytest.mark.parametrize(("scheme", "clients"), [("dirichlet:1:redistribute", 5), ("iid", 40)])
-def test_the_figure_shows_counts_and_sizes(scheme, clients):
+def test_the_figure_shows_counts_and_sizes():
+    scheme, clients = "dirichlet:1:redistribute", 5
     part = partition(scheme, load("digits"), clients)
     figure = draw(part)
     above, below = figure.axes[:2]
@@ -384,6 +390,7 @@ def test_the_figure_names_domains_and_what_is_unused():
 # The real data, where they are at hand
 
 
+@pytest.mark.slow
 def test_real_roles():
     data = real("shakespeare")
     part = partition("role", data)

@@ -496,6 +496,7 @@ def test_faults_of_the_hub(hub, monkeypatch, tmp_path):
 # The real data, where they are at hand
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "rows", "shape", "classes", "train"),
     [
@@ -512,6 +513,7 @@ def test_real_images(name, rows, shape, classes, train):
     assert 40 < data.inputs[::50].std() < 110  # pictures, neither empty nor noise
 
 
+@pytest.mark.slow
 def test_real_cifar100_has_five_classes_in_each_superclass():
     data = real("cifar100")
     assert np.bincount(data.coarse).tolist() == [5] * 20
