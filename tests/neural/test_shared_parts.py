@@ -16,8 +16,8 @@ from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.method import Client, below, pack  # noqa: E402
 from hopfed.neural.methods import method  # noqa: E402
-from hopfed.neural.methods.fedkd import truncate  # noqa: E402
 from hopfed.neural.methods.lg_fedavg import supervised_contrast  # noqa: E402
+from hopfed.neural.methods.pairs import truncate  # noqa: E402
 from hopfed.neural.training.evaluation import Network  # noqa: E402
 from hopfed.neural.training.losses import Batch, Net  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402

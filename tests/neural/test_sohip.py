@@ -12,8 +12,8 @@ from hopfed.experiments import fl  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.memory.recall import Form, Remembering  # noqa: E402
 from hopfed.neural.method import pack, unpack  # noqa: E402
+from hopfed.neural.methods.sohip import Form, Remembering  # noqa: E402
 from hopfed.neural.models.architectures import Model  # noqa: E402
 from hopfed.neural.training.evaluation import Network  # noqa: E402
 

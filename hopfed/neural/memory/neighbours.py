@@ -16,7 +16,6 @@ from scipy.special import log_softmax, softmax
 
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
-from hopfed.neural.memory.store import blend
 
 KERNELS = ("paper", "program")
 MIXINGS = ("probabilities", "logits")
@@ -93,9 +92,9 @@ def mix(logits: np.ndarray, p: np.ndarray, weight: float, mixing: str) -> np.nda
         if weight == 1:
             return np.log(p)
         if mixing == "probabilities":
-            return np.log(blend(np.exp(model), p, weight))
+            return np.log((1 - weight) * np.exp(model) + weight * p)
     if mixing == "logits":
-        return log_softmax(blend(np.asarray(logits, dtype=np.float64), p, weight), axis=1)
+        return log_softmax((1 - weight) * np.float64(logits) + weight * p, axis=1)
     raise ArgumentError("mixing", f"one of {', '.join(MIXINGS)}", mixing)
 
 

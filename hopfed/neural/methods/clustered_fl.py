@@ -53,12 +53,6 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
     tol_1, tol_2 : the two tolerances, as in the programs. They are norms of updates of all weights,
         so they fit one model and learning rate: with LeNet on digits nothing is ever split.
     linkage : "complete" or "single".
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("clustered-fl", linkage="single").traffic.up.tolist()  # bytes of each client
-    [220856, 220856]
     """
 
     tol_1: float = setting(0.4, "at least 0")

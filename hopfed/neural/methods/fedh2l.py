@@ -55,12 +55,6 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
         with an odd number of nodes one has no partner.
     labelled : whether public labels are known. If not, only the KL term is used; every Acc_j is
         then 1 and is not sent.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedh2l", conflict="ignore").traffic.up.tolist()  # bytes that each client sent
-    [444, 364]
     """
 
     kl: bool = True

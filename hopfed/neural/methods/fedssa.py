@@ -40,7 +40,6 @@ from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.memory.store import gate
 from hopfed.neural.method import Answer, Client, Played, setting
 from hopfed.neural.methods.lg_fedavg import require_one_head
 from hopfed.neural.methods.standalone import Standalone
@@ -63,12 +62,6 @@ class FedSSA(Standalone, name="fedssa", source="Yi et al., IJCAI 2024"):
         LG-FedAvg with blending. The second family omits the blending: in "m2-a" the whole global
         head replaces the client's; in "m2-b" only its rows of seen classes do. The server sends
         the whole head in "m1-a" and "m2-a", otherwise the rows of seen classes.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedssa", mu_0=0.5).traffic.up.tolist()  # bytes that each client sent
-    [6432, 5628]
     """
 
     fusion: str = setting("literal", ("literal", "normalised"))
@@ -132,7 +125,7 @@ class FedSSA(Standalone, name="fedssa", source="Yi et al., IJCAI 2024"):
         """Blend `own` rows of a client with the server's in round t, eq. (4)."""
         mu = self.mu(t)
         total = 1 + mu if self.fusion == "normalised" else 1.0
-        return gate(own, rows, mu / total, 1 / total)
+        return mu / total * own + rows / total
 
     def server_start(self, seed: int) -> State:
         """The classes that clients have seen, (clients, classes), and no rows yet."""

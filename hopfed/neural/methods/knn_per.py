@@ -115,12 +115,6 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
     dim, steps : settings of prototypes: length of their projection, 0 means none; steps of
         learning, 0 means k-means prototypes.
     beta : inverse temperature of "hopfield" and "archetypes".
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("knn-per").traffic.up.tolist()  # bytes that each client sent
-    [220848, 220848]
     """
 
     k: int = setting(10, "at least 1")

@@ -51,12 +51,6 @@ class LGFedAvg(
     scored : model with which a client classifies: "local" is its model after training, as FedSSA's
         paper states for all methods that it compares; "global" is its body with the latest mean
         head, as in the authors' program.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("lg-fedavg").traffic.up.tolist()  # bytes that each client sent
-    [8048, 8048]
     """
 
     weights: str = setting("size", ("size", "equal"))
@@ -120,12 +114,6 @@ class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022")
     rho : strength of the penalty, 0.1 as in the authors' program.
     contrast : weight of the contrastive loss; if `rho` and `contrast` are 0, this is LG-FedAvg.
     temperature : temperature of the contrastive loss.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedclassavg", contrast=0.0).traffic.up.tolist()  # bytes of each client
-    [8048, 8048]
     """
 
     rho: float = setting(0.1, "at least 0")

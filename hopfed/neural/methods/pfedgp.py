@@ -160,12 +160,6 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021", shar
     ----------
     most : largest number of examples of a client's process; its cost is cubic in this number.
     scale : initial prior variance of the latent functions.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("pfedgp").traffic.up.tolist()  # bytes that each client sent
-    [212816, 212816]
     """
 
     most: int = setting(500, "at least 1")

@@ -21,8 +21,7 @@ from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
-from hopfed.neural.data import splits
-from hopfed.neural.data.partitions import Rows
+from hopfed.neural.data.partitions import Rows, stratified
 from hopfed.neural.method import Answer, Client, Played, pack, setting
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.training.cost import forward_flops
@@ -55,7 +54,7 @@ def seed_set(task: TaskSpec, share: float) -> SeedSet:
         shown = np.zeros(len(rows), dtype=bool)
         if count:
             parts, rng = (len(rows) - count, count), stream(task.seed, "public", client)
-            shown = splits.stratified(split.dataset.labels[rows], parts, rng) == 1
+            shown = stratified(split.dataset.labels[rows], parts, rng) == 1
         private.append(rows[~shown])
         public.append(rows[shown])
     return SeedSet(tuple(private), tuple(public))
@@ -119,12 +118,6 @@ class AGG(Stepwise, name="agg", source="Li et al., 2021 (FedH2L), baseline AGG")
     Attributes
     ----------
     images : images per round, in minibatches of `training.batch`; 0 means one minibatch.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("agg", images=64).traffic.up.tolist()  # bytes that each client sent
-    [0, 0]
     """
 
     images: int = setting(0, "at least 0")
@@ -213,12 +206,6 @@ class FedMD(
     ----------
     digest : steps towards the mean logits (the consensus) in a round.
     transfer : steps on public and then on own examples before the first round; 0 means none.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedmd", transfer=2).traffic.up.tolist()  # bytes that each client sent
-    [800, 800]
     """
 
     digest: int = setting(1, "at least 1")

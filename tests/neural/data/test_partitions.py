@@ -11,7 +11,8 @@ from stand_ins import disjoint, labelled, plays, real, rows_of, seeds
 
 from hopfed.errors import ArgumentError, DataError
 from hopfed.figures.partition import draw
-from hopfed.neural.data import Dataset, load, partition, splits
+from hopfed.neural.data import Dataset, load, partition
+from hopfed.neural.data import partitions as splits
 
 SCHEMES = ("iid", "classes:2", "dirichlet:0.5:redistribute", "pachinko:0.5:5", "domain", "writer")
 

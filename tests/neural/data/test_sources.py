@@ -12,8 +12,15 @@ from stand_ins import IMAGES, LABELS, npz, one_line, real
 
 from hopfed.errors import ArgumentError, BackendError, DataError
 from hopfed.neural.data import Dataset, load, partition
-from hopfed.neural.data.sources import holds_features, read_hub, read_npz
-from hopfed.neural.data.text import LENGTH, VOCABULARY, encode_text, speech_windows
+from hopfed.neural.data.sources import (
+    LENGTH,
+    VOCABULARY,
+    encode_text,
+    holds_features,
+    read_hub,
+    read_npz,
+    speech_windows,
+)
 
 
 def picture(path, colour, size=(4, 4), mode="RGB"):

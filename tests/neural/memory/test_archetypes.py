@@ -8,8 +8,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 from asked import Asked
 
 from hopfed.federation.contract import EVERYONE
-from hopfed.neural.memory.archetypes import group
-from hopfed.neural.methods.sohip import SoHip
+from hopfed.neural.methods.sohip import SoHip, group
 from hopfed.neural.training.task import TaskSpec
 
 

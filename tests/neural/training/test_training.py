@@ -11,7 +11,6 @@ from hopfed._lib.random import stream  # noqa: E402
 from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.neural.data.tensors import Augment  # noqa: E402
 from hopfed.neural.training import together  # noqa: E402
-from hopfed.neural.training.optimizers import OPTIMIZERS, of_client, stack  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.together import (  # noqa: E402
     stacks,
@@ -19,7 +18,7 @@ from hopfed.neural.training.together import (  # noqa: E402
     train_alone,
     train_together,
 )
-from hopfed.neural.training.training import Job, Training  # noqa: E402
+from hopfed.neural.training.training import OPTIMIZERS, Job, Training, of_client, stack  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 PLAIN = {
