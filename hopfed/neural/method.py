@@ -251,10 +251,10 @@ class NeuralMethod:
     # What a method defines, where it is not clients that train alone.
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Answer the server: train, and keep the model."""
-        trained = yield client.train(self.begin(client, down))
-        client.keep(trained.params)
-        return {}
+        """Answer the server: train, and return what is `sent`."""
+        first = self.begin(client, down)
+        trained = yield client.train(first, extra=self.extra(client, first, down))
+        return self.sent(client, trained.params)
 
     def play(self, state: State, session: Session) -> Played:
         """Play a round at the server; return its state, messages down, and numbers about it."""
@@ -264,6 +264,15 @@ class NeuralMethod:
     def begin(self, client: Client, down: Message) -> Params:  # noqa: ARG002
         """Parameters that a client trains from: those after its last training."""
         return client.kept() or client.initial
+
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
+        """Further tensors that the objective uses; `first` is what training starts from."""
+        return {}
+
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep what stays of trained parameters, here all; return the message to the server."""
+        client.keep(params)
+        return {}
 
     def wrap(self, model: Model) -> nn.Module:
         """Return the module that a client trains: its model, or a module that contains it.

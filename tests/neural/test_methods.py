@@ -19,12 +19,10 @@ from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.faults import Fault  # noqa: E402
-from hopfed.federation.messages import malformed, nbytes  # noqa: E402
+from hopfed.federation.messages import malformed  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import FederationState, play_round  # noqa: E402
-from hopfed.figures import fl as figure  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
-from hopfed.runs import Run  # noqa: E402
 
 SMALL = {
     "clients": 4,
@@ -314,16 +312,6 @@ def test_what_fedrep_freezes_does_not_move_its_statistics_neither():
         np.testing.assert_array_equal(message[n], down[n], err_msg=n)
 
 
-def test_pfedes_keeps_the_statistics_of_plain_images():
-    spec = {"clients": 1, "examples": 30, "partition": "iid"}
-    training = {"lr": 0.0001, "batch": 64} | spec | NORMED
-    made = make("pfedes", **training)
-    alone = play(make("standalone", **training), 1).state.clients[0]
-    ours = made.personal(*made.readied(play(made, 1).state.clients[0], {}, 0))
-    name = next(n for n in ours if n.endswith("running_mean"))  # one step, from equal weights
-    np.testing.assert_array_equal(ours[name].numpy(), alone[f"model/{name}"])
-
-
 @pytest.mark.slow  # two processes load everything
 def test_local_and_pool_agree():
     a = execute(fl, config())
@@ -334,12 +322,6 @@ def test_local_and_pool_agree():
     # Memory that is aligned otherwise may be summed otherwise: to rounding, not to the bit.
     np.testing.assert_allclose(a.arrays["client/loss"], b.arrays["client/loss"], rtol=1e-5)
     np.testing.assert_allclose(a.arrays["test"], b.arrays["test"], atol=0.03)
-
-
-def test_the_figure_is_drawn_from_the_run_alone(tmp_path):
-    execute(fl, config(every=2, seeds=2), out=tmp_path / "run.h5")
-    drawn = figure.draw(Run.load(tmp_path / "run.h5"))
-    assert all(axes.has_data() for axes in drawn.axes)
 
 
 MIXED = {"models": ("mlp", "lenet")}
@@ -396,8 +378,3 @@ def test_others_need_one_length_of_features(name):
 def test_fedh2l_needs_a_peer():
     with pytest.raises(ArgumentError, match="clients must be 2 or more for fedh2l"):
         make("fedh2l", clients=1)
-
-
-def test_a_message_of_all_does_not_grow_with_who_sends_it():
-    made = replace(make("fedproto"))
-    assert nbytes(play(made, 1).state.down[EVERYONE]) <= 10 * 4 * (D + 1)

@@ -109,14 +109,6 @@ def test_fedssa_models_have_the_sizes_of_its_table(number, megabytes):
     assert 4 * count(model) / 2**20 == pytest.approx(megabytes, abs=0.0075)
 
 
-@pytest.mark.parametrize("name", [name for name in NORMALISED if name != "resnet-34"])
-def test_group_norm_has_the_parameters_of_batch_norm_and_no_buffers(name):
-    group, batch = digits_model(name), digits_model(name, norm="batch")
-    assert count(group) == count(batch)
-    assert not list(group.buffers())
-    assert list(batch.buffers())
-
-
 def sgd_step(model):
     """One step of SGD as a function of (parameters, buffers, batch, labels)."""
 
@@ -168,21 +160,6 @@ def test_lstm_is_that_of_pytorch():
         _, (h, c) = reference(features.embedding(x))
         z = features(x)
     torch.testing.assert_close(z, torch.cat([h[1], h[0], c[1], c[0]], dim=1))
-
-
-def test_lstm_for_characters():
-    model = build("lstm", channels=90, size=80, classes=90, seed=0)
-    cells = 4 * 256 * (8 + 256) + 4 * 256 * (256 + 256) + 2 * 2 * 4 * 256
-    assert count(model) == 90 * 8 + cells + 256 * 90 + 90
-    assert model.feature_dim == 1024
-    x = torch.randint(0, 90, (3, 7), generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        z = model.features(x)
-        assert z.shape == (3, 1024)
-        assert torch.equal(model(x), model.head(z))
-        # The head reads the hidden state of the top layer and nothing else.
-        z[:, 256:] = 7.0
-        assert torch.equal(model(x), model.head(z))
 
 
 @pytest.mark.parametrize("name", ["lenet", "cnn-5", "mobilenet-v2", "lstm"])

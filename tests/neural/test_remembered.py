@@ -9,7 +9,6 @@ from helpers import rest_slow
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
 
-from hopfed.errors import DataError  # noqa: E402
 from hopfed.experiments import fl  # noqa: E402
 from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.experiments.shared.kept_networks import ABOUT, read  # noqa: E402
@@ -104,11 +103,3 @@ def test_a_memory_that_cannot_be_made_again_is_one_line(hopfed, folder):
     del about["config"]
     (folder / ABOUT).write_text(json.dumps(about))
     refused("lacks what knn-per remembers beside its networks")
-
-
-def test_other_settings_in_the_folder_are_refused(folder):
-    about = json.loads((folder / ABOUT).read_text())
-    about["config"]["clients"] = "many"
-    (folder / ABOUT).write_text(json.dumps(about))
-    with pytest.raises(DataError, match="its settings do not fit: clients must be"):
-        read(folder, 0)

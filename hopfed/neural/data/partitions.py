@@ -76,10 +76,7 @@ def stratified(labels: np.ndarray, shares: Sequence[float], rng: np.random.Gener
 
 
 def grouped(group: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
-    """Return the part of each example, (n,) ints, such that no group is in two parts.
-
-    Groups 0, 1, ... are dealt in random order; their sizes limit how exactly shares are met.
-    """
+    """Return the part of each example, (n,) ints; groups 0, 1, ... are dealt whole."""
     counts = np.bincount(group)
     if len(counts) < len(shares):
         fault = f"{len(counts)} groups of examples cannot be split into {len(shares)} parts"
@@ -351,10 +348,7 @@ def _iid(data: Dataset, clients: int | None, seed: int) -> Divided:
 
 
 def _classes(data: Dataset, clients: int | None, seed: int, each: str) -> Divided:
-    """Exactly so many classes for each client; the numbers of holders differ by at most one.
-
-    The authors' program can draw a class twice for a client, and leave examples over.
-    """
+    """Exactly so many classes for each client; the numbers of holders differ by at most one."""
     clients, labels = check_clients(clients, len(data)), data.labels
     classes = np.unique(labels)
     rule = f"from 1 to the {len(classes)} classes there are"

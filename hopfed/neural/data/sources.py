@@ -531,10 +531,7 @@ def _columns(path: Path) -> dict[str, Any]:
 
 
 def _typed(cells: Any) -> Any:
-    """A column as numbers or truth values where all its cells are; of a text file they are words.
-
-    An empty cell is missing, and so is NA, nan and the like.
-    """
+    """A column as numbers or truth values where all its cells are, else words; or missing ones."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow.csv import ConvertOptions

@@ -1,11 +1,7 @@
 """Clustered FL: FedAvg in clusters, which are split when the clients' updates disagree.
 
-Source: theory/NOTES.md, "Baselines".
-
-Each cluster runs FedAvg. A cluster is split when its mean update has become small but some of its
-clients still have large updates: the model is then at a stationary point of the common loss, but
-not of each client's own loss. The cosine similarity of the updates decides the split into two
-parts, which then continue separately.
+Source: theory/NOTES.md, "Baselines". A cluster is split where its mean update is small and some of
+its clients' are large: a stationary point of the common loss, but not of each client's own.
 """
 
 from __future__ import annotations

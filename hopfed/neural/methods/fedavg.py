@@ -81,10 +81,9 @@ class FedAvg(
         """The global model."""
         return unpack(down) or client.initial
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train the global model and send it."""
-        trained = yield client.train(self.begin(client, down))
-        return pack(trained.params) | client.size
+    def sent(self, client: Client, params: Params) -> Message:
+        """The whole model."""
+        return pack(params) | client.size
 
     def network(self, client: Client, down: Message) -> Network:
         """Return the model in the server's message to all, one object for all clients."""
@@ -106,12 +105,9 @@ class FedProx(FedAvg, name="fedprox", source="Li et al., MLSys 2020"):
 
     mu: float = setting(0.01, "at least 0")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train near the global model, of which buffers do not count, and send it."""
-        first = self.begin(client, down)
-        received = {n: first[n] for n, _ in client.net.named_parameters()} if self.mu else {}
-        trained = yield client.train(first, extra=received)
-        return pack(trained.params) | client.size
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
+        """The global model, of which buffers do not count."""
+        return {n: first[n] for n, _ in client.net.named_parameters()} if self.mu else {}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy and the penalty."""
@@ -121,11 +117,7 @@ class FedProx(FedAvg, name="fedprox", source="Li et al., MLSys 2020"):
 
 @dataclass(frozen=True)
 class Tuned(FedAvg, shared=False, tunes=True):
-    """FedAvg whose clients adapt the global model to be scored.
-
-    The FLOPs of this count in every round in which the client takes part, because a round is
-    scored with the adapted model.
-    """
+    """FedAvg whose clients adapt the global model to be scored, which is counted in each round."""
 
     def tuning(self, client: Client, down: Message) -> Job:
         """Training by which a client adapts the global model."""
@@ -239,13 +231,8 @@ class FedPer(
         body = above(unpack(down, "body"), "features")
         return client.initial | body | above(client.kept("head"), "head")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train the model; keep the head and send the body."""
-        trained = yield client.train(self.begin(client, down))
-        return self.divided(client, trained.params)
-
-    def divided(self, client: Client, params: Params) -> Message:
-        """Keep the head of a trained model; return the body as a message."""
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep the head and send the body."""
         client.keep(below(params, "head"), "head")
         return pack(below(params, "features"), "body") | client.size
 
@@ -271,7 +258,7 @@ class FedRep(FedPer, name="fedrep", source="Collins et al., ICML 2021"):
         first = self.begin(client, down)
         head = yield client.train(first, epochs=self.head, frozen=("features.",))
         body = yield client.train(head.params, frozen=("head.",))
-        return self.divided(client, body.params)
+        return self.sent(client, body.params)
 
 
 @dataclass(frozen=True)
@@ -318,13 +305,12 @@ class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", shared=False, t
         """The global model with its own batch normalisation."""
         return client.initial | unpack(down) | client.kept()
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train the model; keep the batch normalisation and send the rest."""
-        trained = (yield client.train(self.begin(client, down))).params
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep the batch normalisation and send the rest."""
         layers = tuple(f"{n}." for n, m in client.net.named_modules() if is_batch_norm(m))
-        own = {n: t for n, t in trained.items() if layers and n.startswith(layers)}
+        own = {n: t for n, t in params.items() if layers and n.startswith(layers)}
         client.state = pack(own) | client.size  # never empty: it took part
-        return pack({n: t for n, t in trained.items() if n not in own}) | client.size
+        return pack({n: t for n, t in params.items() if n not in own}) | client.size
 
 
 def stepped(old: Mapping[str, np.ndarray], new: Message, step: float) -> Message:
@@ -465,13 +451,14 @@ class MOON(FedAvg, name="moon", source="Li et al., CVPR 2021"):
     mu: float = setting(5.0, "at least 0")
     temperature: float = setting(0.5, "above 0")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train beside the global and the last own model; keep the model and send it."""
-        first = self.begin(client, down)
-        extra = above(first, "first") | above(client.kept() or first, "last") if self.mu else {}
-        trained = yield client.train(first, extra=extra)
-        client.keep(trained.params)
-        return pack(trained.params) | client.size
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
+        """The global and the last own model."""
+        return above(first, "first") | above(client.kept() or first, "last") if self.mu else {}
+
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep the model and send it."""
+        client.keep(params)
+        return super().sent(client, params)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy and contrast."""

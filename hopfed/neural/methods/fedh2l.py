@@ -178,10 +178,7 @@ def inner(a: Params, b: Params) -> Tensor:
 def project(public: Params, local: Params) -> Params:
     """Return the vector nearest to `public` that has no negative inner product with `local`.
 
-    This solves the quadratic program of eq. (8), which has one constraint, in closed form: the
-    result is ``g_pub + v g_loc``, and ``v = max(0, -<g_pub, g_loc> / |g_loc|^2)`` solves its dual,
-    eq. (14). Without a conflict the result is `public` itself, bit for bit. With a conflict its
-    inner product with `local` is 0 up to rounding.
+    Eq. (8) solved: ``g_pub + v g_loc``, ``v = max(0, -<g_pub, g_loc> / |g_loc|^2)``, eq. (14).
     """
     square = inner(local, local)
     least = torch.finfo(square.dtype).tiny
@@ -190,10 +187,7 @@ def project(public: Params, local: Params) -> Params:
 
 
 def pcgrad(public: Params, local: Params) -> Params:
-    """Return the sum of both gradients, each projected off the other where they conflict.
-
-    Source: Yu et al. (2020), Algorithm 1, for two tasks.
-    """
+    """Sum of both gradients, each projected off the other (Yu et al., 2020, Algorithm 1)."""
     ours, theirs = project(local, public), project(public, local)
     return {name: g + ours[name] for name, g in theirs.items()}
 

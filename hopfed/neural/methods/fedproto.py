@@ -20,7 +20,7 @@ from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Answer, Client, Played, above, below, pack, setting, unpack
+from hopfed.neural.method import Client, Played, above, below, pack, setting, unpack
 from hopfed.neural.methods.lg_fedavg import LGFedAvg, require_one_head
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.networks import drawing
@@ -34,11 +34,7 @@ __all__ = ["FD", "FedGH", "FedGen", "FedProto", "FedTGP"]
 
 @dataclass(frozen=True)
 class Classwise(Standalone):
-    """Clients that train alone, with a row of each class from the server, and send such rows.
-
-    The rows come from one pass over the training examples after training; its FLOPs, about a third
-    of an epoch's, are counted.
-    """
+    """Clients that train beside rows of classes, and send such rows, of one counted pass."""
 
     @property
     def length(self) -> int:
@@ -49,25 +45,27 @@ class Classwise(Standalone):
         """What a row is the mean of, in the examples `seen`: features (n, d)."""
         return seen.features
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train with the rows of the server; send the means of the classes held."""
-        return without_counts((yield from self.means_of(client, down)))
+    @property
+    def counted(self) -> bool:
+        """Whether messages tell the number of examples behind each row."""
+        return False
 
-    def means_of(self, client: Client, down: Message) -> Answer:
-        """Train with the rows of the server; return the means of the classes held, counted."""
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
+        """The rows of the server, and which are known."""
         rows, counts = self.table(down)
-        known = torch.as_tensor(np.float32(counts > 0))
-        extra = {"rows": torch.as_tensor(rows), "known": known}
-        trained = yield client.train(self.begin(client, down), extra=extra)
-        client.keep(trained.params)
+        return {"rows": torch.as_tensor(rows), "known": torch.as_tensor(np.float32(counts > 0))}
+
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep the model; send the means of the classes held."""
+        client.keep(params)
         client.spend(client.pass_flops)
-        seen = Network(client.model, trained.params).embed(client.task.tensors, client.rows)
+        seen = Network(client.model, params).embed(client.task.tensors, client.rows)
         held, where, counts = np.unique(client.labels, return_inverse=True, return_counts=True)
         sums = np.zeros((len(held), self.length))
         np.add.at(sums, where, self.values(seen))
         means = (sums / counts[:, None]).astype(np.float32)
-        labels, counts = held.astype(np.int32), counts.astype(np.int32)
-        return {"labels": labels, "rows": means, "counts": counts}
+        more = {"counts": counts.astype(np.int32)} if self.counted else {}
+        return {"labels": held.astype(np.int32), "rows": means} | more
 
     def table(self, message: Message) -> tuple[np.ndarray, np.ndarray]:
         """Rows (classes, d) of a message, and examples (classes,) behind each, 1 if not told.
@@ -94,17 +92,14 @@ class Classwise(Standalone):
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """A row for each class of the client's training examples."""
-        held = len(np.unique(self.loaded.labels_of(context.client or 0)))
-        return {"labels": Field((held,), "iu"), "rows": Field((held, self.length), "f")}
+        labels = Field((len(np.unique(self.loaded.labels_of(context.client or 0))),), "iu")
+        spec = {"labels": labels, "rows": Field((*labels.shape, self.length), "f")}
+        return spec | ({"counts": labels} if self.counted else {})
 
 
 @dataclass(frozen=True)
 class Prototypical(Classwise):
-    """Clients that pull features to prototypes C from the server: CE + lam ||z - C_y||^2 / d.
-
-    The squared distance is divided by the feature length d, as in FedProto's program, so that
-    `lam` has the same effect for wide and narrow features.
-    """
+    """Clients that pull features to prototypes C from the server: CE + lam ||z - C_y||^2 / d."""
 
     lam: float = setting(1.0, "at least 0")
     nearest: bool = False
@@ -156,15 +151,10 @@ class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
 
     weights: str = setting("equal", ("size", "equal"))
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Send the mean features of the classes held, and perhaps their numbers."""
-        means = yield from self.means_of(client, down)
-        return means if self.weights == "size" else without_counts(means)
-
-    def expects(self, down: Message, context: Context) -> Spec:
-        """Rows, and their counts if these are weights."""
-        spec = super().expects(down, context)
-        return spec if self.weights == "equal" else {**spec, "counts": spec["labels"]}
+    @property
+    def counted(self) -> bool:
+        """Whether these are weights."""
+        return self.weights == "size"
 
     def play(self, state: State, session: Session) -> Played:
         """Mean rows, class by class; a class that nobody sent keeps its last row."""
@@ -244,11 +234,6 @@ def as_message(rows: np.ndarray, known: np.ndarray) -> Message:
     """Return the rows (classes, d) of those classes that are known, and their labels."""
     held = np.flatnonzero(known)
     return {"labels": held.astype(np.int32), "rows": rows[held]}
-
-
-def without_counts(means: Message) -> Message:
-    """Return rows and labels alone."""
-    return {name: array for name, array in means.items() if name != "counts"}
 
 
 @dataclass(frozen=True)
@@ -416,17 +401,18 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
         """Features (n, d) of labels y and noise, by the generator's `params`."""
         return layers(params, torch.cat([one_hot(y, self.loaded.classes), noise], dim=1))
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train beside what is generated; send the head and the numbers of labels."""
-        extra, generator = {}, unpack(down, "generator")
-        if generator and self.lam:
-            y, noise = self.drawn(down["labels"], client.context.rng("draws"))
-            extra = {"y": y, "z": self.generated(generator, y, noise)}
-        trained = yield client.train(self.begin(client, down), extra=extra)
-        client.keep(trained.params)
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
+        """Generated features and their labels."""
+        generator = unpack(down, "generator")
+        if not generator or not self.lam:
+            return {}
+        y, noise = self.drawn(down["labels"], client.context.rng("draws"))
+        return {"y": y, "z": self.generated(generator, y, noise)}
+
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep the model; send its head and the numbers of labels."""
         counts = np.bincount(client.labels, minlength=self.loaded.classes).astype(np.int32)
-        size = client.size if self.weights == "size" else {}
-        return pack(below(trained.params, "head"), "head") | size | {"labels": counts}
+        return super().sent(client, params) | {"labels": counts}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy of examples and of what is generated."""

@@ -1,29 +1,9 @@
 """kNN-Per: a global model, mixed at each client with a memory of its own examples.
 
-Source: arXiv:2111.09360, eqs. (3), (6), (7), (13); theory/NOTES.md, "kNN-Per interpolation".
-
-FedAvg trains the global model h, eq. (13). A client stores h's features and the label of its
-training examples, eq. (3). It classifies an example by eq. (7):
-
-    lam p_memory(y | x) + (1 - lam) p_h(y | x).
-
-p_memory are the labels of the k nearest neighbours, weighted by a kernel of their distance, eq.
-(6). The memory is never sent, so messages are those of FedAvg. A client that never took part has a
-personal model as soon as it has the global one.
-
-Paper and program differ (theory/NOTES.md, "kNN-Per interpolation"). The defaults are the paper's:
-the kernel ``exp(-d / sigma)`` of the Euclidean distance, and a mixture of probabilities. The
-authors' program has the kernel ``exp(-D / (dim scale))`` of the squared distance and k = 7, and
-adds probabilities to raw logits.
-
-Decided here: lam is the value of a grid with most correct answers on the client's validation
-examples, which are never trained on; of tied values the middle one is taken. Training examples
-would mislead: the global model is overconfident on them, which makes lam too small, and a store
-that is searched for its own points answers perfectly, which makes it too large.
-
-Extensions: the store may be compressed to prototypes, or read as a Hopfield network of all examples
-or of class archetypes; see `hopfed.neural.memory.prototypes` and
-`hopfed.neural.memory.associative`.
+Source: arXiv:2111.09360, eqs. (3), (6), (7), (13); theory/NOTES.md, "kNN-Per interpolation". FedAvg
+trains the global model h, eq. (13). A client stores h's features and the labels of its training
+examples, eq. (3), and classifies by eq. (7), ``lam p_memory(y | x) + (1 - lam) p_h(y | x)``, where
+p_memory are the labels of the k nearest neighbours, weighted by a kernel, eq. (6).
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
 from hopfed.neural.averaged import Averaged
 from hopfed.neural.method import (
-    Answer,
     Client,
     NeuralMethod,
     Played,
@@ -68,14 +67,11 @@ class LGFedAvg(
         """The client's own body and the global head."""
         return super().begin(client, down) | above(unpack(down, "head"), "head")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train the model, keep it, and send its head."""
-        first = self.begin(client, down)
-        head = {n: t for n, t in first.items() if n.startswith("head.")}
-        trained = yield client.train(first, extra=head)
-        client.keep(trained.params)
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep the model and send its head."""
+        client.keep(params)
         size = client.size if self.weights == "size" else {}
-        return pack(below(trained.params, "head"), "head") | size
+        return pack(below(params, "head"), "head") | size
 
     def play(self, state: State, session: Session) -> Played:
         """Average the heads."""
@@ -120,6 +116,10 @@ class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022")
     contrast: float = setting(1.0, "at least 0")
     temperature: float = setting(0.1, "above 0")
 
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
+        """The global head."""
+        return above(below(first, "head"), "head")
+
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy, contrastive loss and penalty."""
         features, logits = net(batch.x)
@@ -135,9 +135,7 @@ def supervised_contrast(
 ) -> Tensor:
     """Supervised contrastive loss of a batch, Khosla et al. (2020, arXiv:2004.11362), eq. (2).
 
-    An example's loss is the mean of ``-log softmax(cos / temperature)`` over the other examples of
-    its class; the softmax runs over all other examples. The result is the mean over all examples
-    that have another example of their class, and 0 if no class has two examples.
+    The mean over all examples that have another one of their class; 0 if there are none.
     """
     real = torch.ones_like(features[:, 0]) if mask is None else mask
     z = normalize(features, dim=-1)

@@ -76,16 +76,6 @@ class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared."):
         copied = above(below(found, "shared"), "own") if self.copies and not client.state else {}
         return found | copied
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train both parts; send the shared one and keep the other."""
-        first = self.begin(client, down)
-        trained = yield client.train(first, extra=self.extra(client, first))
-        return self.sent(client, trained.params)
-
-    def extra(self, client: Client, first: Params) -> Params:  # noqa: ARG002
-        """Further tensors that the objective uses, from those that training starts from."""
-        return {}
-
     def sent(self, client: Client, params: Params) -> Message:
         """Return the shared part as a message; the client keeps the other parts."""
         client.keep({n: t for n, t in params.items() if self.keeps_shared or n[:7] != "shared."})
@@ -123,7 +113,7 @@ class Ditto(
 
     lam: float = setting(1.0, "at least 0")
 
-    def extra(self, client: Client, first: Params) -> Params:
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
         """Weights of the global model that the client received."""
         received = below(first, "shared")
         return {f"own.{n}": received[n] for n, _ in client.model.named_parameters()}
@@ -286,11 +276,7 @@ class FML(Proxied, name="fml", source="Shen et al., 2020"):
 
 
 class Matryoshka(nn.Module):
-    """A client's own and the shared model; both heads read one projection of both features.
-
-    The projection is as long as the own features. The own head reads all of it, the shared head
-    only its first coordinates.
-    """
+    """Both models; the heads read one projection of both features, the shared one its start."""
 
     def __init__(self, own: Model, shared: Model):
         super().__init__()
@@ -425,7 +411,7 @@ class FedRAL(
         params = super().begin(client, down)
         return params | {MATRIX: params[MATRIX] * torch.as_tensor(self.band(client.number))}
 
-    def extra(self, client: Client, first: Params) -> Params:  # noqa: ARG002
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
         """The entries that the client has."""
         return {"band": torch.as_tensor(self.band(client.number), dtype=torch.float32)}
 
@@ -536,10 +522,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class Matched(Pair):
-    """A pair of models, and the map W_h (own d, shared d) from shared features to own features.
-
-    W_h starts as the identity on the coordinates that both models have.
-    """
+    """A pair, and the map W_h (own d, shared d) between features, the identity at first."""
 
     def __init__(self, own: Model, shared: Model):
         super().__init__(own, shared)

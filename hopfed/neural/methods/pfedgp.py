@@ -1,15 +1,9 @@
 """pFedGP: a shared kernel on learned features, and a Gaussian process at each client.
 
-Source: theory/NOTES.md, "Baselines". Gaussian process classification is that in closed form of
-Milios et al. (2018): labels become targets of a regression in which each example has its own
-noise. The logarithm of a Gamma variable of shape ``a = EPSILON + [y = c]`` is approximately normal,
-which gives
-
-    noise s2 = log(1/a + 1),    target t = log a - s2 / 2.
-
-Each class c has its own process around the mean of its targets. The kernel for features of
-dimension d is ``scale exp(-|z - z'|^2 / (2 d length^2))``. Evidence and posterior are those of
-ordinary Gaussian process regression.
+Source: theory/NOTES.md, "Baselines". Gaussian process classification in closed form (Milios et al.,
+2018): the logarithm of a Gamma variable of shape ``a = EPSILON + [y = c]`` is about normal, so
+labels become targets ``t = log a - s2 / 2`` with noise ``s2 = log(1/a + 1)``, of one regression for
+each class. The kernel on d features is ``scale exp(-|z - z'|^2 / (2 d length^2))``.
 """
 
 from __future__ import annotations
@@ -130,10 +124,7 @@ class DeepKernel(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class Personal:
-    """A client's Gaussian process on the shared features, as a classifier.
-
-    The features are computed on the device, the process in float64 on the CPU.
-    """
+    """A client's Gaussian process, in float64 on the CPU, on the shared features of the device."""
 
     network: Network
     process: Process

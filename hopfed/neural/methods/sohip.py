@@ -1,27 +1,9 @@
 """SoHip: clients exchange only memories, vectors of m numbers each way.
 
-Source: arXiv:2603.25614, eqs. (2) to (16); theory/NOTES.md, "SoHip memory".
-
-Algorithm 1 of the paper: the encoded features of a batch are averaged and gated to a short-term
-memory. This is consolidated into the client's long-term memory. The long-term memory is fused with
-the server's collective memory, decoded, and added to the features of every example of the batch.
-The server averages the long-term memories.
-
-Decisions where the paper leaves room:
-
-- The long-term memory is a state without gradient from earlier batches. It and the collective
-  memory start at zero. Every training batch of every epoch updates it; the client sends its last
-  value.
-- A client classifies with its last long-term memory and the latest collective memory; test examples
-  change neither. The memory is then a constant. With a linear head it only adds an offset to the
-  logits, ``H(Z + R(M)) = H(Z) + W_H R(M)``, so the function class is that of Standalone
-  (theory/NOTES.md, "SoHip with a linear head"). The method `standalone-bias` is the control for
-  this; the argument does not apply to `head="mlp"`.
-- The weights p_i are inputs of Algorithm 1: data sizes that each client tells the server once,
-  before the first round. A message therefore holds only the m numbers of a memory.
-- Encoders of equal shapes start with equal weights. Nothing else aligns the memory spaces of
-  clients with different architectures, and the paper gives no reason why their mean is meaningful.
-- The paper does not give m; 64 is below the feature dimension of every model here.
+Source: arXiv:2603.25614, eqs. (2) to (16); theory/NOTES.md, "SoHip memory", "SoHip with a linear
+head" and "Groups of memories". The encoded features of a batch are averaged and gated to a
+short-term memory, consolidated into the client's long-term memory, fused with the server's
+collective memory, decoded, and added to the features of every example.
 """
 
 from __future__ import annotations
@@ -38,7 +20,7 @@ from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Answer, Client, Played, below, setting
+from hopfed.neural.method import Client, Played, below, setting
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.architectures import Model, rectified
 from hopfed.neural.models.networks import drawing
@@ -60,20 +42,13 @@ class Form:
 
     Attributes
     ----------
-    kind : how an example with features z weights the patterns M; it recalls their weighted sum.
-
-        "common" : one pattern, the same for every example, eq. (14).
-        "class" : one pattern for each class, weighted by the softmax of the head's own logits.
-        "sample" : weights ``softmax(beta cos(E(z) - c, M))``, as in a modern Hopfield network.
-
+    kind : how an example with features z weights the patterns M. "common": one pattern, eq. (14);
+        "class": a pattern for each class, weighted by the softmax of the head's own logits;
+        "sample": ``softmax(beta cos(E(z) - c, M))``, as in a modern Hopfield network, where c is
+        the mean over the batch in training and a running average of it in a test.
     patterns, width : the memory has the shape (patterns, width); a message holds all its numbers.
-    beta : inverse temperature of "sample". Patterns and encoded examples are normalised to length
-        1, because gates below one shrink the memory from batch to batch, and short patterns would
-        get equal weights. A component common to all encoded examples would have the same effect;
-        the centre c removes it. c is the mean over the batch in training and a running average
-        over recent batches in a test. It stays with the client.
-    ablation : letters as in the paper: "a" without importance gate, "b" without consolidation, "c"
-        without fusion with the collective memory; "" for the full method.
+    beta : inverse temperature of "sample", of vectors of length 1, as gates shrink the memory.
+    ablation : letters as in the paper, see `SoHip`.
     """
 
     kind: str
@@ -88,11 +63,7 @@ class Form:
         return self.patterns, self.width
 
     def blank(self, seed: int) -> Tensor:
-        """Return the memory before the first batch: zeros for the kinds "common" and "class".
-
-        The patterns of "sample" start in different directions, because equal patterns would stay
-        equal. All clients start with the same patterns, so that their mean is meaningful.
-        """
+        """The memory before the first batch; patterns of "sample" differ, equal at all clients."""
         if self.kind != "sample":
             return torch.zeros(self.shape)
         with drawing(seed, "memory", "patterns"):
@@ -100,10 +71,7 @@ class Form:
 
 
 class Headed(nn.Module):
-    """A model; with `head` "mlp" it has a hidden layer of ReLU units before its head.
-
-    The names of the model's own parameters start with ``model.``.
-    """
+    """A model, named ``model.``; with `head` "mlp" with a hidden layer before its head."""
 
     def __init__(self, model: Model, head: str, seed: int):
         super().__init__()
@@ -143,9 +111,7 @@ class Shifted(Headed):
 class Remembering(Headed):
     """A model that adds a vector recalled from its memory to the features.
 
-    Encoder, decoder and gates are single linear layers with PyTorch's initial weights; a gate takes
-    one pattern at a time. The long-term memory is a buffer, so no gradient flows from one batch to
-    the next.
+    A gate takes one pattern at a time. The long-term memory is a buffer, without gradient.
     """
 
     long_term: Tensor
@@ -227,10 +193,7 @@ class Remembering(Headed):
         return torch.sigmoid(self.fusion(v)) * collective + memory
 
     def address(self, encoded: Tensor, memory: Tensor) -> Tensor:
-        """Weights (B, patterns) of an exponential memory of the patterns, all of length 1.
-
-        Its sign is the step of `hopfed.memory.AssociativeMemory` by the exponential rule.
-        """
+        """Weights (B, patterns) of an exponential memory of the patterns, all of length 1."""
         near = normalize(encoded, dim=-1) @ normalize(memory, dim=-1).T
         return softmax(self.form.beta * near, dim=-1)
 
@@ -330,11 +293,14 @@ class SoHip(Standalone, name="sohip", source="Yi, Zhao and Hu, 2026"):
                 net.params[name].copy_(state)
         return batch.cross_entropy(logits)
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train with the memory; keep the model, and send the long-term memory."""
-        trained = yield client.train(self.begin(client, {}), extra=self.received(down))
-        client.keep(trained.params)
-        return {} if self.silent else {"memory": np.asarray(trained.params["long_term"])}
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
+        """The collective memory."""
+        return self.received(down)
+
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep the model, and send the long-term memory."""
+        client.keep(params)
+        return {} if self.silent else {"memory": np.asarray(params["long_term"])}
 
     def play(self, state: State, session: Session) -> Played:
         """Average as in eq. (16); with aggregation "hopfield" each gets the mean of its group.

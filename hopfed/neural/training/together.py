@@ -202,10 +202,7 @@ def stacks(jobs: Sequence[Job], room: int) -> list[list[Job]]:
 
 @contextmanager
 def drawing(jobs: Sequence[Job], device: torch.device) -> Iterator[None]:
-    """Let layers that draw, as dropout does, draw from a stream of the jobs of a foreign network.
-
-    The networks of hopfed draw nothing.
-    """
+    """Let layers that draw, as dropout, draw from a stream of the jobs of a foreign network."""
     if not bodies(jobs[0].net):
         yield
         return
