@@ -25,8 +25,6 @@ class Relaxed(NamedTuple):
     sweeps : (S,) int64, sweeps or updates made, the one that changed nothing included.
     settled : (S,) bool, whether the last one, without noise, changed nothing.
 
-    Examples
-    --------
     >>> from hopfed.kernels import descend
     >>> found = descend(np.array([[1, -1, 1]], np.int8), np.ones((3, 1)))
     >>> found.state.tolist(), found.sweeps.tolist(), found.settled.tolist()

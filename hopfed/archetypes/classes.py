@@ -90,24 +90,7 @@ class Classes:
     number: int | None = None
 
     def fit(self, session: Session, state: Archetypes | None = None) -> Recovery:
-        """Recover classes from owners of rows of -1, 0 (missing) and +1, or packed bits.
-
-        Parameters
-        ----------
-        state : archetypes found in the same rows or earlier ones: one more start, which goes
-            further where classes are many and every column has the same noise.
-
-        Returns
-        -------
-        What was found. Look at the status: "ok" is said only where columns are independent within
-        classes, rows lie in them as rows of classes do, and every class is known well; "detected,
-        not resolved" where some class is not; "one class" where there is nothing to recover;
-        "structure, but not classes" and "copies" where the table is something else.
-
-        Raises
-        ------
-        DataError : fewer than two columns vary.
-        """
+        """Recover classes from owners of rows of -1, 0 (missing) and +1, or packed bits."""
         seed = session.seed
         try:
             white = whitened(
@@ -186,15 +169,11 @@ class Classes:
 
 
 def uneven(owners: Session, fit: Fit) -> np.ndarray:
-    """By how much errors (K, N) of means are above those of as many rows of equal weight.
-
-    The middle of the sandwich over what it is without weights, of each mean by itself.
-    """
+    """By how much errors (K, N) of means are above those of as many rows of equal weight."""
     remind(owners, fit)
     answers = owners.ask(score_sums, {})
     once, twice = total(answers, "once"), total(answers, "twice")
-    found: np.ndarray = np.sqrt(np.maximum(twice, TINY) / np.maximum(once, TINY))
-    return found
+    return np.sqrt(np.maximum(twice, TINY) / np.maximum(once, TINY))
 
 
 @dataclass(frozen=True)

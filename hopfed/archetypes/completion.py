@@ -185,10 +185,7 @@ class Filling:
             yield Filled(columns, whole, gaps, cells, filled, right, int((~told).sum()), kept)
 
     def _fill(self, values: np.ndarray, code: Code, words: dict[int, str]) -> np.ndarray:
-        """(M,) texts that stand for values (M, width) of +-1.
-
-        What the archetypes' file says, and this one does not, is no formula for a spreadsheet.
-        """
+        """(M,) texts that stand for values (M, width) of +-1."""
 
         def harmless(texts: Iterable[str]) -> np.ndarray:
             return np.array([w if w in self._own else text_cell(w) for w in texts], dtype=object)
@@ -197,8 +194,7 @@ class Filling:
             return harmless(code.joined(row) for row in values > 0)
         if code.kind == "category":
             chosen = values.argmax(axis=1) if code.width > 1 else values[:, 0] > 0
-            told: np.ndarray = harmless(code.levels)[chosen.astype(int)]
-            return told
+            return harmless(code.levels)[chosen.astype(int)]
         return np.where(values[:, 0] > 0, words[1], words[-1]).astype(object)
 
     def _left(self, values: np.ndarray) -> np.ndarray:
@@ -222,16 +218,12 @@ def _counted(cells: Cells) -> dict[str, int]:
 def _gaps(rows: Rows) -> np.ndarray:
     """(M, N) booleans: which entries are missing."""
     if rows.gaps:
-        gaps: np.ndarray = kernels.unpack(rows) == 0
-        return gaps
+        return kernels.unpack(rows) == 0
     return np.zeros(rows.shape, bool)
 
 
 def _right(values: np.ndarray, probability: np.ndarray) -> float:
-    """How many of some filled cells are expected to be right; (M, width) of +-1, and of each.
-
-    Of levels it is the probability of the one that is +1: that no other one is.
-    """
+    """How many of some filled cells are expected to be right; (M, width) of +-1, and of each."""
     chosen = values.argmax(axis=1) if values.shape[1] > 1 else np.zeros(len(values), int)
     return float(probability[np.arange(len(values)), chosen].sum(dtype=np.float64))
 

@@ -45,10 +45,7 @@ class Telling(NamedTuple):
 
 
 def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling], list[Telling]]:
-    """Columns in which archetype k differs most from the other rows: more often +1, and less.
-
-    One that is alone is compared with a half.
-    """
+    """Columns in which archetype k differs most from the other rows: more often +1, and less."""
     shares = np.maximum(np.nan_to_num(found.shares), 0.0)
     others = np.delete(np.arange(len(found)), k)
     weights = shares[others] / max(shares[others].sum(), 1e-300)

@@ -99,8 +99,7 @@ class Unsure:
 
 def directions_told(pairs: np.ndarray) -> np.ndarray:
     """Eigenvalues (K,) of S: the rows that tell along the directions of class space."""
-    found: np.ndarray = np.maximum(np.linalg.eigvalsh(pairs), 0.0)
-    return found
+    return np.maximum(np.linalg.eigvalsh(pairs), 0.0)
 
 
 def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) -> np.ndarray:
@@ -157,14 +156,12 @@ class ClassSums:
     @cached_property
     def plus(self) -> np.ndarray:
         """(K, N) observed +1; sums in single precision may miss none by a little."""
-        found: np.ndarray = np.maximum((self.seen + self.signed) / 2, 0.0)
-        return found
+        return np.maximum((self.seen + self.signed) / 2, 0.0)
 
     @cached_property
     def minus(self) -> np.ndarray:
         """(K, N) observed -1."""
-        found: np.ndarray = np.maximum((self.seen - self.signed) / 2, 0.0)
-        return found
+        return np.maximum((self.seen - self.signed) / 2, 0.0)
 
     @cached_property
     def told(self) -> np.ndarray:
@@ -303,8 +300,7 @@ class Prior:
     def _spent(self, sums: ClassSums, p: np.ndarray) -> np.ndarray:
         """(K, N) log-likelihood of the entries at rates p; of a variable that of its levels."""
         lower = np.where(self.part > 0, 0.0, sums.minus)
-        found: np.ndarray = xlogy(sums.plus, p) + xlogy(lower, 1 - p)
-        return found
+        return xlogy(sums.plus, p) + xlogy(lower, 1 - p)
 
     def evidence(self, classes: Mixture, sums: ClassSums) -> float:
         """Log evidence of so many classes, from the sums that `classes` were asked for."""
@@ -462,18 +458,7 @@ def iterate(owners: Session, sums: ClassSums, prior: Prior, steps: int) -> Fit:
 
 
 def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
-    """Improve a fit by at most `steps` exchanges, and ask on along the way that two steps lead.
-
-    Where rows are unsure of their class a step is a small part of the way. Two of them say how
-    much smaller each is than the one before, so how long the way is, and what is still gained on
-    it. A jump that leads down is not taken.
-
-    Source: R. Varadhan, C. Roland, Scand. J. Stat. 35 (2008) 335 (SQUAREM, the third scheme).
-
-    Parameters
-    ----------
-    still : nats to be gained, below which nothing moves any more.
-    """
+    """Improve a fit by at most `steps` exchanges, and ask on along the way that two steps lead."""
     while steps > 0 and not fit.settled:
         steps -= 1
         first = expect(owners, maximise(fit), fit.prior)
@@ -517,10 +502,7 @@ def _height(fit: Fit, prior: Prior) -> float:
 
 
 def _place(classes: Mixture, fit: Fit) -> np.ndarray:
-    """Classes as a point of a space in which lengths squared are nats, about, at the sums of `fit`.
-
-    Angles whose sines are means, and roots of shares: what a row tells of them is the same at all.
-    """
+    """Classes as a point of a space whose lengths squared are about nats, at the sums of `fit`."""
     means = np.arcsin(np.clip(classes.means, -1, 1)) * np.sqrt(fit.sums.seen)
     rows = fit.sums.counts.sum(axis=1, keepdims=True)
     return np.concatenate([means.ravel(), (2 * np.sqrt(classes.shares * rows)).ravel()])

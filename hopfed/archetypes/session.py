@@ -309,11 +309,7 @@ def log_joint(
 
 
 def standardised(rows: Rows | Array, means: np.ndarray) -> Array:
-    """How well rows fit in each class, (M, K): their log-likelihood given the class, standardised.
-
-    What a row of the class is expected to have with the row's gaps is taken off, and its standard
-    deviation is the unit.
-    """
+    """How well rows fit in each class, (M, K): their standardised log-likelihood in it."""
     home, odds = array_beside(rows), np.arctanh(means)
     A, centre, variance = (
         like(x.T.astype(np.float32), home) for x in (odds, means * odds, (1 - means**2) * odds**2)
@@ -327,10 +323,7 @@ Question = Callable[[Owner, Message], Message]
 
 
 def by_blocks(question: Question) -> Question:
-    """Let a question whose answers are sums over rows be asked of rows that are not held.
-
-    Each block of them answers, and the answers are added up in double precision.
-    """
+    """Let a question whose answers are sums over rows be asked of rows that are not held."""
 
     @wraps(question)
     def asked(owner: Owner, told: Message) -> Message:

@@ -97,11 +97,7 @@ def judge(
     fit: ExposureFit,
     stray: float,
 ) -> Verdict:
-    """Judge a factorisation from the count of the spectrum and the exposure fit.
-
-    Archetypes leave as many patterns as signal eigenvalues, each explaining its own direction of
-    the operator. Data of another kind show many signal directions and few or no +-1 patterns.
-    """
+    """Judge a factorisation from the count of the spectrum and the exposure fit."""
     found, N, M = len(patterns), spectrum.n_sites, spectrum.n_examples
     if spectrum.status != "converged":
         return Verdict("not converged", f"The eigenpairs did not converge: {spectrum.status}.")
@@ -153,10 +149,7 @@ def stray_limit(spectrum: Spectrum, rank: RankEstimate) -> float:
 
 
 def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
-    """Verdict on tables in which no kinds could be seen, however clear they are; None of others.
-
-    If all entries agree, the largest eigenvalue of the second moment is the number of columns.
-    """
+    """Verdict on tables in which no kinds could be seen, however clear they are; None of others."""
     columns = len(observed)
     both = int(rows * observed.mean() ** 2) if columns else 0  # that have two of the columns
     few = columns < LEAST_SIDE or both < LEAST_ROWS or columns * both < LEAST_ENTRIES
@@ -189,8 +182,7 @@ class Known:
     def overlaps(self) -> np.ndarray:
         """(K,) overlap with its archetype to expect of each."""
         most = majority_overlap(np.maximum(np.round(self.rows), 1), self.quality)
-        found: np.ndarray = np.minimum(expected_overlap(self.gamma), most)
-        return found
+        return np.minimum(expected_overlap(self.gamma), most)
 
     @property
     def level(self) -> float:
@@ -447,10 +439,7 @@ def _blurred(m: ClassMeasures) -> Verdict | None:
 
 
 def _trait(m: ClassMeasures, status: str) -> Verdict | None:
-    """The verdict on classes that degrees of one trait explain as well; None where they do not.
-
-    Where the trait explains them better, nor are they classes that more rows would resolve.
-    """
+    """The verdict on classes that degrees of one trait explain as well; None where they do not."""
     if m.trait is None or m.trait[0] >= (BETTER if status == "ok" else -BETTER):
         return None
     gain, columns = m.trait

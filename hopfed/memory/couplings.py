@@ -47,13 +47,11 @@ class Couplings:
     @property
     def full(self) -> bool:
         """Whether no pattern depends on the others."""
-        found: bool = self.lower.shape[0] == self.lower.shape[1]
-        return found
+        return self.lower.shape[0] == self.lower.shape[1]
 
     def dense(self) -> np.ndarray:
         """J itself (N, N), for tests and small N."""
-        found: np.ndarray = self.gain * self.rows.T @ self.rows
-        return found
+        return self.gain * self.rows.T @ self.rows
 
     def add(self, x: np.ndarray) -> Couplings:
         """Return the couplings with one more pattern x (N,)."""
@@ -74,11 +72,7 @@ class Couplings:
         return replace(self, X=X, lower=lower, rows=rows)._sound()
 
     def remove(self, k: int) -> Couplings:
-        """Return the couplings without pattern k.
-
-        Where patterns depend on each other the span may or may not shrink, and the factor is built
-        anew.
-        """
+        """Return the couplings without pattern k."""
         X = np.delete(self.X, k, axis=0)
         if not self.full:
             return _built(X, self.ridge, self.gain)

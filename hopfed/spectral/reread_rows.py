@@ -130,13 +130,7 @@ class Reread:
         placed: bool = False,
         enough: Callable[[Answer], bool] | None = None,
     ) -> Answer:
-        """Add up what each block answers.
-
-        Parameters
-        ----------
-        placed : whether it is also told how many rows come before that block.
-        enough : whether no other block would change a sum, so that reading may end.
-        """
+        """Add up what each block answers."""
         found: Any = None
         before = 0
         for part in self.parts():
@@ -145,8 +139,7 @@ class Reread:
             before += len(part)
             if enough is not None and enough(found):
                 break
-        total: Answer = found
-        return total
+        return found
 
     def where(self, fits: Callable[[Rows], np.ndarray]) -> Reread:
         """Some of the rows, which are not held either: those of a block for which it `fits`."""
@@ -303,12 +296,7 @@ class Gathered:
     def rows(
         self, again: Callable[[], Iterator[Rows]], made: Callable[[], int] = lambda: 1
     ) -> Rows | Reread:
-        """Return all rows, or what stands for them.
-
-        Raises
-        ------
-        DataError : there are none.
-        """
+        """Return all rows, or what stands for them."""
         if self._summed is not None:
             totals = self._summed.totals()
             return Reread((totals.rows, len(totals.sums)), again, totals, made)
@@ -318,12 +306,7 @@ class Gathered:
 
 
 def packed_columns(rows: Rows, columns: np.ndarray) -> Rows:
-    """Return some columns of packed rows, in the order that is asked for, where the rows are.
-
-    Parameters
-    ----------
-    rows : (M, N).
-    """
+    """Return some columns of packed rows, in the order that is asked for, where the rows are."""
     planes = (None if p is None else _columns(p, rows.n, columns) for p in (rows.signs, rows.seen))
     signs, seen = planes
     return Rows(signs, len(columns), seen, rows.counts)

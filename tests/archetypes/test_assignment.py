@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 import pytest
-from helpers import DATA, filled
+from helpers import DATA, filled, rest_slow
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
@@ -119,8 +119,7 @@ def test_blocks_change_nothing(monkeypatch):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-@pytest.mark.parametrize("shape", [1.0, 0.2])
+@pytest.mark.parametrize(("shape", "missing"), rest_slow([(1.0, 0.3), (0.2, 0.0)], 1))
 def test_rows_of_the_model_are_rejected_as_often_as_is_said(shape, missing):
     rng = np.random.default_rng(5)
     T = np.clip(2 * rng.beta(shape, shape, (4, 120)) - 1, -0.999, 0.999)
@@ -137,6 +136,7 @@ def test_rows_of_the_model_are_rejected_as_often_as_is_said(shape, missing):
     assert (found.assign(noise).archetype < 0).mean() > 0.95
 
 
+@pytest.mark.slow
 def test_new_rows_of_recovered_classes_are_rejected_as_often_as_is_said():
     rng = np.random.default_rng(6)
     T = 2 * rng.beta(1, 1, (4, 200)) - 1
@@ -166,7 +166,7 @@ def test_in_the_symmetric_channel_patterns_quality_and_exposures_decide():
     np.testing.assert_allclose(found.score(new[:300]), logsumexp(logs, axis=1), rtol=1e-9)
 
 
-@pytest.mark.parametrize("quality", [0.999, 0.99, 0.9, 0.4])
+@pytest.mark.parametrize("quality", rest_slow([0.99, 0.999, 0.9, 0.4], 1))
 def test_where_rows_hardly_differ_the_level_is_not_passed(quality):
     """Few columns ever err: the law of what a row lacks has steps, and no more than its level."""
     rng = np.random.default_rng(int(1000 * quality))
@@ -198,7 +198,9 @@ def test_rows_of_an_archetype_that_is_not_known_are_none_of_these():
     assert (archetype[y < 2] == y[y < 2]).mean() > 0.99
 
 
-@pytest.mark.parametrize(("N", "missing", "seed"), [(40, 0.0, 1), (60, 0.3, 2), (25, 0.1, 3)])
+@pytest.mark.parametrize(
+    ("N", "missing", "seed"), rest_slow([(60, 0.3, 2), (40, 0.0, 1), (25, 0.1, 3)], 1)
+)
 def test_as_many_rows_are_assigned_rightly_as_theory_says(N, missing, seed):
     rng = np.random.default_rng(seed)
     law = Classes(2 * rng.beta(4, 4, (2, N)) - 1, [0.6, 0.4], 1 - missing)

@@ -78,7 +78,7 @@ def test_group_sums_add_up_to_the_operator():
             (60, 1000, 4000, 0.6, 5),
             (300, 1000, 10000, 0.8, 10),
         ],
-        2,
+        1,
     ),
 )
 def test_every_archetype_from_identically_distributed_groups(K, N, M, quality, groups):

@@ -19,7 +19,7 @@ from hopfed.hopfield.channel import rademacher
 from hopfed.theory.resolution import expected_overlap
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(st.integers(0, 2**32))
 def test_theory_predicts_the_score_of_archetypes_and_refuses_what_is_none(seed):
     xi, eta = sample(8, 400, 1600, 0.6, seed)
@@ -94,7 +94,7 @@ def test_polish_rests_at_archetypes():
         np.testing.assert_array_equal(found, np.hstack([xi, np.ones((5, 1), np.int8)]))
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32), st.integers(1, 30), st.integers(0, 12))
 def test_distinct_keeps_the_first_of_each(seed, N, C):
     patterns = rademacher(3, N, np.random.default_rng(seed))
@@ -103,7 +103,7 @@ def test_distinct_keeps_the_first_of_each(seed, N, C):
     assert [x.tobytes() for x in distinct(patterns)] == list(first)
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(st.integers(0, 2**32), st.floats(0.5, 1.0))
 def test_refining_rests_at_archetypes_and_repairs_them(seed, quality):
     xi, eta = sample(20, 300, 3000, quality, seed)
@@ -149,7 +149,7 @@ def blur(xi, overlap, rng):
 def test_the_overlap_with_the_archetype_is_the_expected_one():
     """In evidence in which archetypes are blurred, r = .11; the spread of a draw is .011."""
     gaps = []
-    for seed in range(20):
+    for seed in range(8):
         xi, eta = sample(4, 600, 1500, 0.11, seed)
         space = subspace(eta)
         states = space.polish(xi)
@@ -160,7 +160,7 @@ def test_the_overlap_with_the_archetype_is_the_expected_one():
     assert max(map(abs, gaps)) < 0.05
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(st.integers(0, 2**32), st.floats(0.35, 0.9))
 def test_blurred_patterns_descend_to_what_the_operator_shows_of_them(seed, m):
     rng = np.random.default_rng(seed)
@@ -180,7 +180,7 @@ def test_what_is_surer_than_the_operator_stays_as_it_is():
     np.testing.assert_array_equal(candidates[rows], falls)
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(st.integers(0, 2**32), st.sampled_from([0.4, 0.8, 1.0]))
 def test_of_what_is_not_exposed_the_operator_says_nothing(seed, m):
     rng = np.random.default_rng(seed)

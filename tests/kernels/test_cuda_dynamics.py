@@ -17,7 +17,7 @@ from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels.cuda import layered
 
-SIZES = [(1, 1, 0), (3, 40, 5), (2, 65, 1), (5, 31, 0), (9, 70, 37)]
+SIZES = [(1, 1, 0), (2, 65, 1), (5, 31, 4), (9, 70, 37)]
 
 
 def signs(shape, seed=0):

@@ -8,7 +8,7 @@ C++ compiler, and on a GPU (`-m gpu`).
 import numpy as np
 import pytest
 from emulator.device import HostArray
-from helpers import sample
+from helpers import rest_slow, sample
 
 from hopfed import kernels, recover
 from hopfed.archetypes.annealed_search import Search, search_candidates
@@ -39,8 +39,12 @@ def same(here, there):
     assert there.explained == pytest.approx(here.explained, abs=1e-4)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("method", ["auto", "layered"])
+@pytest.mark.parametrize(
+    ("shape", "method"),
+    rest_slow(
+        [("fewer sites", "auto"), ("fewer examples", "layered"), ("fewer examples", "auto")], 2
+    ),
+)
 def test_one_owner(device, shape, method):
     xi, x = sample(*SHAPES[shape], 0.9, 1)
     here = recover(x, seed=1, method=method)
@@ -50,8 +54,7 @@ def test_one_owner(device, shape, method):
     assert len(np.unique(abs(there.patterns @ xi.T).argmax(axis=1))) == 3
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("kind", ["0/1", "packed"])
+@pytest.mark.parametrize(("shape", "kind"), [("fewer examples", "0/1"), ("fewer sites", "packed")])
 def test_whatever_way_the_examples_are_held(device, shape, kind):
     x = sample(*SHAPES[shape], 0.9, 2)[1]
     here = recover(x, seed=0)
@@ -64,7 +67,9 @@ def test_whatever_way_the_examples_are_held(device, shape, kind):
     same(here, recover(given, seed=0))
 
 
-@pytest.mark.parametrize("sites", [120, 1100])  # sums of products, and the krylov route
+@pytest.mark.parametrize(
+    "sites", rest_slow([120, 1100], 1)
+)  # sums of products, and the krylov route
 def test_several_owners(device, sites):
     x = sample(4, sites, 360, 0.9, 3)[1]
     parts = [x[:100], x[100:220], x[220:]]
@@ -96,6 +101,7 @@ def test_scores_are_made_on_the_device_and_come_back(device):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_only_small_things_come_to_the_host(device, monkeypatch):
     if device.name != "emulated device":
         pytest.skip("copies are counted on the emulated device")
@@ -136,7 +142,7 @@ def emulated(device):
     return device
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", rest_slow(SHAPES, 1))
 def test_a_recovery_makes_thirteen_copies(emulated, shape):
     """None is in a loop over groups, sweeps or patterns.
 
@@ -155,7 +161,7 @@ def test_a_recovery_makes_thirteen_copies(emulated, shape):
     assert few == many == more == {"up": 3, "down": 10}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", rest_slow(SHAPES, 1))
 def test_patterns_that_came_from_a_device_are_not_asked_about_again(emulated, shape):
     """Only what a search on the host finds goes up, all of it at once."""
     x = measured(emulated, sample(*SHAPES[shape], 0.9, 1)[1])

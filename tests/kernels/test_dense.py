@@ -91,7 +91,7 @@ def test_the_boltzmann_distribution_is_reached(energy, parameter):
         E = -np.log(np.exp(parameter * a).sum(axis=1)) / parameter
     wanted = np.exp(-beta * E)
     wanted /= wanted.sum()
-    chains = 20_000
+    chains = 5_000
     run = kernels.dense_sweep(
         np.ones((chains, n), np.int8), xi, energy=energy, parameter=parameter, beta=beta,
         sweeps=25, seed=3,

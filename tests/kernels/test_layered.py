@@ -74,7 +74,7 @@ def test_serial_updates_sample_the_boltzmann_distribution(coupling):
     cue = np.array([1, -1, 1], np.int8)
     states = np.array(list(itertools.product([-1, 1], repeat=6)), np.int8).reshape(64, 2, 3)
     weights = np.exp(-0.5 * 0.8 * conserved(states, W, coupling, 0.5, 0.2, cue))
-    start = rng.choice(np.array([-1, 1], np.int8), (40000, 2, 3))
+    start = rng.choice(np.array([-1, 1], np.int8), (8000, 2, 3))
     final = kernels.layered_step(
         start,
         W,

@@ -36,10 +36,10 @@ def loop(cues, xi, rule, held=None):
 
 
 @pytest.mark.parametrize("rule", SINGLE, ids=name)
-@pytest.mark.parametrize("shape", [(1, 30), (9, 100), (25, 101)])
+@pytest.mark.parametrize("shape", [(1, 30), (9, 61)])
 def test_serial_recall_equals_a_plain_loop_to_the_bit(rule, shape):
     xi = random_signs(shape, 1)
-    cues = np.concatenate([corrupted(xi, 0.25, 2), random_signs((20, shape[1]), 3)])
+    cues = np.concatenate([corrupted(xi, 0.25, 2), random_signs((8, shape[1]), 3)])
     found = AssociativeMemory.store(xi, rule).recall(cues)
     np.testing.assert_array_equal(found.states, loop(cues, xi, rule))
     np.testing.assert_allclose(found.overlaps, found.states @ xi.T / shape[1], atol=1e-12)
@@ -63,10 +63,10 @@ def test_synchronous_recall_equals_a_plain_loop_to_the_bit(rule):
 
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_synchronous_fields_of_the_dense_rule_are_those_of_the_serial_order(n):
-    xi, cues = random_signs((40, 61), 1), random_signs((8, 61), 2)
+    xi, cues = random_signs((20, 31), 1), random_signs((8, 31), 2)
     found = AssociativeMemory.store(xi, Dense(n)).recall(cues, updates=1, order="synchronous")
     for s, new in zip(cues.astype(float), found.states, strict=True):
-        for i in range(61):
+        for i in range(31):
             c = xi @ s - xi[:, i] * s[i]
             h = reference.dense_field(c, xi[:, i].astype(float), "power", n)
             assert new[i] == (np.sign(h) or s[i])
@@ -175,7 +175,7 @@ def test_a_pattern_and_its_negative_cancel_in_an_odd_power_and_that_is_said():
 def test_opposite_cues_have_opposite_ends_where_the_energy_is_even(rule, order):
     """K even: many fields are 0, and turned a spin to +1 from either side."""
     for seed in range(2):
-        xi, cues = random_signs((10, 40 + seed), seed), random_signs((150, 40 + seed), 50 + seed)
+        xi, cues = random_signs((10, 40 + seed), seed), random_signs((40, 40 + seed), 50 + seed)
         memory = AssociativeMemory.store(xi, rule)
         gaps = np.random.default_rng(seed).random(cues.shape) < 0.5 * (seed % 2)
         cues = np.where(gaps, 0, cues)  # the first cell of a cue is never 0 alone
@@ -291,7 +291,7 @@ def test_a_device_recalls_what_the_host_does(order, rule):
 @pytest.mark.parametrize("beta", [0.3, 1.0, 2.0])
 def test_patterns_of_equal_overlap_cancel_exactly(beta, order):
     """Few sites and patterns: fields that are exactly 0, which leaves the spin."""
-    for seed in range(40):
+    for seed in range(20):
         K, n = 2 + seed % 3, 6 + seed % 9
         xi, cues = random_signs((K, n), seed), random_signs((10, n), 100 + seed)
         found = AssociativeMemory.store(xi, Exponential(beta)).recall(

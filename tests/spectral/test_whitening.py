@@ -40,12 +40,9 @@ def classes(a, b, K, N, M, seed, missing=0.0):
 
 @pytest.mark.parametrize(
     ("K", "N", "M", "quality"),
-    [
-        (0, 100, 300, 0.0),
-        (3, 200, 400, 0.8),
-        (10, 300, 150, 0.8),
-        (20, 300, 3000, 0.5),
-    ],
+    rest_slow(
+        [(3, 200, 400, 0.8), (0, 100, 300, 0.0), (10, 300, 150, 0.8), (20, 300, 3000, 0.5)], 2
+    ),
 )
 def test_symmetric_data_give_todays_counts(K, N, M, quality):
     for seed in range(3):
@@ -90,16 +87,18 @@ def test_false_alarm_rate_over_400_draws(M, N, missing):
     assert 0.015 < alarms(M, N, missing, 400, 0.05) < 0.085
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.5])
 @pytest.mark.parametrize(
-    ("a", "b", "K", "N", "M"),
-    [
-        (1, 1, 3, 150, 1000),
-        (0.3, 0.3, 3, 50, 3000),
-        (1, 1, 8, 200, 2000),
-        (1, 4, 3, 150, 1000),
-        (0.3, 0.3, 3, 1000, 200),
-    ],
+    ("a", "b", "K", "N", "M", "missing"),
+    rest_slow(
+        [
+            (1, 4, 3, 150, 1000, 0.5),
+            (0.3, 0.3, 3, 1000, 200, 0.0),
+            (0.3, 0.3, 3, 50, 3000, 0.5),
+            (1, 1, 3, 150, 1000, 0.0),
+            (1, 1, 8, 200, 2000, 0.5),
+        ],
+        2,
+    ),
 )
 def test_graded_classes_are_counted(a, b, K, N, M, missing):
     means, label, x = classes(a, b, K, N, M, 0, missing)
@@ -154,7 +153,7 @@ def test_columns_that_tell_nothing_are_left_out():
     assert found.spectrum.n_sites == 97
 
 
-@pytest.mark.parametrize(("M", "N"), [(1000, 200), (200, 600)])
+@pytest.mark.parametrize(("M", "N"), rest_slow([(1000, 200), (200, 600)], 1))
 def test_rows_that_are_seen_at_different_rates_are_no_classes(M, N):
     rng = np.random.default_rng(5)
     x = np.where(rng.random((M, N)) < rng.random(N), 1, -1)

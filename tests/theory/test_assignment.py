@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from helpers import rest_slow
 from scipy.stats import binom
 
 from hopfed.theory import assignment
@@ -66,9 +65,10 @@ def test_errors_with_true_labels_match_simulation():
     np.testing.assert_allclose(assignment.mean_errors(classes, 1e9), first, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "a", "shares", "observed", "M"),
-    rest_slow([(5, 8, [0.7, 0.3], 0.6, 3000), (3, 5, [0.4, 0.35, 0.25], 0.8, 2000)], 1),
+    [(5, 8, [0.7, 0.3], 0.6, 3000), (3, 5, [0.4, 0.35, 0.25], 0.8, 2000)],
 )
 def test_errors_of_maximum_likelihood_match_simulation(seed, a, shares, observed, M):
     classes = beta(seed, a, len(shares), 60, shares, observed)

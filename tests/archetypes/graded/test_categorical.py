@@ -55,6 +55,7 @@ def test_variables_that_depend_on_each_other_are_no_classes(seed):
     assert found.status == "structure, but not classes"
 
 
+@pytest.mark.slow
 def test_variables_that_depend_within_classes_are_named():
     columns, _ = planted(3, K=1)
     rng = np.random.default_rng(0)

@@ -39,6 +39,7 @@ def test_patterns_of_few_rows_are_detected_and_not_resolved(seed):
         assert abs((found.expected_overlaps - overlaps).mean()) < 0.03
 
 
+@pytest.mark.slow
 def test_more_rows_resolve_them():
     xi, rows = patterns_and_rows(703, M=6000)
     found = recover(rows)
@@ -72,6 +73,7 @@ def test_the_overlap_expected_of_signs_is_that_of_their_posterior():
     assert abs(expected[0] - true) < 4 / np.sqrt(N)
 
 
+@pytest.mark.slow
 def test_rows_that_are_unsure_of_their_class_tell_less_of_it():
     """Errors as of rows that are sure are too small by a fifth here."""
     off, sure = [], []
