@@ -37,20 +37,12 @@ class Relaxed(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """W (N, R) laid out for blocks of SITES sites, padded with zeros to N' and R'.
+    """W (N, R) laid out for blocks of SITES sites, padded with zeros to N' and R'."""
 
-    Attributes
-    ----------
-    rows : (N', R') float32, N' a multiple of SITES and R' of LANES.
-    columns : (N' / SITES, R, SITES), each block of rows transposed.
-    overlaps : (N' / SITES, SITES, SITES), the couplings inside each block.
-    diagonal : (N',), ``J_ii = |W_i|^2``.
-    """
-
-    rows: np.ndarray
-    columns: np.ndarray
-    overlaps: np.ndarray
-    diagonal: np.ndarray
+    rows: np.ndarray  # (N', R') float32, N' a multiple of SITES and R' of LANES
+    columns: np.ndarray  # (N' / SITES, R, SITES), each block of rows transposed
+    overlaps: np.ndarray  # (N' / SITES, SITES, SITES), the couplings inside each block
+    diagonal: np.ndarray  # (N',), ``J_ii = |W_i|^2``
 
 
 def lay_out(W: Any) -> Layout:

@@ -55,28 +55,18 @@ LEAST = 1e-6  # events above none, which rounding does not make
 
 
 class Assignment(NamedTuple):
-    """Which archetype each row is of.
+    """Which archetype each row is of."""
 
-    Attributes
-    ----------
-    archetype : (M,) number of the archetype, from 0; -1 where the row is none of them.
-    probability : (M,) of the nearest archetype, given that the row is of one of them.
-    """
-
-    archetype: np.ndarray
-    probability: np.ndarray
+    archetype: np.ndarray  # (M,) number of the archetype, from 0; -1 where the row is none of them
+    probability: np.ndarray  # (M,) of the nearest archetype, given that the row is of one of them
 
 
 class Completion(NamedTuple):
-    """Rows without gaps.
+    """Rows without gaps."""
 
-    Attributes
-    ----------
-    values : int8 (M, N) of +-1: what was observed, and what is likelier where nothing was.
-    probability : float32 (M, N) of each value given what is observed of its row; 1 where it is.
-    """
-
+    # int8 (M, N) of +-1: what was observed, and what is likelier where nothing was
     values: np.ndarray
+    # float32 (M, N) of each value given what is observed of its row; 1 where it is
     probability: np.ndarray
 
 

@@ -52,27 +52,20 @@ NAMES = ("symmetric", "by column", "graded")
 
 @dataclass(frozen=True)
 class Channel:
-    """The channel that won.
+    """The channel that won."""
 
-    Attributes
-    ----------
-    name : one of NAMES.
-    gains : evidence of each channel, by name, up to what they share.
-    means, errors : (K, N) of the classes in that channel, and their standard errors; rows that are
-        unsure of their class tell less. In the symmetric channel they are those at the quality r.
-    quality : r, a number or one for each column; None where graded.
-    quality_error : its standard error, of the same shape; None where graded.
-    spread : standard deviation of true means about what one quality makes of them, 0 where graded:
-        the channel that wins is the simplest that does, and means that differ by less than the
-        rows can tell are not equal.
-    """
-
-    name: str
-    gains: dict[str, float]
+    name: str  # one of NAMES
+    gains: dict[str, float]  # evidence of each channel, by name, up to what they share
+    # means, errors: (K, N) of the classes in that channel, and their standard errors; rows that are
+    # unsure of their class tell less. In the symmetric channel they are those at the quality r.
     means: np.ndarray
     errors: np.ndarray
-    quality: np.ndarray | None
+    quality: np.ndarray | None  # r, a number or one for each column; None where graded
+    # its standard error, of the same shape; None where graded
     quality_error: np.ndarray | None = None
+    # standard deviation of true means about what one quality makes of them, 0 where graded: the
+    # channel that wins is the simplest that does, and means that differ by less than the rows can
+    # tell are not equal
     spread: float = 0.0
 
     @property

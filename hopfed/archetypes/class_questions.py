@@ -306,15 +306,10 @@ KEPT = 1 << 25  # entries of a table of which the residuals are kept
 
 @dataclass
 class Unexplained:
-    """Residuals of one owner's rows at the classes that it was last asked about.
+    """Residuals of one owner's rows at the classes that it was last asked about."""
 
-    Attributes
-    ----------
-    owner : of the rows.
-    kept : blocks of residuals in single precision, by their first row; made when first asked for.
-    """
-
-    owner: Owner
+    owner: Owner  # of the rows
+    # blocks of residuals in single precision, by their first row; made when first asked for
     kept: dict[int, Array] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:

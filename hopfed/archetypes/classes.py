@@ -72,21 +72,15 @@ LAST = 10  # exchanges over the whole table, where classes were searched in a pa
 
 @dataclass(frozen=True)
 class Classes:
-    """The estimator of the graded channel.
+    """The estimator of the graded channel."""
 
-    Attributes
-    ----------
-    rule : counts the spectrum.
-    search : settings of the search for classes.
-    groups : numbers of the columns that are levels of one variable, of which a row has one.
-    names : of the columns, for what is said of them; their numbers, from 1, when left out.
-    number : of the classes, where it is given: the verdict says what the rows think of it.
-    """
-
-    rule: RankRule = field(default_factory=TracyWidom)
-    search: Search = field(default_factory=Search)
+    rule: RankRule = field(default_factory=TracyWidom)  # counts the spectrum
+    search: Search = field(default_factory=Search)  # settings of the search for classes
+    # numbers of the columns that are levels of one variable, of which a row has one
     groups: Sequence[Sequence[int]] = ()
+    # of the columns, for what is said of them; their numbers, from 1, when left out
     names: Sequence[str] | None = None
+    # of the classes, where it is given: the verdict says what the rows think of it
     number: int | None = None
 
     def fit(self, session: Session, state: Archetypes | None = None) -> Recovery:
@@ -178,18 +172,11 @@ def uneven(owners: Session, fit: Fit) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Part:
-    """The part of a table that is searched.
+    """The part of a table that is searched."""
 
-    Attributes
-    ----------
-    owners : with the rows and columns that are searched.
-    columns : numbers (n,) of these columns; None where it is all of them.
-    prior : of the whole table, where there is something beside.
-    """
-
-    owners: Session
-    columns: np.ndarray | None = None
-    prior: Prior | None = None
+    owners: Session  # with the rows and columns that are searched
+    columns: np.ndarray | None = None  # numbers (n,) of these columns; None where it is all of them
+    prior: Prior | None = None  # of the whole table, where there is something beside
 
     @property
     def whole(self) -> bool:

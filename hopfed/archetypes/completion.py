@@ -35,28 +35,16 @@ if TYPE_CHECKING:
 
 
 class Filled(NamedTuple):
-    """Some rows of a table whose gaps are filled.
+    """Some rows of a table whose gaps are filled."""
 
-    Attributes
-    ----------
-    columns : of the source, in its order, as names and Arrow arrays of cells.
-    completion : its rows of +-1, and how probable they are.
-    gaps : (M, N) booleans, which of these were missing.
-    cells : number of cells in the columns that archetypes know; a category is one of them.
-    filled : how many of them were filled.
-    right : how many of those are expected to be right.
-    blank : rows without any entry, which stay so.
-    left : cells that stay blank because their question was skipped.
-    """
-
-    columns: list[Column]
-    completion: Completion
-    gaps: np.ndarray
-    cells: int
-    filled: int
-    right: float
-    blank: int
-    left: int
+    columns: list[Column]  # of the source, in its order, as names and Arrow arrays of cells
+    completion: Completion  # its rows of +-1, and how probable they are
+    gaps: np.ndarray  # (M, N) booleans, which of these were missing
+    cells: int  # number of cells in the columns that archetypes know; a category is one of them
+    filled: int  # how many of them were filled
+    right: float  # how many of those are expected to be right
+    blank: int  # rows without any entry, which stay so
+    left: int  # cells that stay blank because their question was skipped
 
 
 class Filling:

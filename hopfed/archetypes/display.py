@@ -28,20 +28,12 @@ VERDICT = 2_000  # characters of a verdict
 
 
 class Telling(NamedTuple):
-    """A column that tells an archetype from the rest.
+    """A column that tells an archetype from the rest."""
 
-    Attributes
-    ----------
-    column : its number, from 0.
-    name : its name, made harmless.
-    rate : share of +1 among the rows of the archetype.
-    other : the same of all other rows; None where there are none.
-    """
-
-    column: int
-    name: str
-    rate: float
-    other: float | None
+    column: int  # its number, from 0
+    name: str  # its name, made harmless
+    rate: float  # share of +1 among the rows of the archetype
+    other: float | None  # the same of all other rows; None where there are none
 
 
 def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling], list[Telling]]:

@@ -62,20 +62,13 @@ ALIKE = 1.0  # nats for a class that do not count: one that is like another woul
 
 @dataclass(frozen=True)
 class Unsure:
-    """What the evidence needs to know of the responsibilities.
+    """What the evidence needs to know of the responsibilities."""
 
-    Attributes
-    ----------
-    counts : (K,) rows of each class, were they sure.
-    told : (K,) eigenvalues of S: the rows that tell along the directions of class space.
-    observed : (N,) part of the entries of each column that is observed.
-    weights : (N,) of the columns: one, and less for the levels of a variable.
-    """
-
-    counts: np.ndarray
+    counts: np.ndarray  # (K,) rows of each class, were they sure
+    # (K,) eigenvalues of S: the rows that tell along the directions of class space
     told: np.ndarray
-    observed: np.ndarray
-    weights: np.ndarray
+    observed: np.ndarray  # (N,) part of the entries of each column that is observed
+    weights: np.ndarray  # (N,) of the columns: one, and less for the levels of a variable
 
     @classmethod
     def of(
@@ -117,16 +110,10 @@ OWN = 5.0  # rows that the common shares weigh in those of an owner
 
 @dataclass(frozen=True)
 class Mixture:
-    """Classes of binary columns.
+    """Classes of binary columns."""
 
-    Attributes
-    ----------
-    means : (K, N) in (-1, 1).
-    shares : (L, K) of the classes at each owner; rows add up to one.
-    """
-
-    means: np.ndarray
-    shares: np.ndarray
+    means: np.ndarray  # (K, N) in (-1, 1)
+    shares: np.ndarray  # (L, K) of the classes at each owner; rows add up to one
 
     @property
     def size(self) -> int:
@@ -136,21 +123,14 @@ class Mixture:
 
 @dataclass(frozen=True)
 class ClassSums:
-    """What all rows say of classes.
+    """What all rows say of classes."""
 
-    Attributes
-    ----------
-    counts : (L, K) responsibilities added up, by owner.
-    signed : (K, N) observed entries added up.
-    seen : (K, N) number of observed entries.
-    log_likelihood : of all that is observed, for the classes that were asked about.
-    pairs : (K, K) products of two responsibilities added up; None where they were not asked for.
-    """
-
-    counts: np.ndarray
-    signed: np.ndarray
-    seen: np.ndarray
+    counts: np.ndarray  # (L, K) responsibilities added up, by owner
+    signed: np.ndarray  # (K, N) observed entries added up
+    seen: np.ndarray  # (K, N) number of observed entries
+    # of all that is observed, for the classes that were asked about
     log_likelihood: float = float("nan")
+    # (K, K) products of two responsibilities added up; None where they were not asked for
     pairs: np.ndarray | None = None
 
     @cached_property
@@ -178,29 +158,21 @@ class ClassSums:
 
 @dataclass(frozen=True)
 class Prior:
-    """Beta prior of the rates of classes, column by column, and the bound on owners.
+    """Beta prior of the rates of classes, column by column, and the bound on owners."""
 
-    Attributes
-    ----------
-    rates : (N,) share of +1 among the observed entries of each column.
-    observed : (N,) part of the entries of each column that is observed.
-    influence : (L,) what a row of each owner counts, at most 1.
-    concentration : rows that the prior weighs; infinite for a single class.
-    variables : which columns are levels of one variable, where any are: their rates have a
-        Dirichlet prior then.
-    held : (L, N) part of each column that an owner observes, over that of all owners; None where
-        all have entries of the same columns.
-    flat : whether it says nothing: classes are the likeliest ones, of one share for all owners.
-    varies : (N,) whether a column holds both values; None where all do, or nobody knows.
-    """
-
-    rates: np.ndarray
-    observed: np.ndarray
-    influence: np.ndarray
-    concentration: float = 2.0
+    rates: np.ndarray  # (N,) share of +1 among the observed entries of each column
+    observed: np.ndarray  # (N,) part of the entries of each column that is observed
+    influence: np.ndarray  # (L,) what a row of each owner counts, at most 1
+    concentration: float = 2.0  # rows that the prior weighs; infinite for a single class
+    # which columns are levels of one variable, where any are: their rates have a Dirichlet prior
+    # then
     variables: Variables | None = None
+    # (L, N) part of each column that an owner observes, over that of all owners; None where all
+    # have entries of the same columns
     held: np.ndarray | None = field(default=None, repr=False)
+    # whether it says nothing: classes are the likeliest ones, of one share for all owners
     flat: bool = False
+    # (N,) whether a column holds both values; None where all do, or nobody knows
     varies: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
@@ -393,24 +365,15 @@ EMPTY = 0.5  # rows below which a class is dropped
 
 @dataclass(frozen=True)
 class Fit:
-    """Classes with the sums that were asked for them.
+    """Classes with the sums that were asked for them."""
 
-    Attributes
-    ----------
-    classes : as the owners last heard of them.
-    sums : their answers.
-    prior : under which the classes were made.
-    evidence : of so many classes.
-    settled : whether another exchange would change nothing.
-    ahead : nats that more exchanges would gain, about; infinite where nothing is known of it, or
-        steps grow.
-    """
-
-    classes: Mixture
-    sums: ClassSums
-    prior: Prior
-    evidence: float
-    settled: bool = False
+    classes: Mixture  # as the owners last heard of them
+    sums: ClassSums  # their answers
+    prior: Prior  # under which the classes were made
+    evidence: float  # of so many classes
+    settled: bool = False  # whether another exchange would change nothing
+    # nats that more exchanges would gain, about; infinite where nothing is known of it, or steps
+    # grow
     ahead: float = np.inf
 
     @property

@@ -65,30 +65,20 @@ BLURRED = 50  # the same where the patterns are not all found, or not resolved
 class Patterns:
     """The estimator of the symmetric channel.
 
-    Attributes
-    ----------
-    rule : counts the spectrum.
-    quality : r in (0, 1] when known.
-    method : one of `hopfed.archetypes.factorize.METHODS`.
-    groups : random groups formed inside the data, over all owners together.
-    search : settings of the search; its defaults when left out.
-    refit : one more exchange, which brings the patterns to the bound given by true labels.
-    support : rows that a pattern must have to be shown.
-    believed : whether the channel is taken for granted, so that rows are not asked.
-
     Raises
     ------
     ArgumentError : an unknown method, a number of another kind or out of its range.
     """
 
-    rule: RankRule = field(default_factory=TracyWidom)
-    quality: float | None = None
-    method: str = "auto"
-    groups: int = 10
-    search: Search | None = None
+    rule: RankRule = field(default_factory=TracyWidom)  # counts the spectrum
+    quality: float | None = None  # r in (0, 1] when known
+    method: str = "auto"  # one of `hopfed.archetypes.factorize.METHODS`
+    groups: int = 10  # random groups formed inside the data, over all owners together
+    search: Search | None = None  # settings of the search; its defaults when left out
+    # one more exchange, which brings the patterns to the bound given by true labels
     refit: bool = False
-    support: int = 5
-    believed: bool = False
+    support: int = 5  # rows that a pattern must have to be shown
+    believed: bool = False  # whether the channel is taken for granted, so that rows are not asked
 
     def __post_init__(self) -> None:
         require(self.method in METHODS, "method", f"one of {', '.join(METHODS)}", self.method)

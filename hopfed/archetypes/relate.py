@@ -271,20 +271,12 @@ def of_cells(name: str, blocks: Sequence[Cells]) -> Column:
 
 @dataclass(frozen=True)
 class FirstStep:
-    """The classes as estimates from the rows: what an error of theirs does to a third step.
+    """The classes as estimates from the rows: what an error of theirs does to a third step."""
 
-    Attributes
-    ----------
-    found : the classes.
-    rows : (M, N) that they come from.
-    shares : (M, K) probabilities of the classes of each row.
-    often : (M,) weights of the rows.
-    """
-
-    found: Archetypes
-    rows: Rows
-    shares: np.ndarray
-    often: np.ndarray
+    found: Archetypes  # the classes
+    rows: Rows  # (M, N) that they come from
+    shares: np.ndarray  # (M, K) probabilities of the classes of each row
+    often: np.ndarray  # (M,) weights of the rows
 
     def meat(self, each: np.ndarray) -> np.ndarray:
         """Covariance of a sum of parts (M, P); rows whose weights are whole occur so often."""

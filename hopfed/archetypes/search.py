@@ -80,27 +80,20 @@ NUMBERS = 100_000  # numbers of merged rows, up to which every merge is settled 
 
 @dataclass(frozen=True)
 class Search:
-    """Settings of the search for classes.
+    """Settings of the search for classes."""
 
-    Attributes
-    ----------
-    starts : k-means starts with a class for each direction of the spectrum, beside the one from
-        joint diagonalisation and those with more classes.
-    short, long : exchanges of a trial, and of the fit that is kept.
-    exchanges : after which no further merge or split is tried.
-    most : classes at most.
-    influence : part of all rows that one owner may stand for.
-    support : rows that a class must have; a class of fewer says more of them than of a kind.
-    hope : times what its steps promise that a trial may still gain, or it is given up.
-    """
-
+    # k-means starts with a class for each direction of the spectrum, beside the one from joint
+    # diagonalisation and those with more classes
     starts: int = 2
+    # short, long: exchanges of a trial, and of the fit that is kept
     short: int = 6
     long: int = 300
-    exchanges: int = 3000
-    most: int = 200
-    influence: float = 1.0
+    exchanges: int = 3000  # after which no further merge or split is tried
+    most: int = 200  # classes at most
+    influence: float = 1.0  # part of all rows that one owner may stand for
+    # rows that a class must have; a class of fewer says more of them than of a kind
     support: int = 5
+    # times what its steps promise that a trial may still gain, or it is given up
     hope: float = HOPE
 
     def __post_init__(self) -> None:
@@ -206,22 +199,13 @@ def _parted(owners: Session, fit: Fit, search: Search, draw: int) -> Fit:
 
 @dataclass(frozen=True)
 class Likeliest:
-    """The likeliest classes of a number, for tables of such numbers.
+    """The likeliest classes of a number, for tables of such numbers."""
 
-    Attributes
-    ----------
-    log_likelihood : of all rows, in nats.
-    parameters : free rates and shares.
-    rows : that were fitted.
-    entropy : 1 where every row is sure of its class, 0 where none knows anything of it.
-    smallest : rows of the smallest class.
-    """
-
-    log_likelihood: float
-    parameters: int
-    rows: float
-    entropy: float
-    smallest: float
+    log_likelihood: float  # of all rows, in nats
+    parameters: int  # free rates and shares
+    rows: float  # that were fitted
+    entropy: float  # 1 where every row is sure of its class, 0 where none knows anything of it
+    smallest: float  # rows of the smallest class
 
 
 def likeliest(owners: Session, fit: Fit) -> Likeliest:
@@ -560,17 +544,12 @@ QUIET = 0.05  # variance below which a column of a class is not scaled up furthe
 
 @dataclass(frozen=True)
 class Halves:
-    """Every class in two halves.
+    """Every class in two halves."""
 
-    Attributes
-    ----------
-    upper, lower : sums over the two halves of each class.
-    gains : (K,) evidence that each split would add, were rows sure of their half.
-    """
-
+    # upper, lower: sums over the two halves of each class
     upper: ClassSums
     lower: ClassSums
-    gains: np.ndarray
+    gains: np.ndarray  # (K,) evidence that each split would add, were rows sure of their half
 
     def sums(self, split: np.ndarray) -> ClassSums:
         """Sums over the classes with those in `split` (indices) replaced by their halves."""

@@ -38,18 +38,14 @@ class Subspace:
 
     Patterns come from the host and go back there; products with them are made where V is. What a
     device said of a pattern is remembered: nobody asks twice, and one copy brings it.
-
-    Attributes
-    ----------
-    vectors : (N, K) orthonormal, on the host or on the device where they were computed.
-    strengths : (K,) ``theta = s2 kappa = N r^2 d^2``, the population spikes.
-    overlaps : (K,) gamma, squared cosine of each eigenvector with its population direction.
-    floor : strength of the weakest detectable spike, ``s2 sqrt q``: the resolution of the metric.
     """
 
+    # (N, K) orthonormal, on the host or on the device where they were computed
     vectors: Array = field(repr=False)
-    strengths: np.ndarray
+    strengths: np.ndarray  # (K,) ``theta = s2 kappa = N r^2 d^2``, the population spikes
+    # (K,) gamma, squared cosine of each eigenvector with its population direction
     overlaps: np.ndarray
+    # strength of the weakest detectable spike, ``s2 sqrt q``: the resolution of the metric
     floor: float = 0.0
     _told: dict[bytes, np.ndarray] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -314,19 +310,13 @@ def match_known(
 
 @dataclass(frozen=True)
 class ExposureFit:
-    """Non-negative fit of the operator by candidates.
+    """Non-negative fit of the operator by candidates."""
 
-    Attributes
-    ----------
-    weights : (C,) estimates of ``e_mu r^2``; zero where a candidate is not needed.
-    shares : (C,) part of its own direction in the operator that each explains: 1 for an
-        archetype that stands alone, 1/2 for each of two copies of one.
-    explained : 1 minus the residual, relative to the operator: 1 is a perfect fit.
-    """
-
-    weights: np.ndarray
+    weights: np.ndarray  # (C,) estimates of ``e_mu r^2``; zero where a candidate is not needed
+    # (C,) part of its own direction in the operator that each explains: 1 for an archetype that
+    # stands alone, 1/2 for each of two copies of one
     shares: np.ndarray
-    explained: float
+    explained: float  # 1 minus the residual, relative to the operator: 1 is a perfect fit
 
 
 def fit_exposures(space: Subspace, patterns: np.ndarray) -> ExposureFit:

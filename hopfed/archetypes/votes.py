@@ -143,20 +143,13 @@ def sureness(counts: np.ndarray, quality: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Elected:
-    """Patterns that enough rows vote for, heaviest first.
+    """Patterns that enough rows vote for, heaviest first."""
 
-    Attributes
-    ----------
-    patterns : (K, N) int8 of +-1, as their rows have them; they point as most of these do.
-    counts : (K,) rows of each.
-    scores : (K,) squared cosine of each with the sum of its rows.
-    quality : mean overlap of the rows that voted.
-    """
-
+    # (K, N) int8 of +-1, as their rows have them; they point as most of these do
     patterns: np.ndarray
-    counts: np.ndarray
-    scores: np.ndarray
-    quality: float
+    counts: np.ndarray  # (K,) rows of each
+    scores: np.ndarray  # (K,) squared cosine of each with the sum of its rows
+    quality: float  # mean overlap of the rows that voted
 
     @property
     def predicted_scores(self) -> np.ndarray:
@@ -189,23 +182,17 @@ def elected(votes: Message, patterns: np.ndarray) -> Elected:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Sums over the rows of one client, each with the pattern that it resembles most.
+    """Sums over the rows of one client, each with the pattern that it resembles most."""
 
-    Attributes
-    ----------
-    counts : (K,) rows of each pattern.
-    first, second : (K,) over columns the sum of the agreements ``c_j``, and of their squares;
-        ``c_j`` is the sum over those rows of ``x_j xi_j``.
-    overlaps : (3,) number of rows, and sums of their overlaps ``m = x . xi / N`` and ``m^2``.
-    repeats : of how many rows an equal one came before.
-    order : changes of pattern from one row to the next (3,), as of `runs`.
-    """
-
-    counts: np.ndarray
+    counts: np.ndarray  # (K,) rows of each pattern
+    # first, second: (K,) over columns the sum of the agreements ``c_j``, and of their squares;
+    # ``c_j`` is the sum over those rows of ``x_j xi_j``
     first: np.ndarray
     second: np.ndarray
+    # (3,) number of rows, and sums of their overlaps ``m = x . xi / N`` and ``m^2``.
     overlaps: np.ndarray
-    repeats: float = 0.0
+    repeats: float = 0.0  # of how many rows an equal one came before
+    # changes of pattern from one row to the next (3,), as of `runs`
     order: np.ndarray = field(default_factory=lambda: np.zeros(3))
 
 

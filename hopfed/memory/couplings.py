@@ -28,21 +28,15 @@ DRIFT = 1e-9  # relative defect of the factor from which it is built anew
 
 @dataclass(frozen=True, eq=False)
 class Couplings:
-    """``J = gain rows^T rows`` of patterns, with what is needed to change them.
+    """``J = gain rows^T rows`` of patterns, with what is needed to change them."""
 
-    Attributes
-    ----------
-    X : (K, N) float64, the weighed patterns.
-    ridge, gain : see the module.
-    lower : (K, R), ``lower lower^T = X X^T + ridge``; lower triangular if R = K.
-    rows : (R, N), ``lower rows = X``.
-    """
-
-    X: np.ndarray = field(repr=False)
+    X: np.ndarray = field(repr=False)  # (K, N) float64, the weighed patterns
+    # ridge, gain: see the module
     ridge: float
     gain: float
+    # (K, R), ``lower lower^T = X X^T + ridge``; lower triangular if R = K
     lower: np.ndarray = field(repr=False)
-    rows: np.ndarray = field(repr=False)
+    rows: np.ndarray = field(repr=False)  # (R, N), ``lower rows = X``
 
     @property
     def full(self) -> bool:

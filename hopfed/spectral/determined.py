@@ -63,25 +63,19 @@ STEPS, STILL, RIDGE = 100, 1e-5, 1e-6  # of the completion of correlations
 
 @dataclass(frozen=True, eq=False)
 class Determined:
-    """Which columns say something of their own, and what the others follow from.
+    """Which columns say something of their own, and what the others follow from."""
 
-    Attributes
-    ----------
-    leader : (N,) the column that says what each one holds: itself where it is one of its own; -1
-        where it holds one value, or hardly any.
-    slope, centre : (N,) the mean of a column is expected to be the centre plus the slope times the
-        mean of its leader.
-    level : (N,) number of the variable of which a column is a level; -1 where it is of none.
-    single : (N,) whether a column holds one value, or none.
-    gapped : variables of which some rows have no level, or two.
-    """
-
+    # (N,) the column that says what each one holds: itself where it is one of its own; -1 where it
+    # holds one value, or hardly any
     leader: np.ndarray
+    # slope, centre: (N,) the mean of a column is expected to be the centre plus the slope times the
+    # mean of its leader
     slope: np.ndarray
     centre: np.ndarray
+    # (N,) number of the variable of which a column is a level; -1 where it is of none
     level: np.ndarray
-    single: np.ndarray
-    gapped: tuple[int, ...] = ()
+    single: np.ndarray  # (N,) whether a column holds one value, or none
+    gapped: tuple[int, ...] = ()  # variables of which some rows have no level, or two
 
     @property
     def kept(self) -> np.ndarray:
@@ -200,16 +194,12 @@ def _groups(level: np.ndarray) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Sums over the rows of pairs of columns.
+    """Sums over the rows of pairs of columns."""
 
-    Attributes
-    ----------
-    sums, seen : (n,) of the entries of each column, and their number.
-    products, both, plus : (n, n) products added up, rows that have both, and in which both are +1.
-    """
-
+    # sums, seen: (n,) of the entries of each column, and their number
     sums: np.ndarray
     seen: np.ndarray
+    # products, both, plus: (n, n) products added up, rows that have both, and in which both are +1
     products: np.ndarray
     both: np.ndarray
     plus: np.ndarray

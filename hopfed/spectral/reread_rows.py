@@ -48,22 +48,16 @@ class Sums(tuple[Any, ...]):
 
 @dataclass
 class Totals:
-    """What one reading of rows adds up.
+    """What one reading of rows adds up."""
 
-    Attributes
-    ----------
-    rows : M.
-    sums, seen : (N,) int64, of the entries of each column and the number of those that are there.
-    marks : (N,) products of the columns with random numbers, which copies of a column share.
-    blank : number of rows without any entry, and the first of them.
-    products : (N, N) float64 ``sum_m eta_m eta_m^T``, exact; None where that is not kept.
-    """
-
-    rows: int
+    rows: int  # M
+    # sums, seen: (N,) int64, of the entries of each column and the number of those that are there
     sums: np.ndarray
     seen: np.ndarray
+    # (N,) products of the columns with random numbers, which copies of a column share
     marks: np.ndarray
-    blank: tuple[int, int]
+    blank: tuple[int, int]  # number of rows without any entry, and the first of them
+    # (N, N) float64 ``sum_m eta_m eta_m^T``, exact; None where that is not kept
     products: np.ndarray | None
 
     def __add__(self, other: Totals) -> Totals:
@@ -80,20 +74,13 @@ class Totals:
 
 @dataclass(frozen=True, eq=False)
 class Reread:
-    """(M, N) rows of +-1, with gaps or without, that are read again for every sum over them.
+    """(M, N) rows of +-1, with gaps or without, that are read again for every sum over them."""
 
-    Attributes
-    ----------
-    shape : (M, N).
-    read : begins to read: yields packed rows, a block at a time, the same ones each time.
-    totals : what an earlier reading has added up.
-    made : says how often the rows were read.
-    """
-
-    shape: tuple[int, int]
+    shape: tuple[int, int]  # (M, N)
+    # begins to read: yields packed rows, a block at a time, the same ones each time
     read: Callable[[], Iterator[Rows]]
-    totals: Totals
-    made: Callable[[], int]
+    totals: Totals  # what an earlier reading has added up
+    made: Callable[[], int]  # says how often the rows were read
 
     def __len__(self) -> int:
         return self.shape[0]

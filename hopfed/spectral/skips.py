@@ -32,22 +32,13 @@ CLEAR = 20.0  # nats by which so many alike are less likely where others are bla
 
 
 class Skip(NamedTuple):
-    """Columns that are blank because of what another one holds.
+    """Columns that are blank because of what another one holds."""
 
-    Attributes
-    ----------
-    column : that decides.
-    sign : which it has where the others are blank, +1 or -1.
-    blank : numbers of the others.
-    always : whether they are blank wherever it has that sign.
-    only : whether it has that sign wherever they are blank. One of the two holds at least.
-    """
-
-    column: int
-    sign: int
-    blank: np.ndarray
-    always: bool
-    only: bool
+    column: int  # that decides
+    sign: int  # which it has where the others are blank, +1 or -1
+    blank: np.ndarray  # numbers of the others
+    always: bool  # whether they are blank wherever it has that sign
+    only: bool  # whether it has that sign wherever they are blank. One of the two holds at least.
 
 
 def skips(rows: Rows | Reread) -> list[Skip]:

@@ -67,25 +67,18 @@ UNPACKED = 30_000_000  # entries of rows that are unpacked once, in single preci
 
 @dataclass(frozen=True)
 class Whitened:
-    """Variances of the columns' noise, and the spectrum and count where it is white.
+    """Variances of the columns' noise, and the spectrum and count where it is white."""
 
-    Attributes
-    ----------
-    variances : (N,) noise v of every column, zero-filled; 1 in columns that are left out.
-    spectrum : of ``diag(v)^-1/2 C diag(v)^-1/2``, vectors (N, K); `n_sites` is the number of
-        columns that are not left out, and rows of `vectors` of the others are 0.
-    rank : the rule's estimate on it; its variance is 1, that of the coordinates.
-    dropped : indices of columns that are left out: never observed, or constant where they are.
-    rounds : spectra that were computed.
-    status : "converged", or what is wrong and what to do.
-    """
-
+    # (N,) noise v of every column, zero-filled; 1 in columns that are left out
     variances: np.ndarray = field(repr=False)
+    # of ``diag(v)^-1/2 C diag(v)^-1/2``, vectors (N, K); `n_sites` is the number of columns that
+    # are not left out, and rows of `vectors` of the others are 0
     spectrum: Spectrum
-    rank: RankEstimate
+    rank: RankEstimate  # the rule's estimate on it; its variance is 1, that of the coordinates
+    # indices of columns that are left out: never observed, or constant where they are
     dropped: np.ndarray
-    rounds: int
-    status: str
+    rounds: int  # spectra that were computed
+    status: str  # "converged", or what is wrong and what to do
 
 
 def whitened(
