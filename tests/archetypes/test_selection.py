@@ -1,16 +1,13 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from helpers import sample, subspace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopfed.archetypes.subspace import (
-    Subspace,
     accepted,
     distinct,
-    fit_exposures,
     match_known,
     merge,
     select,
@@ -45,20 +42,6 @@ def test_the_fit_gives_exposures_and_drops_what_is_not_needed():
     assert fit.explained > 0.99
 
 
-def test_exact_binary_combinations_of_correlated_archetypes_are_dropped():
-    # Four patterns with xi_4 = -xi_1 xi_2 xi_3: their signed halves are binary and in their span.
-    rng = np.random.default_rng(1)
-    a, b, c = rademacher(3, 600, rng)
-    xi = np.stack([a, b, c, -(a * b * c)]).astype(np.int8)
-    from hopfed.hopfield.channel import draw_examples
-
-    space = subspace(draw_examples(xi, 3000, 0.8, rng)[0])
-    false = ((xi * [[1], [1], [1], [-1]]).sum(axis=0) // 2).astype(np.int8)
-    candidates = np.vstack([xi, false[None]]) if (np.abs(false) == 1).all() else xi
-    kept, _ = select(space, candidates)
-    np.testing.assert_array_equal(np.unique(kept, axis=0), np.unique(xi, axis=0))
-
-
 def test_merge_takes_one_of_each_sign_and_keeps_likenesses():
     xi, eta = sample(3, 300, 2000, 0.8, 2)
     like = xi[0].copy()
@@ -72,14 +55,6 @@ def test_merge_takes_one_of_each_sign_and_keeps_likenesses():
     merged = merge(space, none, np.vstack([both, -both, both]))
     assert len(merged) == 4
     assert merge(space, merged, none) is merged
-
-
-def test_nothing_to_fit():
-    space = Subspace(np.zeros((10, 0)), np.zeros(0), np.zeros(0))
-    fit = fit_exposures(space, np.zeros((0, 10), np.int8))
-    assert fit.explained == 0
-    kept, _ = select(space, np.zeros((0, 10), np.int8))
-    assert kept.shape == (0, 10)
 
 
 def test_polish_rests_at_archetypes():
@@ -122,23 +97,6 @@ def test_refining_turns_a_mixture_into_what_nothing_else_explains():
     states = np.vstack([mixture, xi[1:]]).astype(np.int8)
     assert abs(space.polish(states)[0].astype(int) @ xi[0]) < 0.95 * 400
     np.testing.assert_array_equal(space.refine(states), xi)
-
-
-def test_refining_nothing_and_copies():
-    xi, eta = sample(3, 300, 2000, 0.8, 2)
-    space = subspace(eta)
-    assert space.refine(xi[:0]).shape == (0, 300)
-    copies = np.vstack([xi, xi])
-    np.testing.assert_array_equal(space.refine(copies), copies)
-
-
-@pytest.mark.parametrize("K", [1, 4])
-def test_subspace_quantities_are_invariant_under_sign(K):
-    xi, eta = sample(K, 200, 800, 0.8, 6)
-    space = subspace(eta)
-    np.testing.assert_allclose(space.scores(-xi), space.scores(xi))
-    np.testing.assert_allclose(space.judged(-xi)[1], space.judged(xi)[1])
-    np.testing.assert_array_equal(space.refine(-xi), -space.refine(xi))
 
 
 def blur(xi, overlap, rng):
@@ -202,13 +160,3 @@ def test_estimates_of_one_archetype_become_one_and_likenesses_do_not():
     candidates, rows = match_known(subspace(eta), known, np.array([0.6, 0.7, 1.0]))
     assert rows.tolist() == [0, 0, -1]
     np.testing.assert_array_equal(candidates, xi[:1])
-
-
-def test_archetypes_that_no_eigenvector_tells_apart_stay_two():
-    """Both are remembered exactly, and the operator shows one direction between them."""
-    rng = np.random.default_rng(0)
-    xi = rademacher(2, 400, rng)
-    mixture = (xi.sum(axis=0) / np.linalg.norm(xi.sum(axis=0)))[:, None]
-    space = Subspace(mixture, np.array([5.0]), np.array([0.4]), 1.0)
-    rows = match_known(space, xi, np.ones(2))[1]
-    assert sorted(rows.tolist()) == [-1, 0]

@@ -144,18 +144,6 @@ def test_ranks_of_any_number_of_registers(rank):
     np.testing.assert_array_equal(run.state, wanted)
 
 
-def test_cues_broadcast():
-    state, W, _ = system((4, 3, 64, 5), 6)
-    rng = np.random.default_rng(7)
-    full = rng.choice(np.array([-1, 1], np.int8), (4, 3, 64))
-    for cue in (full[0, 0], full[0], full[:, :1], full[:1], full):
-        got = kernels.layered_step(state, W, beta=1.0, field=0.5, cue=cue, seed=2)
-        whole = np.broadcast_to(cue, state.shape)
-        wanted = kernels.layered_step(state, W, beta=1.0, field=0.5, cue=whole, seed=2)
-        np.testing.assert_array_equal(got.state, wanted.state)
-        np.testing.assert_array_equal(got.energy, wanted.energy)
-
-
 def test_wrong_arguments():
     state, W, cue = system((3, 2, 20, 4), 8)
     cases = [

@@ -4,12 +4,11 @@ from helpers import rest_slow, sample
 
 from hopfed import recover
 from hopfed.errors import ArgumentError
-from hopfed.kernels import pack
 from hopfed.spectral import whitening
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import DenseOperator, FactorOperator, PooledOperator
-from hopfed.spectral.rank import MarchenkoPastur, TracyWidom
+from hopfed.spectral.rank import TracyWidom
 from hopfed.spectral.whitening import whitened as count_in_whitened_coordinates
 
 
@@ -162,32 +161,9 @@ def test_rows_that_are_seen_at_different_rates_are_no_classes(M, N):
     assert (found.status, found.n_detected) == ("one class", 1)
 
 
-def test_the_same_rows_at_one_owner_and_at_several_are_counted_alike():
-    for seed in range(3):
-        _, _, x = classes(0.5, 0.5, 5, 80, 600, seed, missing=0.2)
-        order = np.random.default_rng(seed).permutation(600)
-        owners = PooledOperator.over([plain(x[p]) for p in np.array_split(order, 3)])
-        one, three = (whitened(x, TracyWidom(), op) for op in (plain(x), owners))
-        assert one.rank.n_detected == three.rank.n_detected == 5
-        np.testing.assert_allclose(one.variances, three.variances, rtol=0.01)
-
-
-def test_every_rank_rule_counts_in_whitened_coordinates():
-    _, _, x = classes(1, 1, 4, 120, 900, 6)
-    for rule in (TracyWidom(), MarchenkoPastur()):
-        assert whitened(x, rule).rank.n_detected == 4
-
-
 def test_bad_arguments():
     op = FactorOperator.from_examples(np.ones((5, 3)))
     with pytest.raises(ArgumentError, match="at least two columns that vary"):
         whitened(np.ones((5, 3)), TracyWidom(), op)
     with pytest.raises(ArgumentError, match="mean must be of 3 numbers"):
         whitened(np.ones((5, 2)), TracyWidom(), op)
-
-
-def test_bits_and_numbers_have_the_same_moments():
-    _, _, x = classes(1, 1, 3, 70, 200, 9)
-    bits = FactorOperator(70, 200.0, 200.0, pack(x), np.ones(200))
-    one, other = (whitened(x, TracyWidom(), op) for op in (bits, plain(x)))
-    np.testing.assert_allclose(one.variances, other.variances, rtol=1e-6)

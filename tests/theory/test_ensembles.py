@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from helpers import rest_slow
 
-from hopfed.errors import ArgumentError
 from hopfed.theory import tracy_widom
 from hopfed.theory.ensembles import Wigner, Wishart
 
@@ -56,13 +55,3 @@ def test_the_semicircle_is_the_derivative_of_its_distribution():
     slope = (law.cdf(x + 1e-5) - law.cdf(x - 1e-5)) / 2e-5
     np.testing.assert_allclose(slope, law.pdf(x), atol=1e-9)
     np.testing.assert_array_equal(law.cdf([-np.inf, -2, 2, np.inf]), [0, 0, 1, 1])
-
-
-def test_bad_arguments_name_themselves():
-    for call, argument in (
-        (lambda: Wigner(10, 3), "beta"), (lambda: Wishart(0, 5), "N"),
-        (lambda: Wigner(10).outlier(-1), "theta"), (lambda: Wishart(5, 5).tops(0, 0, None), "size"),
-    ):  # fmt: skip
-        with pytest.raises(ArgumentError) as error:
-            call()
-        assert error.value.argument == argument

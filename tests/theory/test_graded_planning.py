@@ -6,8 +6,7 @@ from helpers import rest_slow
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hopfed.theory import graded_simulation, planning
-from hopfed.theory.graded import Classes
+from hopfed.theory import planning
 from hopfed.theory.graded_planning import ClassLaw, plan
 from hopfed.theory.graded_simulation import QUANTITIES, compare
 
@@ -72,22 +71,6 @@ def test_predictions_agree_with_planted_classes(law, share, N, M):
     # The plan speaks of a typical table, not of these: it is near.
     scale = np.maximum(np.abs(found.measured), 0.02)
     assert (np.abs(found.planned - found.measured) < 0.1 * scale + 4 * found.standard_error).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("law", "share", "N"),
-    [(ClassLaw(rates=(5, 5), missing=0.3), 0.2, 100), (ClassLaw(r=0.3, missing=0.3), 0.1, 150)],
-)
-def test_the_power_of_the_plan_is_that_of_planted_classes(law, share, N):
-    found, draws, hits = plan(law, share, N, power=0.8), 200, 0
-    rng, M = np.random.default_rng(5), int(found.samples)
-    for _ in range(draws):
-        classes = Classes(law.draw(rng, 2, N), [share, 1 - share], 1 - law.missing)
-        rows, _ = graded_simulation.draw_rows(classes, M, rng)
-        rows /= np.sqrt(classes.noise * M)
-        hits += np.linalg.eigvalsh(rows.T @ rows)[-2] > found.threshold
-    assert hits / draws == pytest.approx(found.power, abs=0.05 + 3 * np.sqrt(0.16 / draws))
 
 
 @pytest.mark.slow

@@ -47,17 +47,6 @@ def test_plan_is_the_smallest_sufficient(r, exposure, N, power, false_alarm, str
         )
 
 
-@pytest.mark.slow
-def test_false_alarm_rate_of_the_threshold():
-    rng = np.random.default_rng(21)
-    N, M, draws = 80, 120, 1500
-    noise = rng.choice([-1.0, 1.0], size=(draws, M, N))
-    top = np.linalg.eigvalsh(noise.transpose(0, 2, 1) @ noise / M)[:, -1]
-    limit = planning.noise_threshold(1e-6, N, M, [0.1, 0.05])
-    size = (top[:, None] > limit).mean(axis=0)
-    np.testing.assert_allclose(size, [0.1, 0.05], atol=0.025)
-
-
 @pytest.mark.parametrize(
     ("N", "M"), rest_slow([(5, 5), (3, 30), (8, 5), (6, 12), (30, 3), (2, 100)], 2)
 )

@@ -5,7 +5,6 @@ import pytest
 from helpers import rest_slow
 from scipy.linalg import eigvals_banded
 
-from hopfed.errors import ArgumentError
 from hopfed.theory import spiked, spikes
 
 N, M = 40, 80  # a threshold of .71
@@ -77,14 +76,3 @@ def test_a_mixture_adds_the_spread_of_its_shares():
     noise = spiked.predict(10.0, N, M, exposures=1.0, size=400)
     mixture = spiked.predict(10.0, N, M, exposures=0.2, size=400)
     assert mixture.eigenvalue_sd[0] > 2 * noise.eigenvalue_sd[0]
-
-
-@pytest.mark.parametrize(
-    ("bad", "argument"),
-    [({"kappa": -1.0}, "kappa"), ({"kappa": np.ones((2, 2))}, "kappa"), ({"N": 1}, "N and M"),
-     ({"false_alarm": 2.0}, "false_alarm"), ({"exposures": [0.5, 0.6]}, "exposures")],
-)  # fmt: skip
-def test_bad_arguments_name_themselves(bad, argument):
-    with pytest.raises(ArgumentError) as error:
-        spiked.predict(**{"kappa": [1.0], "N": 20, "M": 40, "size": 3} | bad)
-    assert error.value.argument == argument

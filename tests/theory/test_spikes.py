@@ -125,20 +125,3 @@ def test_kurtosis_of_the_channel():
         second, fourth = weights @ values**2, weights @ values**4
         assert spikes.excess_kurtosis(r) == pytest.approx(fourth / second**2 - 3, rel=1e-12)
     assert spikes.edge_shift(3**-0.5, 10, 10) == pytest.approx(1, abs=1e-15)
-
-
-def test_edge_shift_repairs_the_size_of_the_test():
-    from hopfed.theory import tracy_widom
-
-    rng = np.random.default_rng(8)
-    N, M, r, draws = 150, 150, 0.9, 400
-    centre, scale = tracy_widom.wishart_scaling(M, N)
-    bare = (1 - r**2) * (centre + scale * tracy_widom.isf(0.05)) / M
-    xi = np.ones(N)
-    tops = []
-    for _ in range(draws):
-        noise = xi * np.where(rng.random((M, N)) < (1 + r) / 2, 1, -1) - r * xi
-        tops.append(np.linalg.norm(noise, 2) ** 2 / M)
-    tops = np.array(tops)
-    assert np.mean(tops > bare) > 0.3
-    assert np.mean(tops > bare * spikes.edge_shift(r, M, N)) < 0.11

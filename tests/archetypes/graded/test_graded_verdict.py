@@ -7,7 +7,7 @@ from helpers import rest_slow
 
 from hopfed import recover
 from hopfed.archetypes import judging as verdict_module
-from hopfed.archetypes.judging import carrying, dependent_columns
+from hopfed.archetypes.judging import carrying
 from hopfed.archetypes.mixture import expect, improve
 from hopfed.archetypes.replicas import drawn, replica
 from hopfed.archetypes.search import Search, find_classes
@@ -132,10 +132,6 @@ def test_one_column_that_never_errs_does_not_hide_the_others():
     found, fit = verdict(x)
     assert len(carrying(fit, np.where(np.arange(50) == 7, 1e-3, 0.5))) > 5
     assert found.status == "ok", found
-
-
-def test_columns_of_no_vector():
-    assert dependent_columns(np.zeros((0, 5))).size == 0
 
 
 def test_replicas_keep_the_gaps_and_the_form():

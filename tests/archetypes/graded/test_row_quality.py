@@ -11,7 +11,6 @@ from hopfed.archetypes.judging import (
     gain_of_chance,
     put_together,
 )
-from hopfed.archetypes.status import in_words, weak_rows_in_words
 
 N, M = 120, 1500
 
@@ -96,9 +95,3 @@ def test_the_gain_of_chance_is_passed_as_often_as_it_says(others):
     z = np.random.default_rng(14).standard_normal((200_000, others))
     passed = ((np.maximum(z, 0) ** 2).sum(axis=1) > gain_of_chance(others)).mean()
     assert passed == pytest.approx(CHANCE, abs=4 * np.sqrt(CHANCE / 200_000))
-
-
-def test_words():
-    assert "2 of 3 classes" in weak_rows_in_words(np.array([0.5, 0.3, np.nan]))
-    assert in_words(np.full(3, np.nan)) == ""
-    assert "0.30 to 0.50" in in_words(np.array([0.5, 0.3, np.nan]))
