@@ -48,8 +48,6 @@ class Rows:
     ArgumentError : words of another dtype or shape, set padding bits, or a sign where nothing is
         seen (bits are not checked on a device: that costs a pass).
 
-    Examples
-    --------
     >>> p = Rows(np.array([[0b101]], np.uint64), 3)
     >>> p.shape, unpack(p).tolist()
     ((1, 3), [[1, -1, 1]])
@@ -169,8 +167,6 @@ def pack(x: np.ndarray) -> Rows:
     ArgumentError : not two-dimensional, not real numbers, or holding another value (the first one
         is named with its row and column); 0 and -1 may not both occur.
 
-    Examples
-    --------
     >>> pack(np.array([[1, -1, 1, 1]])).signs.tolist()
     [[13]]
     """
@@ -202,8 +198,6 @@ def pack_masked(x: Any, mask: Any = None) -> Rows:
     ArgumentError : not two-dimensional, not real numbers, a mask of another shape, or another value
         (the first one is named with its row and column).
 
-    Examples
-    --------
     >>> pack_masked(np.array([[1, 0], [1, 1]])).shape  # 0/1, without gaps
     (2, 2)
     >>> unpack(pack_masked([[1, 0], [np.nan, 1]])).tolist()
@@ -239,17 +233,7 @@ def _bad_value(x: Any, row: int, column: int) -> ArgumentError:
 
 
 def first_bad(x: Any, mask: Any = None) -> tuple[int, int] | None:
-    """Return row and column of the first value that `pack_masked` refuses, None if there is none.
-
-    Parameters
-    ----------
-    x, mask : as of `pack_masked`.
-
-    Examples
-    --------
-    >>> first_bad([[1, None], [0, 7]])
-    (1, 1)
-    """
+    """Row and column of the first value that `pack_masked` refuses, None if there is none."""
     x, mask = _table(x, mask)
     x, mask = to_host(x), None if mask is None else to_host(mask)
     allowed = (-1, 0, 1) if mask is None and x.dtype.kind in "biu" else (-1, 0, 1, GONE)
@@ -302,8 +286,6 @@ def _number(value: Any) -> float:
 def with_gaps(p: Rows) -> Rows:
     """Return rows `p` in the form of those with gaps, complete ones too.
 
-    Examples
-    --------
     >>> unpack(with_gaps(pack(np.array([[1, -1]]))).presence).tolist()
     [[1, 1]]
     """
@@ -318,8 +300,6 @@ def with_gaps(p: Rows) -> Rows:
 def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
     """Return rows `p` as the (M, N) array of +-1, and of 0 for what is missing, of signed `dtype`.
 
-    Examples
-    --------
     >>> unpack(pack(np.array([[True, False]])), dtype=np.float32).tolist()
     [[1.0, -1.0]]
     """
@@ -328,15 +308,12 @@ def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
     if dtype.kind not in "if":
         raise ArgumentError("dtype", "a signed integer or a floating type", dtype)
     native = dtype if dtype.name in ("int8", "float32", "float64") else np.dtype(np.int8)
-    out: np.ndarray = at(words, "unpack")(words, seen, p.n, native).astype(dtype, copy=False)
-    return out
+    return at(words, "unpack")(words, seen, p.n, native).astype(dtype, copy=False)
 
 
 def concatenate(parts: Sequence[Rows]) -> Rows:
     """Stack rows of the same number of columns; they have gaps where any of the parts has.
 
-    Examples
-    --------
     >>> p = pack(np.array([[1, -1]]))
     >>> concatenate([p, p]).shape
     (2, 2)
@@ -361,8 +338,6 @@ def transpose(p: Rows) -> Rows:
     ----------
     p : (M, N), packed.
 
-    Examples
-    --------
     >>> unpack(transpose(pack(np.array([[1, -1, 1]])))).tolist()
     [[1], [-1], [1]]
     """
@@ -377,14 +352,11 @@ def column_sums(p: Rows) -> np.ndarray:
     ----------
     p : (M, N), packed.
 
-    Examples
-    --------
     >>> column_sums(pack(np.array([[1, -1], [1, 1]]))).tolist()
     [2, 0]
     """
     words = check_rows("p", p).signs
-    sums: np.ndarray = 2 * at(words, "count_columns")(words, p.n) - seen_counts(p)
-    return sums
+    return 2 * at(words, "count_columns")(words, p.n) - seen_counts(p)
 
 
 def seen_counts(p: Rows) -> np.ndarray:
@@ -394,8 +366,6 @@ def seen_counts(p: Rows) -> np.ndarray:
     ----------
     p : (M, N), packed.
 
-    Examples
-    --------
     >>> seen_counts(pack_masked(np.array([[1, 0], [-1, 1]]))).tolist()
     [2, 1]
     """

@@ -72,8 +72,6 @@ def dense_sweep(
     ArgumentError : wrong dtypes or shapes.
     BackendError : arrays on a device.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice(np.array([-1, 1], np.int8), (200, 100))  # a load of 2
     >>> cue = np.where(rng.random((1, 100)) < 0.8, xi[0], -xi[0]).astype(np.int8)
@@ -127,8 +125,6 @@ def dense_step(
     ArgumentError : wrong dtypes or shapes.
     BackendError : arrays on a device.
 
-    Examples
-    --------
     >>> xi = np.array([[1, 1, 1, -1]], np.int8)
     >>> found = dense_step(np.array([[1, -1, 1, -1]], np.int8), xi, parameter=3)
     >>> found.state.tolist(), found.sweeps.tolist(), found.settled.tolist()
@@ -208,8 +204,6 @@ def energy_rule(energy: str, parameter: float, n: int) -> Rule:
     1)) / 2`` with ``D(c) = (c + 1)^n - (c - 1)^n``. Exponential: ``exp(beta (a - N))``, and the
     same.
 
-    Examples
-    --------
     >>> _, _, values, owns = energy_rule("power", 3.0, 2)  # 6 a^2 + 8, -12 a
     >>> values.tolist(), owns.tolist()
     ([32.0, 8.0, 32.0], [24.0, 0.0, -24.0])

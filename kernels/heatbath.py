@@ -66,8 +66,6 @@ def heat_bath(
     ------
     ArgumentError : wrong dtypes or shapes, or values not finite.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice(np.array([-1, 1], np.int8), (2, 300))
     >>> start = np.where(rng.random((4, 300)) < 0.8, xi[0], -xi[0]).astype(np.int8)
@@ -100,8 +98,6 @@ def descend(
     max_sweeps : most sweeps over all sites.
     tie : above 0; a field of at most this size leaves the spin as it is.
 
-    Examples
-    --------
     >>> W = np.array([[1.0], [1.0], [-1.0]])
     >>> descend(np.array([[1, 1, 1]], np.int8), W).state.tolist()
     [[1, 1, -1]]

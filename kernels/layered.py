@@ -51,8 +51,6 @@ class LayeredUpdate(NamedTuple):
     changed : (S,) int64, spins that differ from the state before the last update made.
     updates : (S,) int64, updates made; fewer than asked for where nothing can change any more.
 
-    Examples
-    --------
     >>> state = np.array([[[1, -1, 1]]], np.int8)
     >>> found = layered_step(
     ...     state, np.ones((3, 1)), beta=1.0, noise=0.0, updates=5, serial=True
@@ -109,8 +107,6 @@ def layered_step(
     ------
     ArgumentError : wrong dtypes or shapes, or a field without a cue.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice(np.array([-1, 1], np.int8), (2, 400))
     >>> start = np.where(rng.random((3, 1, 400)) < 0.9, xi[0], -xi[0]).astype(np.int8)
@@ -135,8 +131,7 @@ def layered_step(
         float(repulsion),
         float(field),
     )
-    found: LayeredUpdate = at(state, "run_layers")(state, call, serial)
-    return found
+    return at(state, "run_layers")(state, call, serial)
 
 
 class Call(NamedTuple):
@@ -158,11 +153,7 @@ class Call(NamedTuple):
 def _temperatures(
     beta: ArrayLike, noise: ArrayLike, updates: int, tie: float
 ) -> tuple[np.ndarray, ...]:
-    """Return (betas, thresholds of each noise level, level of each update, where all is still).
-
-    An update is still if from it to the end there is no noise. Without noise beta has no meaning
-    and is 1, and all thresholds are `tie`: a spin that is up turns below ``-tie``.
-    """
+    """Return (betas, thresholds of each noise level, level of each update, where all is still)."""
     betas = schedule(beta, (updates,))
     noises = schedule(noise, (updates,))
     levels, level = np.unique(noises, return_inverse=True)

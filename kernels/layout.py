@@ -25,8 +25,6 @@ class Relaxed(NamedTuple):
     sweeps : (S,) int64, sweeps or updates made, the one that changed nothing included.
     settled : (S,) bool, whether the last one, without noise, changed nothing.
 
-    Examples
-    --------
     >>> from hopfed.kernels import descend
     >>> found = descend(np.array([[1, -1, 1]], np.int8), np.ones((3, 1)))
     >>> found.state.tolist(), found.sweeps.tolist(), found.settled.tolist()
@@ -39,20 +37,12 @@ class Relaxed(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """W (N, R) laid out for blocks of SITES sites, padded with zeros to N' and R'.
+    """W (N, R) laid out for blocks of SITES sites, padded with zeros to N' and R'."""
 
-    Attributes
-    ----------
-    rows : (N', R') float32, N' a multiple of SITES and R' of LANES.
-    columns : (N' / SITES, R, SITES), each block of rows transposed.
-    overlaps : (N' / SITES, SITES, SITES), the couplings inside each block.
-    diagonal : (N',), ``J_ii = |W_i|^2``.
-    """
-
-    rows: np.ndarray
-    columns: np.ndarray
-    overlaps: np.ndarray
-    diagonal: np.ndarray
+    rows: np.ndarray  # (N', R') float32, N' a multiple of SITES and R' of LANES
+    columns: np.ndarray  # (N' / SITES, R, SITES), each block of rows transposed
+    overlaps: np.ndarray  # (N' / SITES, SITES, SITES), the couplings inside each block
+    diagonal: np.ndarray  # (N',), ``J_ii = |W_i|^2``
 
 
 def lay_out(W: Any) -> Layout:

@@ -22,8 +22,6 @@ def responsibilities(
     -------
     Responsibilities (K, M) in float64 and in float32, and the log of the sum over classes (M,).
 
-    Examples
-    --------
     >>> whole, single, totals = responsibilities(np.zeros((2, 1), np.float32), np.log([0.5, 1.5]))
     >>> whole.round(6).tolist(), single.dtype.name, totals.round(6).tolist()
     ([[0.25], [0.75]], 'float32', [0.693147])
@@ -47,8 +45,6 @@ def mixed(logs: np.ndarray, shifts: np.ndarray, parts: np.ndarray, highest: floa
     parts : (K, M) float64.
     highest : argument of exp at most; 700 or less.
 
-    Examples
-    --------
     >>> mixed(np.zeros((1, 2, 1), np.float32), np.zeros((1, 2)), np.ones((2, 1)), 60.0).tolist()
     [[2.0]]
     """
@@ -70,8 +66,7 @@ def beta_gains(
     from scipy.special import betaln
 
     a, b = concentration * rates, concentration * (1 - rates)
-    gains: np.ndarray = betaln(a + plus, b + minus) - betaln(a, b)
-    return gains
+    return betaln(a + plus, b + minus) - betaln(a, b)
 
 
 def spent(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray) -> float:

@@ -40,8 +40,6 @@ class Place:
     ----------
     ordinal : number of the device; None is the processor.
 
-    Examples
-    --------
     >>> str(Place()), str(Place(1))
     ('cpu', 'cuda:1')
     """
@@ -80,13 +78,7 @@ class Place:
 
 
 def place(word: str, name: str = "device") -> Place:
-    """Return the place that `word` names: "cpu", "cuda" (the first device) or "cuda:N".
-
-    Examples
-    --------
-    >>> place("cuda"), place("cpu")
-    (Place(ordinal=0), Place(ordinal=None))
-    """
+    """Return the place that `word` names: "cpu", "cuda" (the first device) or "cuda:N"."""
     if word == "cpu":
         return Place()
     found = re.fullmatch("cuda(?::([0-9]{1,3}))?", str(word))

@@ -31,14 +31,11 @@ def gram(p: Rows) -> np.ndarray:
     ----------
     p : (M, N), packed.
 
-    Examples
-    --------
     >>> from hopfed.kernels import pack
     >>> gram(pack(np.array([[1, -1, 1], [1, 1, 1]]))).tolist()
     [[3, 1], [1, 3]]
     """
-    out: np.ndarray = at(check_rows("p", p), "inner_products")(p.signs, p.seen, p.n)
-    return out
+    return at(check_rows("p", p), "inner_products")(p.signs, p.seen, p.n)
 
 
 def second_moment(p: Rows, weights: np.ndarray | None = None) -> np.ndarray:
@@ -55,8 +52,6 @@ def second_moment(p: Rows, weights: np.ndarray | None = None) -> np.ndarray:
     ------
     ArgumentError : weights of another shape, or not finite.
 
-    Examples
-    --------
     >>> from hopfed.kernels import pack
     >>> p = pack(np.array([[1, -1], [1, 1]]))
     >>> second_moment(p).tolist(), second_moment(p, np.array([1.0, 0.5])).tolist()
@@ -100,8 +95,6 @@ def matmat(p: Rows, X: np.ndarray) -> np.ndarray:
     ------
     ArgumentError : X of another number of rows, or not real.
 
-    Examples
-    --------
     >>> from hopfed.kernels import pack
     >>> matmat(pack(np.array([[1, -1, 1]])), np.array([[1.0], [2.0], [4.0]])).tolist()
     [[3.0]]
@@ -123,8 +116,6 @@ def rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
     ------
     ArgumentError : U of another number of rows, or not real.
 
-    Examples
-    --------
     >>> from hopfed.kernels import pack
     >>> rmatmat(pack(np.array([[1, -1], [1, 1]])), np.array([1.0, 2.0])).tolist()
     [3.0, 1.0]
@@ -137,8 +128,6 @@ def seen_matmat(p: Rows, X: np.ndarray) -> np.ndarray:
 
     That is ``matmat(p.presence, X)``, at the cost of complete rows.
 
-    Examples
-    --------
     >>> from hopfed.kernels import pack_masked
     >>> seen_matmat(pack_masked(np.array([[1, 0], [-1, 1]])), np.array([1.0, 10.0])).tolist()
     [1.0, 11.0]
@@ -151,8 +140,6 @@ def seen_rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
 
     That is ``rmatmat(p.presence, U)``; see `seen_matmat`.
 
-    Examples
-    --------
     >>> from hopfed.kernels import pack_masked
     >>> seen_rmatmat(pack_masked(np.array([[1, 0], [-1, 1]])), np.array([1.0, 10.0])).tolist()
     [11.0, 10.0]

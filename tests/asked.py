@@ -1,4 +1,4 @@
-"""A session whose clients have answered already, for scripts of servers."""
+"""Methods that are played: their rounds, and a session whose clients have answered already."""
 
 from hopfed.federation.contract import Context
 
@@ -10,3 +10,17 @@ class Asked:
 
     def ask(self, down=None):
         return self.messages
+
+
+def play(method, rounds=1, state=None, first=0, each=None, **how):
+    """The last of some rounds with all clients; `each` is shown every round."""
+    from hopfed.federation.engines.local import LocalEngine
+    from hopfed.federation.rounds import play_round
+
+    how = {"seed": 0, "clients": method.task.clients, "engine": LocalEngine()} | how
+    for t in range(first, first + rounds):
+        played = play_round(method, state, t, **how)
+        state = played.state
+        if each:
+            each(played)
+    return played

@@ -18,7 +18,7 @@ hopfed.spectral.eigenpairs hopfed.spectral.noise hopfed.spectral.rank
 hopfed.spectral.sharpening hopfed.memory.layered hopfed.archetypes.annealed_search
 hopfed.privacy.mechanism hopfed.privacy.discrete_gaussian hopfed.privacy.recover
 hopfed.hopfield.plasticity hopfed.federation.aggregate
-hopfed.neural.memory.store hopfed.archetypes.overlap hopfed._lib.random hopfed.runs
+hopfed.archetypes.overlap hopfed._lib.random hopfed.runs
 hopfed.tables.reading hopfed.tables.table hopfed.tables.coding hopfed.tables.options
 hopfed.report.page hopfed._lib.settings hopfed.errors hopfed.hopfield.channel hopfed.hopfield.stream
 hopfed.hopfield.schedules hopfed.hopfield.batches hopfed.tables.examples hopfed.theory

@@ -124,10 +124,7 @@ def _bare_distance(law: Law, t: float, weight: float) -> float:
     # two meet for a flat spectrum.
     low, high = np.sqrt(law.q * weight) * t, np.sqrt(mass.sum())
     ulp = np.finfo(float).eps
-    found: float = brentq(
-        defect, low * (1 - 1e-12), high * (1 + 1e-12), xtol=ulp * low, rtol=4 * ulp
-    )
-    return found
+    return brentq(defect, low * (1 - 1e-12), high * (1 + 1e-12), xtol=ulp * low, rtol=4 * ulp)
 
 
 def _pushed_out(slope: Callable[[np.ndarray], np.ndarray], d: float) -> float:
@@ -150,10 +147,7 @@ def _atom_distance(law: Law, d: float) -> float:
     """For q > 1: distance below t_min of the y that stands for the atom, 1 + q T = 0."""
 
     def defect(e: np.ndarray) -> np.ndarray:
-        found: np.ndarray = 1 - law.q * np.sum(
-            law.w * law.t / (e[:, None] + (law.t - law.t[0])), axis=1
-        )
-        return found
+        return 1 - law.q * np.sum(law.w * law.t / (e[:, None] + (law.t - law.t[0])), axis=1)
 
     return float(
         increasing_root(defect, np.array([d]), np.array([law.q * np.sum(law.w * law.t)]))[0]

@@ -86,8 +86,7 @@ def maximise(
         best = np.argmax(function(points), axis=-1)[..., None]
         low = np.take_along_axis(points, np.maximum(best - 1, 0), axis=-1)[..., 0]
         high = np.take_along_axis(points, np.minimum(best + 1, _ZOOM - 1), axis=-1)[..., 0]
-    found: np.ndarray = (low + high) / 2
-    return found
+    return (low + high) / 2
 
 
 def fewest(enough: Callable[[int], bool], least: int, start: float, most: int) -> int:

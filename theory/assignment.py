@@ -41,8 +41,6 @@ class Assignment:
     errors : (K, K) probability that a row of class mu fits class nu better, shares included.
     confusions : (K, K) mean over all rows of the product of both responsibilities.
 
-    Examples
-    --------
     >>> two = Classes([[0.6] * 40, [0.2] * 40], [0.5, 0.5], observed=0.9)
     >>> assign(two).accuracy.round(3), round(assign(two).total, 3)
     (array([0.91 , 0.907]), 0.909)
@@ -57,8 +55,7 @@ class Assignment:
     def accuracy(self) -> np.ndarray:
         """(K,) share of the rows of each class that get it; for K > 2 the product over the other
         classes, a little low since a row errs towards several at once."""
-        found: np.ndarray = np.prod(1 - self.errors, axis=1)
-        return found
+        return np.prod(1 - self.errors, axis=1)
 
     @property
     def total(self) -> float:
@@ -79,12 +76,6 @@ class _Pair(NamedTuple):
 def assign(classes: Classes) -> Assignment:
     """Predict how rows are assigned when means and shares are known.
 
-    Raises
-    ------
-    ArgumentError : a mean of -1 or +1, with which one entry may exclude a class.
-
-    Examples
-    --------
     >>> two = Classes([[0.6] * 40, [-0.6] * 40], [0.5, 0.5])
     >>> bool(assign(two).distances[0, 1] > 8), assign(two).total > 0.999
     (True, True)
@@ -113,8 +104,6 @@ def mean_errors(classes: Classes, M: float) -> np.ndarray:
     `(1 - T^2) / n` is its square, `n = M pi p` the number of observed entries, times
     `1 + (1 - pi p) / n`, since that number is random. Infinite for a class without rows.
 
-    Examples
-    --------
     >>> mean_errors(Classes([[0.6, 0.0]], [1.0], observed=[1.0, 0.25]), 100).round(3)
     array([[0.08 , 0.203]])
     """
@@ -128,8 +117,7 @@ def mean_errors(classes: Classes, M: float) -> np.ndarray:
 
 def _scatter(share: np.ndarray, samples: float) -> np.ndarray:
     """Mean of 1/n for a binomial number n, over one over its mean, to second order."""
-    found: np.ndarray = 1 + (1 - share) / (samples * share)
-    return found
+    return 1 + (1 - share) / (samples * share)
 
 
 def estimated_errors(classes: Classes, M: float) -> np.ndarray:
@@ -140,8 +128,6 @@ def estimated_errors(classes: Classes, M: float) -> np.ndarray:
     moments are taken under the law halfway between the pair. NaN where so much is lost that this
     order means nothing: classes that hardly differ, or a class without rows.
 
-    Examples
-    --------
     >>> two = Classes([[0.6] * 60, [0.2] * 60], [0.5, 0.5])
     >>> (estimated_errors(two, 1000) / mean_errors(two, 1000))[:, 0].round(3)
     array([1.049, 1.034])
@@ -162,8 +148,7 @@ def estimated_errors(classes: Classes, M: float) -> np.ndarray:
     strength = np.array([size for size, _ in lost])
     axes = np.array([axis for _, axis in lost]).reshape(-1, columns, K)
     variances = _diagonal_of_inverse(blocks, classes.weights, strength, axes)
-    found: np.ndarray = np.sqrt(variances.T / samples * _scatter(share, samples))
-    return found
+    return np.sqrt(variances.T / samples * _scatter(share, samples))
 
 
 def cosines(classes: Classes, errors: np.ndarray) -> np.ndarray:
@@ -174,16 +159,13 @@ def cosines(classes: Classes, errors: np.ndarray) -> np.ndarray:
     classes : the population.
     errors : (K, N) standard deviations of the estimated means.
 
-    Examples
-    --------
     >>> one = Classes([[0.6] * 8], [1.0])
     >>> cosines(one, mean_errors(one, 100)).round(3)
     array([0.983])
     """
     size = (classes.signals**2) @ classes.weights
     scale = classes.observed**2 / classes.noise
-    found: np.ndarray = size / (size + (errors**2 * scale) @ classes.weights)
-    return found
+    return size / (size + (errors**2 * scale) @ classes.weights)
 
 
 def _require_inside(classes: Classes) -> None:
@@ -224,8 +206,7 @@ def _error(distance: float, mean: float, variance: float, odds: float) -> float:
 
 def _weights(pair: _Pair, odds: float) -> np.ndarray:
     """Product of both responsibilities over the grid of normals, in units of the pair's shares."""
-    found: np.ndarray = np.exp(-pair.distance) * _DENSITY * _product(pair, odds)
-    return found
+    return np.exp(-pair.distance) * _DENSITY * _product(pair, odds)
 
 
 def _product(pair: _Pair, shift: float) -> np.ndarray:
@@ -285,8 +266,7 @@ def _undecided(pair: _Pair, odds: float) -> np.ndarray:
     grid = np.linspace(shift.min(), shift.max(), 400)
     weight = np.array([_DENSITY @ _product(pair, odds + x) for x in grid])
     law = pair.law * np.exp(np.interp(shift, grid, np.log(np.maximum(weight, 1e-300))))
-    found: np.ndarray = law / law.sum(axis=0)
-    return found
+    return law / law.sum(axis=0)
 
 
 def _diagonal_of_inverse(

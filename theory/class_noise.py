@@ -49,8 +49,6 @@ class _Resolvents(NamedTuple):
 def predict(classes: Classes, M: float) -> Prediction:
     """Predict eigenvalues and overlaps, each class with its own noise.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> means = np.array([rng.uniform(-1, -0.8, 200), rng.uniform(-0.9, 0.5, 200)])
     >>> rare = Classes(means, [0.9, 0.1])
@@ -88,8 +86,6 @@ def predict(classes: Classes, M: float) -> Prediction:
 def upper_edge(classes: Classes, M: float) -> float:
     """Upper edge of the bulk in coordinates of unit noise; `(1 + sqrt q)^2` for equal noise.
 
-    Examples
-    --------
     >>> round(upper_edge(Classes([[0.5] * 8, [-0.5] * 8], [0.5, 0.5]), 32), 9)
     2.25
     """
@@ -109,12 +105,6 @@ def upper_edge(classes: Classes, M: float) -> float:
 def excess_kurtosis(classes: Classes) -> float:
     """Fourth cumulant of the noise of an entry, in coordinates of unit noise, on average.
 
-    Parameters
-    ----------
-    classes : the population.
-
-    Examples
-    --------
     >>> excess_kurtosis(Classes([[0.0, 0.0]], [1.0]))
     -2.0
     """
@@ -198,5 +188,4 @@ def _inner_products(classes: Classes, samples: float, z: float, k: int) -> np.nd
     inner = classes.signals @ weighted
     along = weighted @ (axis * (1 / solved.G - z * solved.G_slope / solved.G**2))
     length = along - inner @ (classes.shares * solved.H_slope * inner)
-    found: np.ndarray = inner / np.sqrt(length)
-    return found
+    return inner / np.sqrt(length)

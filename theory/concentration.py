@@ -42,8 +42,6 @@ def variance_proxy(r: ArrayLike, N: ArrayLike, exposures: ArrayLike | None = Non
     N : number of sites.
     exposures : (..., K) share of the examples of each archetype, over the last axis.
 
-    Examples
-    --------
     >>> float(variance_proxy(0.8, 100)), round(float(variance_proxy(0.5, 100, [0.6, 0.4])), 6)
     (0.25, 0.132694)
     """
@@ -51,8 +49,7 @@ def variance_proxy(r: ArrayLike, N: ArrayLike, exposures: ArrayLike | None = Non
     floor = (1 - square) / _check.count("N", N)
     if exposures is None:
         top = np.minimum(square + floor, 0.5)
-        found: np.ndarray = (top * (1 - top))[()]
-        return found
+        return (top * (1 - top))[()]
     shares = _check.share("exposures", exposures)
     floor = np.broadcast_to(floor, np.broadcast_shapes(floor.shape, shares.shape[:-1]))[..., None]
     signal = np.minimum(square[..., None] * shares + floor, 1.0)
@@ -70,15 +67,12 @@ def bernstein_deviation(
     Tropp, with variance `v / M` and range `1 / M`, once for each sign, is `level` at
     `u = L / (3 M) + sqrt((L / (3 M))^2 + 2 v L / M)`, `L = log(2 N / level)`.
 
-    Examples
-    --------
     >>> round(float(bernstein_deviation(0.05, 400, 10_000)), 6)
     0.022325
     """
     log_ratio = np.log(2 * _check.count("N", N) / _check.probability("level", level))
     rate = log_ratio / _check.count("M", M)
-    found: np.ndarray = (rate / 3 + np.sqrt((rate / 3) ** 2 + 2 * _variance(variance) * rate))[()]
-    return found
+    return (rate / 3 + np.sqrt((rate / 3) ** 2 + 2 * _variance(variance) * rate))[()]
 
 
 def sub_gaussian_deviation(
@@ -90,15 +84,6 @@ def sub_gaussian_deviation(
 ) -> np.ndarray:
     """Deviation of the paper's form (35), `2 N exp(-c M min(u^2 / s^4, u / s^2)) = level`.
 
-    Parameters
-    ----------
-    level : probability in (0, 1).
-    N, M : columns and examples.
-    variance : s^2 of the channel, above 0; 1 for +-1 entries, of any mixture.
-    constant : c, which the paper leaves open.
-
-    Examples
-    --------
     >>> float(sub_gaussian_deviation(0.05, 400, 10_000).round(4))
     0.0508
     """
@@ -119,14 +104,6 @@ def paper_deviation(
 
     It leaves c open; 3/8 is what Bernstein's bound gives: `2 v + 2 u / 3 <= (8/3) max(v, u)`.
 
-    Parameters
-    ----------
-    level : probability in (0, 1).
-    N, M : columns and examples.
-    variance, constant : v and c of the form.
-
-    Examples
-    --------
     >>> round(float(paper_deviation(0.05, 400, 10_000)), 4)
     0.0254
     """
@@ -144,22 +121,13 @@ def refined_deviation(
 
     The paper has v = 1/4 there and leaves c and C open: they are the `constants`. C = 1 is (36).
 
-    Parameters
-    ----------
-    level : probability in (0, 1).
-    N, M : columns and examples.
-    constants, variance : (c, C), and v.
-
-    Examples
-    --------
     >>> round(float(refined_deviation(0.05, 400, 10_000, (0.375, 0.5))), 4)
     0.0211
     """
     first, second = (_check.positive("constants", c) for c in constants)
     rate = np.log(2 / _check.probability("level", level)) + second * np.log(_check.count("N", N))
     rate = rate / (first * _check.count("M", M))
-    found: np.ndarray = np.maximum(np.sqrt(_variance(variance) * rate), rate)[()]
-    return found
+    return np.maximum(np.sqrt(_variance(variance) * rate), rate)[()]
 
 
 def bulk_band(
@@ -176,8 +144,6 @@ def bulk_band(
     The paper leaves C and C' open: they are the `constants`, by default the least that hold noise
     (`hopfed run isotropic`). The lower end is cut at 0.
 
-    Examples
-    --------
     >>> lower, upper = bulk_band(400, 1600)
     >>> round(float(lower), 4), round(float(upper), 4)
     (0.2283, 2.2717)

@@ -38,8 +38,6 @@ class Population:
     eigenvalues : (n,) population eigenvalues, above 0, in any order; equal ones are merged.
     weights : (n,) positive weights, normalised to sum 1; equal ones by default.
 
-    Examples
-    --------
     >>> Population([3.0, 1.0, 1.0]).weights.round(3)
     array([0.667, 0.333])
     """
@@ -67,8 +65,6 @@ class Population:
     def flat(cls, variance: float = 1.0) -> Population:
         """White noise of this `variance`.
 
-        Examples
-        --------
         >>> Population.flat(2.0).mean
         2.0
         """
@@ -81,8 +77,6 @@ class Population:
         The limit spectrum `(1 - rho^2) / (1 - 2 rho cos theta + rho^2)`, theta uniform, at the
         midpoints of `nodes` equal steps: exponentially accurate.
 
-        Examples
-        --------
         >>> round(Population.ar1(0.6).mean, 12)
         1.0
         """
@@ -98,8 +92,6 @@ class Population:
     def of_matrix(cls, covariance: np.ndarray) -> Population:
         """Spectrum of a symmetric positive definite noise covariance of shape (N, N).
 
-        Examples
-        --------
         >>> Population.of_matrix(np.diag([1.0, 4.0])).eigenvalues
         array([1., 4.])
         """
@@ -121,8 +113,6 @@ class Edge:
     scale : `M^(2/3) (lambda_1 - location) / scale` has the beta = 1 Tracy-Widom law.
     critical : population eigenvalue from which a spike separates (1/c in El Karoui's notation).
 
-    Examples
-    --------
     >>> edge = upper_edge(Population.flat(), 0.25)
     >>> round(edge.location, 3), round(edge.critical, 3)
     (2.25, 1.5)
@@ -139,14 +129,6 @@ def upper_edge(population: Population, q: float, radius: float = 0.0) -> Edge:
     Without semicircle: `1/c` solves `int (tc / (1 - tc))^2 dH = 1/q`, the edge is
     `(1/c)(1 + q int tc / (1 - tc) dH)`, and `scale^3 = c^-3 (1 + q int (tc / (1 - tc))^3 dH)`.
 
-    Parameters
-    ----------
-    population : noise covariance spectrum.
-    q : aspect ratio N / M, above 0.
-    radius : radius of the added semicircle, at least 0.
-
-    Examples
-    --------
     >>> edge = upper_edge(Population([1.0, 3.0]), 0.5)
     >>> round(edge.location, 12), round(edge.scale, 12)
     (7.071272162421, 6.472573201147)
@@ -177,8 +159,6 @@ def noise_threshold(
 
     Takes `N - 1/2` and `M - 1/2` for N and M, which for white noise is Ma's scaling exactly.
 
-    Examples
-    --------
     >>> round(noise_threshold(Population.flat(), 100, 400), 6)
     2.283374
     """
@@ -199,8 +179,6 @@ def support(population: Population, q: float, radius: float = 0.0) -> np.ndarray
     -------
     (k, 2) array of ascending end points. The atom at 0 for q > 1 (radius 0) is not listed.
 
-    Examples
-    --------
     >>> support(Population([1.0, 10.0]), 0.02).round(4)
     array([[ 0.8001,  1.1976],
            [ 8.1113, 12.111 ]])

@@ -20,6 +20,14 @@ cue of overlap m is drawn to its pattern if its own term beats the sum of all ot
 From the pattern itself, m = 1, the capacity is ``a = beta - log cosh(beta)``, log 2 at most.
 C. Lucibello, M. Mezard, Phys. Rev. Lett. 132 (2024) 077301 (arXiv:2304.14964); for large beta the
 bound of M. Demircigil et al., J. Stat. Phys. 168 (2017) 288 (arXiv:1702.01929).
+
+Parameters
+----------
+n : power of the energy, at least 3.
+load : ``(2n - 3)!! K / N^(n - 1)``, at least 0.
+rate : ``log(K) / N``, at least 0.
+beta : inverse temperature of the weights, above 0.
+x : overlap in [-1, 1].
 """
 
 from __future__ import annotations
@@ -38,12 +46,6 @@ _Y_RANGE = (0.2, 9.0)  # holds the maximum for every n; erf(9) is 1 in double pr
 def pairings(n: int) -> int:
     """Return ``(2n - 3)!!``, the number of ways to pair 2n - 2 indices.
 
-    Parameters
-    ----------
-    n : power of the energy, at least 2.
-
-    Examples
-    --------
     >>> [pairings(n) for n in (2, 3, 4)]
     [1, 3, 15]
     """
@@ -54,12 +56,6 @@ def pairings(n: int) -> int:
 def dense_capacity(n: int) -> float:
     """Largest load at which the dense memory returns its patterns.
 
-    Parameters
-    ----------
-    n : power of the energy, at least 3.
-
-    Examples
-    --------
     >>> round(dense_capacity(3), 4)
     0.2522
     """
@@ -69,13 +65,6 @@ def dense_capacity(n: int) -> float:
 def dense_magnetisation(load: ArrayLike, n: int) -> np.ndarray:
     """Magnetisation of a retrieved pattern; 0 above capacity.
 
-    Parameters
-    ----------
-    load : ``(2n - 3)!! K / N^(n - 1)``, at least 0, any shape.
-    n : power of the energy, at least 3.
-
-    Examples
-    --------
     >>> dense_magnetisation([0.1, 0.2, 0.3], 3).round(4)
     array([0.9984, 0.9611, 0.    ])
     """
@@ -93,13 +82,6 @@ def dense_magnetisation(load: ArrayLike, n: int) -> np.ndarray:
 def exponential_reach(rate: ArrayLike, beta: ArrayLike) -> np.ndarray:
     """Least overlap from which the exponential memory returns a pattern; above 1 none.
 
-    Parameters
-    ----------
-    rate : ``log(K) / N``, at least 0.
-    beta : inverse temperature of the weights, above 0; broadcast against `rate`.
-
-    Examples
-    --------
     >>> exponential_reach([0.1, 0.3], 1.0).round(4), exponential_reach(0.1, 100.0).round(4)
     (array([0.4396, 0.7328]), np.float64(0.4396))
     """
@@ -114,29 +96,16 @@ def exponential_reach(rate: ArrayLike, beta: ArrayLike) -> np.ndarray:
 def exponential_capacity(beta: ArrayLike) -> np.ndarray:
     """Largest ``log(K) / N`` at which patterns are rest states: ``beta - log cosh(beta)``.
 
-    Parameters
-    ----------
-    beta : inverse temperature of the weights, above 0.
-
-    Examples
-    --------
     >>> exponential_capacity([0.5, 1.0, 50.0]).round(4)
     array([0.3799, 0.5662, 0.6931])
     """
     beta = _check.positive("beta", beta)
-    found: np.ndarray = (np.log(2) - np.log1p(np.exp(-2 * beta)))[()]
-    return found
+    return (np.log(2) - np.log1p(np.exp(-2 * beta)))[()]
 
 
 def entropy_lost(x: ArrayLike) -> np.ndarray:
     """Return I(x): a random pattern has overlap x or more with probability ``exp(-N I(x))``.
 
-    Parameters
-    ----------
-    x : overlap in [-1, 1].
-
-    Examples
-    --------
     >>> entropy_lost([0.0, 0.5, 1.0]).round(4)
     array([0.    , 0.1308, 0.6931])
     """
@@ -164,8 +133,7 @@ def _dense_load_at(y: np.ndarray, n: int) -> np.ndarray:
     """Load at which the magnetisation is erf(y)."""
     from scipy.special import erf
 
-    found: np.ndarray = erf(y) ** (2 * n - 2) / (2 * y**2)
-    return found
+    return erf(y) ** (2 * n - 2) / (2 * y**2)
 
 
 def _critical_y(n: int) -> np.ndarray:

@@ -35,19 +35,6 @@ _GRID = 8192  # steps of theta between which the mass is interpolated
 def density(x: ArrayLike, population: Population, q: float, radius: float = 0.0) -> np.ndarray:
     """Density of the continuous part of the sample spectrum.
 
-    Parameters
-    ----------
-    x : real; any shape.
-    population : noise covariance spectrum.
-    q : aspect ratio N / M, above 0.
-    radius : radius of the added semicircle, at least 0.
-
-    Raises
-    ------
-    ArgumentError : x is not finite, q not above 0, radius negative.
-
-    Examples
-    --------
     >>> round(float(density(3.0, Population([1.0, 3.0]), 0.5)), 10)
     0.1143054847
     """
@@ -66,8 +53,6 @@ def cdf(x: ArrayLike, population: Population, q: float, radius: float = 0.0) -> 
 
     0 and 1 at -inf and inf.
 
-    Examples
-    --------
     >>> round(float(cdf(3.0, Population([1.0, 3.0]), 0.5)), 10)
     0.7388722524
     """
@@ -114,8 +99,7 @@ def _cosines(law: _silverstein.Law, low: float, high: float) -> np.ndarray:
 
 
 def _density(law: _silverstein.Law, x: np.ndarray) -> np.ndarray:
-    found: np.ndarray = np.maximum(-law.maps(_solve(law, x)).G.imag, 0.0) / np.pi
-    return found
+    return np.maximum(-law.maps(_solve(law, x)).G.imag, 0.0) / np.pi
 
 
 def _solve(law: _silverstein.Law, x: np.ndarray) -> np.ndarray:

@@ -59,12 +59,6 @@ def delta_bound(epsilon: float, variance: float, N: int) -> float:
     variance : s, at least 64.
     N : sites, at least 2.
 
-    Raises
-    ------
-    ArgumentError : an argument outside of these.
-
-    Examples
-    --------
     >>> bound, continuous = delta_bound(1.0, 90_000, 80), private.gaussian_delta(1.0, 300 / 80)
     >>> f"{bound:.5e} {continuous:.5e}"
     '9.17266e-06 9.17265e-06'
@@ -88,12 +82,6 @@ def least_variance(epsilon: float, delta: float, N: int) -> int:
     epsilon, delta : of the guarantee: above 0, in (0, 1).
     N : sites, at least 2.
 
-    Raises
-    ------
-    ArgumentError : an argument outside of these, or a budget that asks for noise beyond 2^48.
-
-    Examples
-    --------
     >>> s = least_variance(1.0, 1e-5, 256)
     >>> s, round(s**0.5 / 256, 6), round(private.noise_multiplier(1.0, 1e-5), 6)
     (912106, 3.730634, 3.730632)

@@ -36,12 +36,6 @@ class Wishart:
     N, M : columns and rows, above 1.
     beta : as above.
 
-    Raises
-    ------
-    ArgumentError : sizes that are no whole numbers, or another beta.
-
-    Examples
-    --------
     >>> law = Wishart(100, 400, beta=2)
     >>> law.edges, float(law.outlier(1.0)), float(law.overlap(1.0))
     ((0.25, 2.25), 2.5, 0.6)
@@ -109,8 +103,6 @@ class Wishart:
 class Wigner:
     """Hermitian noise of N sites, each entry off the diagonal of variance 1 / N.
 
-    Examples
-    --------
     >>> law = Wigner(400)
     >>> law.edges, float(law.outlier(2.0)), float(law.overlap(2.0)), law.threshold
     ((-2.0, 2.0), 2.5, 0.75, 1.0)
@@ -150,13 +142,11 @@ class Wigner:
     def outlier(self, theta: ArrayLike) -> np.ndarray:
         """Eigenvalue of a spike `theta`; the upper edge up to the threshold of 1."""
         above = np.maximum(_check.nonnegative("theta", theta), 1.0)
-        found: np.ndarray = (above + 1 / above)[()]
-        return found
+        return (above + 1 / above)[()]
 
     def overlap(self, theta: ArrayLike) -> np.ndarray:
         """Squared cosine of the eigenvector and a spike `theta`; 0 up to the threshold."""
-        found: np.ndarray = (1 - np.maximum(_check.nonnegative("theta", theta), 1.0) ** -2)[()]
-        return found
+        return (1 - np.maximum(_check.nonnegative("theta", theta), 1.0) ** -2)[()]
 
     def tops(
         self, theta: float, size: int, rng: np.random.Generator

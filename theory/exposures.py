@@ -37,8 +37,6 @@ class Errors(NamedTuple):
     exposures : (K,) of the shares, as estimates of those of the mixture.
     quality : of r.
 
-    Examples
-    --------
     >>> Errors(np.array([0.1]), 0.01).quality
     0.01
     """
@@ -52,12 +50,6 @@ def errors(
 ) -> Errors:
     """Return the standard errors of exposures that add up to the trace, and of the quality.
 
-    Raises
-    ------
-    ArgumentError : shares that are none, overlaps of another shape, or numbers out of range.
-
-    Examples
-    --------
     >>> far = errors([0.5, 0.5], 0.9, N=1000, M=100)  # the multinomial law is all there is
     >>> far.exposures.round(3), round(far.quality, 5), round((0.19 / (1000 * 100)) ** 0.5, 5)
     (array([0.05, 0.05]), 0.00138, 0.00138)
@@ -93,8 +85,7 @@ def _noise(e: np.ndarray, r: float, N: int, M: float, G: np.ndarray) -> np.ndarr
     gap = np.maximum(1 - (root / np.maximum(kappa, root)) ** 2, N ** (-1 / 3))
     spread = (signal + s2 * G) ** 2 / np.sqrt(np.outer(gap, gap)) - signal**2
     inverse = np.linalg.pinv(G**2, hermitian=True)
-    found: np.ndarray = inverse @ (2 / M * spread) @ inverse / N**2
-    return found
+    return inverse @ (2 / M * spread) @ inverse / N**2
 
 
 def interval(share: ArrayLike, error: ArrayLike, level: float = 0.95) -> np.ndarray:
@@ -106,8 +97,6 @@ def interval(share: ArrayLike, error: ArrayLike, level: float = 0.95) -> np.ndar
     error : standard errors, at least 0.
     level : in (0, 1), probability that an interval holds the truth.
 
-    Examples
-    --------
     >>> interval([0.5, 0.02], [0.05, 0.01]).round(3).tolist()
     [[0.403, 0.597], [0.007, 0.053]]
     """
@@ -119,8 +108,7 @@ def interval(share: ArrayLike, error: ArrayLike, level: float = 0.95) -> np.ndar
     middle = np.where(inside, x, 0.5)
     step = width * sd / (middle * (1 - middle))
     ends = expit(logit(middle)[..., None] + np.stack([-step, step], axis=-1))
-    found: np.ndarray = np.where(inside[..., None], ends, x[..., None])
-    return found
+    return np.where(inside[..., None], ends, x[..., None])
 
 
 _check.guard(__name__)

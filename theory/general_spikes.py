@@ -35,8 +35,6 @@ from .covariance import Population, _law_of
 def threshold(population: Population, q: float, radius: float = 0.0) -> float:
     """Population eigenvalue above which a spike leaves the bulk.
 
-    Examples
-    --------
     >>> round(threshold(Population.flat(2.0), 0.25), 12)
     3.0
     """
@@ -50,15 +48,6 @@ def outlier(ell: ArrayLike, population: Population, q: float, radius: float = 0.
     With a semicircle of variance s, `psi + s G(psi)`. Up to the threshold the spike stays in the
     bulk, and the upper edge is returned.
 
-    Parameters
-    ----------
-    ell : population eigenvalue of the spike, above 0; any shape.
-    population : noise covariance spectrum.
-    q : aspect ratio N / M, above 0.
-    radius : radius of the added semicircle, at least 0.
-
-    Examples
-    --------
     >>> round(float(outlier(10.0, Population([1.0, 3.0]), 0.5)), 9)
     11.349206349
     """
@@ -73,8 +62,6 @@ def overlap(ell: ArrayLike, population: Population, q: float, radius: float = 0.
     With a semicircle of variance s, `ell (psi' + s G'(psi)) / psi`, derivatives in ell. 0 up to
     the threshold.
 
-    Examples
-    --------
     >>> round(float(overlap(3.0, Population.flat(), 0.5)), 12)
     0.7
     """
@@ -92,8 +79,6 @@ def population_eigenvalue(
 
     NaN below the upper edge.
 
-    Examples
-    --------
     >>> p = Population([1.0, 3.0])
     >>> round(float(population_eigenvalue(outlier(10.0, p, 0.5), p, 0.5)), 12)
     10.0
@@ -132,8 +117,6 @@ def population_spike(theta: ArrayLike, population: Population) -> tuple[np.ndarr
     -------
     ell, alignment : arrays of the shape of `theta`.
 
-    Examples
-    --------
     >>> ell, alignment = population_spike(4.0, Population([1.0, 3.0]))
     >>> round(float(ell), 6), round(float(alignment), 6)
     (6.236068, 0.947214)
@@ -144,8 +127,7 @@ def population_spike(theta: ArrayLike, population: Population) -> tuple[np.ndarr
     flat, offset = theta.ravel()[:, None], t[-1] - t
 
     def defect(d: np.ndarray) -> np.ndarray:
-        found: np.ndarray = 1 / flat[:, 0] - np.sum(w / (d[:, None] + offset), axis=1)
-        return found
+        return 1 / flat[:, 0] - np.sum(w / (d[:, None] + offset), axis=1)
 
     strength = flat[:, 0]
     distance = increasing_root(defect, strength * w[-1] * (1 - 1e-12), strength * (1 + 1e-12))
@@ -159,8 +141,6 @@ def signal_strength(ell: ArrayLike, population: Population) -> np.ndarray:
 
     The inverse of :func:`population_spike`; 0 up to the largest noise eigenvalue.
 
-    Examples
-    --------
     >>> round(float(signal_strength(6.23606797749979, Population([1.0, 3.0]))), 12)
     4.0
     """

@@ -51,13 +51,6 @@ class Classes:
     signals : (K, N) means of the classes in coordinates of unit noise, a_mu.
     profile : (K, N) noise variance of each class in those coordinates; 1 on average over classes.
 
-    Raises
-    ------
-    ArgumentError : an argument outside of its range, shapes that disagree, or a column without
-        any noise: always observed, and the same in every row of every class.
-
-    Examples
-    --------
     >>> two = Classes([[0.5, 0.5], [0.5, -0.5]], [0.75, 0.25], observed=0.8)
     >>> two.noise.round(3), two.strengths.round(3)
     (array([0.64, 0.64]), array([0.375, 0.125]))
@@ -113,8 +106,7 @@ class Classes:
     @property
     def gram(self) -> np.ndarray:
         """(K, K) inner products of the signals."""
-        found: np.ndarray = (self.signals * self.weights) @ self.signals.T
-        return found
+        return (self.signals * self.weights) @ self.signals.T
 
     @property
     def strengths(self) -> np.ndarray:
@@ -125,10 +117,9 @@ class Classes:
     def distances(self) -> np.ndarray:
         """(K, K) distances of the classes in coordinates of unit noise."""
         squares = np.diag(self.gram)
-        found: np.ndarray = np.sqrt(
+        return np.sqrt(
             np.maximum(squares[:, None] + squares - 2 * self.gram, 0) * (1 - np.eye(len(squares)))
         )
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +136,6 @@ class Prediction:
     alignments : (R,) part of sample eigenvector k that lies in the span of the signals.
     overlaps : (R, K) squared cosine of sample eigenvector k and the signal of class mu.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> two = Classes(rng.uniform(-1, 1, (2, 100)), [0.9, 0.1], observed=0.7)
     >>> found = predict_white(two, M=500)
@@ -175,8 +164,7 @@ class Prediction:
     @property
     def scores(self) -> np.ndarray:
         """(K,) part of each class that lies in the span of the leading `rank` eigenvectors."""
-        found: np.ndarray = self.overlaps.sum(axis=0)
-        return found
+        return self.overlaps.sum(axis=0)
 
 
 def predict_white(classes: Classes, M: float) -> Prediction:
@@ -185,8 +173,6 @@ def predict_white(classes: Classes, M: float) -> Prediction:
     Exact for large N and M where the mean of `classes.profile` over columns is the same for every
     class; :func:`hopfed.theory.class_noise.predict` needs no such condition.
 
-    Examples
-    --------
     >>> xi = np.sign(np.random.default_rng(0).standard_normal((2, 400)))
     >>> graded = predict_white(Classes(0.5 * xi, [0.8, 0.2]), M=300)
     >>> plain = spikes.finite_size(xi, [0.8, 0.2], r=0.5, M=300)
@@ -213,8 +199,6 @@ def predict_white(classes: Classes, M: float) -> Prediction:
 def squared_norms(classes: Classes) -> np.ndarray:
     """(K,) squared norms of the signals; the smallest positive number in the place of 0.
 
-    Examples
-    --------
     >>> squared_norms(Classes([[0.5, 0.5]], [1.0])).round(3)
     array([0.667])
     """
@@ -224,8 +208,6 @@ def squared_norms(classes: Classes) -> np.ndarray:
 def minimal_samples(classes: Classes) -> np.ndarray:
     """Number of rows at which each spike of graded classes leaves white noise, (R,): `N / kappa^2`.
 
-    Examples
-    --------
     >>> xi = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
     >>> minimal_samples(Classes(0.5 * xi, [0.75, 0.25])).round(3)
     array([ 4., 36.])
@@ -244,15 +226,10 @@ def contrast(share: ArrayLike, other: ArrayLike, distance: ArrayLike) -> np.ndar
         `other = 1 - share`.
     distance : between them, in coordinates of unit noise, above 0.
 
-    Examples
-    --------
     >>> float(contrast(0.5, 0.5, 4.0)), float(contrast(0.25, 0.25, 4.0))
     (4.0, 2.0)
     """
-    found: np.ndarray = (_pair_weight(share, other) * _check.positive("distance", distance) ** 2)[
-        ()
-    ]
-    return found
+    return (_pair_weight(share, other) * _check.positive("distance", distance) ** 2)[()]
 
 
 def _pair_weight(share: ArrayLike, other: ArrayLike) -> np.ndarray:
@@ -267,8 +244,6 @@ def strengths_and_axes(classes: Classes) -> tuple[np.ndarray, np.ndarray]:
 
     Direction k is that row times the signals, over the square root of the spike.
 
-    Examples
-    --------
     >>> kappa, axes = strengths_and_axes(Classes([[0.5, 0.5], [0.5, -0.5]], [0.75, 0.25]))
     >>> kappa.round(3), np.abs(axes).round(3).tolist()
     (array([0.5  , 0.167]), [[0.866, 0.0], [0.0, 0.5]])

@@ -46,8 +46,6 @@ class ClassLaw:
     r : quality, in (0, 1), with `rates` None, and only then.
     missing : probability that an entry is not observed, in [0, 1).
 
-    Examples
-    --------
     >>> ClassLaw(rates=(1, 4), missing=0.2)
     ClassLaw(rates=(1, 4), r=None, missing=0.2)
     """
@@ -72,15 +70,12 @@ class ClassLaw:
     def draw(self, rng: np.random.Generator, K: int, N: int) -> np.ndarray:
         """(K, N) means drawn from the law with the generator `rng`.
 
-        Examples
-        --------
         >>> ClassLaw(r=0.5).draw(np.random.default_rng(0), 1, 4)
         array([[-0.5, -0.5, -0.5,  0.5]])
         """
         _check.generator(rng)
         if self.rates is None:
-            signs: np.ndarray = np.asarray(self.r) * rng.choice([1.0, -1.0], size=(K, N))
-            return signs
+            return np.asarray(self.r) * rng.choice([1.0, -1.0], size=(K, N))
         return self._inside(2 * rng.beta(*self.rates, size=(K, N)) - 1)
 
     def typical(self, share: float, N: int) -> Classes:
@@ -90,8 +85,6 @@ class ClassLaw:
         rule over the square of both levels, each standing for as many columns as it weighs, so
         sums over columns are their expectations.
 
-        Examples
-        --------
         >>> ClassLaw(r=0.5, missing=0.5).typical(0.25, 100).strengths.round(3)
         array([10.714,  3.571])
         """
@@ -115,8 +108,6 @@ class ClassLaw:
         `sqrt(2 N p s / (1 - p (m^2 + s)))` with m and s the mean and variance of a class mean and
         p the part that is observed; a class of share pi has the strength `pi distance^2 / 2`.
 
-        Examples
-        --------
         >>> round(ClassLaw(rates=(1, 1)).distance(100), 6), round(ClassLaw(r=0.6).distance(32), 6)
         (10.0, 6.0)
         """
@@ -132,8 +123,7 @@ class ClassLaw:
     @staticmethod
     def _inside(means: np.ndarray) -> np.ndarray:
         """Rates that round to 0 or 1 are as far from them as double precision tells."""
-        found: np.ndarray = np.clip(means, -1 + 1e-12, 1 - 1e-12)
-        return found
+        return np.clip(means, -1 + 1e-12, 1 - 1e-12)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +147,6 @@ class GradedPlan:
     labelled_error : the same if all labels were known.
     cosine : squared cosine of estimated and true means of the class, in those coordinates.
 
-    Examples
-    --------
     >>> found = plan(ClassLaw(rates=(1, 1), missing=0.3), [0.5, 0.1], N=100)
     >>> found.samples.tolist(), found.accuracy.round(3).tolist()
     ([12.0, 87.0], [1.0, 1.0])
@@ -182,8 +170,6 @@ class GradedPlan:
     def at(self, place: int) -> GradedPlan:
         """The plan for the exposure at this `place`.
 
-        Examples
-        --------
         >>> float(plan(ClassLaw(r=0.3), [0.2, 0.1], N=200).at(1).samples)
         246.0
         """
@@ -211,8 +197,6 @@ def plan(
     stronger : number of further archetypes with larger eigenvalues.
     samples : number of rows at hand; by default the fewest are sought.
 
-    Examples
-    --------
     >>> signs = plan(ClassLaw(r=0.3), exposure=0.1, N=200)
     >>> gaps = plan(ClassLaw(r=0.3, missing=0.5), exposure=0.1, N=200)
     >>> float(signs.samples), float(gaps.samples)
@@ -352,8 +336,6 @@ def shown(classes: Classes, samples: float) -> Classes:
     classes : the population.
     samples : number of rows.
 
-    Examples
-    --------
     >>> shown(Classes([[0.5, 0.9999]], [1.0]), samples=100).means.round(2)
     array([[0.5 , 0.99]])
     """
@@ -409,5 +391,4 @@ def _relative_spikes(
         return np.ones(1)
     rngs = np.random.default_rng(_SEED).spawn(DRAWS)
     drawn = np.array([draw(rng).strengths[place] for rng in rngs])
-    found: np.ndarray = drawn / max(float(typical.strengths[place]), 1e-300)
-    return found
+    return drawn / max(float(typical.strengths[place]), 1e-300)

@@ -58,8 +58,6 @@ class Comparison:
     allowed : (n,) difference up to which they agree: see `RULE`.
     agrees : (n,) whether they differ by no more, or nothing was predicted.
 
-    Examples
-    --------
     >>> from hopfed.theory.graded_planning import plan
     >>> law = ClassLaw(r=0.5)
     >>> found = compare(law, plan(law, 0.3, N=100, samples=300), 0.3, 100, 20, seed=0)
@@ -89,8 +87,6 @@ def compare(
     draws : number of tables, at least 2.
     seed : of the draws.
 
-    Examples
-    --------
     >>> from hopfed.theory.graded_planning import plan
     >>> law = ClassLaw(rates=(2, 2), missing=0.2)
     >>> found = compare(law, plan(law, 0.4, N=50, samples=200), 0.4, N=50, draws=5, seed=0)
@@ -124,8 +120,6 @@ def compare(
 def draw_rows(classes: Classes, M: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Rows (M, N) of -1, 0 (not observed) and 1, and their classes (M,).
 
-    Examples
-    --------
     >>> two = Classes([[0.9, 0.9, 0.9], [-0.9, -0.9, -0.9]], [0.5, 0.5], observed=0.8)
     >>> rows, labels = draw_rows(two, 2, np.random.default_rng(6))
     >>> rows.astype(int).tolist(), labels.tolist()
@@ -140,8 +134,6 @@ def draw_rows(classes: Classes, M: int, rng: np.random.Generator) -> tuple[np.nd
 def responsibilities(rows: np.ndarray, means: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """(M, K) probability of each class given the observed entries of a row.
 
-    Examples
-    --------
     >>> responsibilities(np.array([[1.0, 0.0]]), np.array([[0.5, 0.9], [-0.5, 0.9]]), [0.5, 0.5])
     array([[0.75, 0.25]])
     """
@@ -150,15 +142,12 @@ def responsibilities(rows: np.ndarray, means: np.ndarray, shares: np.ndarray) ->
         prior = np.log(shares)
     score = up @ np.log((1 + means) / 2).T + down @ np.log((1 - means) / 2).T + prior
     score = np.exp(score - score.max(axis=1, keepdims=True))
-    found: np.ndarray = score / score.sum(axis=1, keepdims=True)
-    return found
+    return score / score.sum(axis=1, keepdims=True)
 
 
 def maximum_likelihood(rows: np.ndarray, classes: Classes) -> np.ndarray:
     """(K, N) class means of expectation maximisation, started at the truth.
 
-    Examples
-    --------
     >>> one = Classes([[0.5, 0.5]], [1.0])
     >>> maximum_likelihood(np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 0.0]]), one)
     array([[1., 0.]])
@@ -176,8 +165,7 @@ def maximum_likelihood(rows: np.ndarray, classes: Classes) -> np.ndarray:
 
 def _ratio(up: np.ndarray, down: np.ndarray) -> np.ndarray:
     """Mean of the entries counted; 0 where there is none."""
-    found: np.ndarray = (up - down) / np.maximum(up + down, 1e-12)
-    return found
+    return (up - down) / np.maximum(up + down, 1e-12)
 
 
 def _leading(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -43,17 +43,6 @@ _HIGHEST = 500  # moment: the coefficients of the next few hundred pass the rang
 def edges(q: ArrayLike, variance: ArrayLike = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper edge of the bulk, `variance (1 -+ sqrt q)^2`.
 
-    Parameters
-    ----------
-    q : aspect ratio N / M, above 0; any shape.
-    variance : noise variance, above 0; broadcast against `q`.
-
-    Raises
-    ------
-    ArgumentError : `q` or `variance` is not a finite number above 0.
-
-    Examples
-    --------
     >>> lower, upper = edges(0.25)
     >>> float(lower), float(upper)
     (0.25, 2.25)
@@ -67,8 +56,6 @@ def edges(q: ArrayLike, variance: ArrayLike = 1.0) -> tuple[np.ndarray, np.ndarr
 def atom(q: ArrayLike) -> np.ndarray:
     """Weight of the atom at zero, `max(0, 1 - 1/q)`: the share of directions no sample fills.
 
-    Examples
-    --------
     >>> float(atom(4.0)), float(atom(0.5))
     (0.75, 0.0)
     """
@@ -80,8 +67,6 @@ def pdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
 
     At q = 1 the density is infinite at x = 0.
 
-    Examples
-    --------
     >>> round(float(pdf(1.0, 0.25)), 12)
     0.616404444061
     """
@@ -101,8 +86,6 @@ def cdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
 
     0 and 1 at -inf and inf.
 
-    Examples
-    --------
     >>> round(float(cdf(1.0, 1.0)), 12)
     0.608997781044
     """
@@ -119,8 +102,6 @@ def cdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
 def quantile(p: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
     """Inverse of :func:`cdf` for p in (0, 1); 0 for p up to the atom's weight.
 
-    Examples
-    --------
     >>> round(float(quantile(0.5, 1.0)), 12)
     0.652775941634
     """
@@ -136,15 +117,12 @@ def median_nonzero(q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
     """Median of the part of the law off zero: with the median of the nonzero eigenvalues it gives
     a robust estimate of the noise variance.
 
-    Examples
-    --------
     >>> round(float(median_nonzero(2.0)), 12)
     1.660931763163
     """
     q = _check.positive("q", q)
     variance = _check.positive("variance", variance)
-    found: np.ndarray = (_nonzero_quantile(np.asarray(0.5), q) * variance)[()]
-    return found
+    return (_nonzero_quantile(np.asarray(0.5), q) * variance)[()]
 
 
 def moment(k: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
@@ -155,8 +133,6 @@ def moment(k: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
     k : whole number from 0 to 500, whose moment is below 1e308; any shape.
     q, variance : as above; broadcast against `k`.
 
-    Examples
-    --------
     >>> float(moment(2, 0.5)), float(moment(0, 0.5))
     (1.5, 1.0)
     """
@@ -183,8 +159,6 @@ def stieltjes(z: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarr
     Solves `q s z m^2 + (z - s (1 - q)) m + 1 = 0` on the branch that decays as `-1/z`, taking the
     root by the form that does not cancel.
 
-    Examples
-    --------
     >>> complex(np.round(stieltjes(1.0, 0.25), 12))
     (-0.5+1.936491673104j)
     """
@@ -202,8 +176,7 @@ def stieltjes(z: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarr
     with np.errstate(divide="ignore", invalid="ignore"):
         direct = plus / (2 * q * variance * z)
         reciprocal = 2 / minus
-    found: np.ndarray = np.where(np.abs(minus) >= np.abs(plus), reciprocal, direct)[()]
-    return found
+    return np.where(np.abs(minus) >= np.abs(plus), reciprocal, direct)[()]
 
 
 def sample(
@@ -219,8 +192,6 @@ def sample(
     rng : the generator to draw from.
     size : shape of the result; by default the broadcast shape of `q` and `variance`.
 
-    Examples
-    --------
     >>> sample(np.random.default_rng(0), 0.5, size=3).round(3)
     array([0.573, 1.422, 2.448])
     """
@@ -238,8 +209,7 @@ def sample(
 
 def _rho(q: np.ndarray) -> np.ndarray:
     root = np.sqrt(q)
-    found: np.ndarray = np.minimum(root, 1 / root)
-    return found
+    return np.minimum(root, 1 / root)
 
 
 def angle_cdf(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
@@ -248,8 +218,6 @@ def angle_cdf(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
     `G = [tau + rho sin tau + (1 - rho^2) b] / pi` with `b = (rho sin tau - psi) / rho^2` and
     `psi = arg(1 - rho e^{-i tau})`; for small rho `b = -sum_{j>=2} rho^(j-2) sin(j tau) / j`.
 
-    Examples
-    --------
     >>> angle_cdf(np.array([0.0, np.pi]), np.array(0.5))
     array([0., 1.])
     """
@@ -263,8 +231,7 @@ def angle_cdf(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
     if small.any():
         bend = np.where(small, 0.0, bend)
         bend[small] = _bend_series(tau[small], rho[small])
-    found: np.ndarray = (tau + rho * sine + (1 - rho**2) * bend) / np.pi
-    return found
+    return (tau + rho * sine + (1 - rho**2) * bend) / np.pi
 
 
 def _bend_series(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
@@ -272,8 +239,7 @@ def _bend_series(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
     total = np.zeros_like(step)
     for j in range(_SERIES_TERMS + 2, 1, -1):
         total = total * step + 1 / j
-    found: np.ndarray = -(np.exp(2j * tau) * total).imag
-    return found
+    return -(np.exp(2j * tau) * total).imag
 
 
 def _nonzero_quantile(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -288,14 +254,12 @@ def _nonzero_quantile(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
     def excess(angle: np.ndarray) -> np.ndarray:
         mass = angle_cdf(np.where(right, np.pi - angle, angle), rho)
-        found: np.ndarray = np.cbrt(np.where(right, 1 - mass, mass)) - aim
-        return found
+        return np.cbrt(np.where(right, 1 - mass, mass)) - aim
 
     inside = (level > 0) & (level < 1)
     angle = increasing_root(excess, np.zeros(level.shape), np.where(inside, np.pi, 0.0))
     tau = np.where(right, np.pi - angle, angle).reshape(p.shape)
-    found: np.ndarray = (1 - np.sqrt(q)) ** 2 + 4 * np.sqrt(q) * np.sin(tau / 2) ** 2
-    return found
+    return (1 - np.sqrt(q)) ** 2 + 4 * np.sqrt(q) * np.sin(tau / 2) ** 2
 
 
 _check.guard(__name__)

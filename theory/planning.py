@@ -47,26 +47,17 @@ _NORMAL_WEIGHTS = np.exp(-(_NORMALS**2) / 2) / np.exp(-(_NORMALS**2) / 2).sum()
 def margin(r: ArrayLike, exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
     """Spike strength over the threshold, `r^2 pi sqrt(N M) / (1 - r^2)`: detectable above 1.
 
-    Raises
-    ------
-    ArgumentError : r outside (0, 1), exposure outside (0, 1], N or M not a whole number above 0.
-
-    Examples
-    --------
     >>> round(float(margin(0.5, 0.03, 400, 400)), 12)
     4.0
     """
     exposure = _check.fraction("exposure", exposure)
     sites, samples = _check.count("N", N), _check.count("M", M)
-    found: np.ndarray = (spikes.spike_strength(r, exposure, sites) / np.sqrt(sites / samples))[()]
-    return found
+    return (spikes.spike_strength(r, exposure, sites) / np.sqrt(sites / samples))[()]
 
 
 def detectable(r: ArrayLike, exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
     """Whether the archetype is above the phase boundary (D2).
 
-    Examples
-    --------
     >>> detectable(0.5, [0.001, 0.03], 400, 400).tolist()
     [False, True]
     """
@@ -78,8 +69,6 @@ def minimal_exposure(r: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
 
     Above 1 where no exposure is enough.
 
-    Examples
-    --------
     >>> round(float(minimal_exposure(0.5, 400, 400)), 12)
     0.0075
     """
@@ -89,21 +78,16 @@ def minimal_exposure(r: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
 def minimal_quality(exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
     """Quality at the phase boundary, `(1 + pi sqrt(N M))^(-1/2)`.
 
-    Examples
-    --------
     >>> float(minimal_quality(0.0075, 400, 400))
     0.5
     """
     size = np.sqrt(_check.count("N", N) * _check.count("M", M))
-    found: np.ndarray = (1 / np.sqrt(1 + _check.fraction("exposure", exposure) * size))[()]
-    return found
+    return (1 / np.sqrt(1 + _check.fraction("exposure", exposure) * size))[()]
 
 
 def minimal_samples(r: ArrayLike, exposure: ArrayLike, N: ArrayLike) -> np.ndarray:
     """Number of examples at the phase boundary, `(1 - r^2)^2 / (r^4 pi^2 N)`; a real number.
 
-    Examples
-    --------
     >>> round(float(minimal_samples(0.5, 0.0075, 400)), 9)
     400.0
     """
@@ -122,8 +106,6 @@ class PhaseDiagram:
     overlap : (R, E) predicted squared cosine of its eigenvector.
     boundary : (R,) exposure at the phase boundary, above 1 where no exposure is enough.
 
-    Examples
-    --------
     >>> found = phase_diagram([0.2, 0.8], [0.01, 0.1], 400, 400)
     >>> found.margin.round(2).tolist(), found.boundary.round(4).tolist()
     ([[0.17, 1.67], [7.11, 71.11]], [0.06, 0.0014])
@@ -145,8 +127,6 @@ class PhaseDiagram:
 def phase_diagram(qualities: ArrayLike, exposures: ArrayLike, N: int, M: int) -> PhaseDiagram:
     """Predict margin, eigenvalue and overlap over a grid of qualities and exposures.
 
-    Examples
-    --------
     >>> phase_diagram([0.2, 0.8], [0.01, 0.1], 400, 400).detectable.tolist()
     [[False, True], [True, True]]
     """
@@ -175,8 +155,6 @@ def noise_threshold(
     one row or one column, whose only eigenvalue that is: no test passes it. Below ten rows or
     columns the level is kept within a factor of two up to r = .6; above, tests are stricter.
 
-    Examples
-    --------
     >>> round(float(noise_threshold(0.5, 400, 400, 0.05)), 6)
     3.025286
     """
@@ -185,8 +163,7 @@ def noise_threshold(
     shift = spikes.small_table_shift(spikes.excess_kurtosis(r), M, N)
     found = (1 - np.asarray(r) ** 2) * shift * (centre + scale * level) / np.asarray(M)
     single = (np.asarray(M) == 1) | (np.asarray(N) == 1)
-    limit: np.ndarray = np.where(single, N, np.minimum(found, N)).astype(np.float64)[()]
-    return limit
+    return np.where(single, N, np.minimum(found, N)).astype(np.float64)[()]
 
 
 def detection_power(
@@ -205,14 +182,6 @@ def detection_power(
     probability is right to about 0.06 where it is above 0.7, and up to 0.1 too high near the
     boundary; all of several equal archetypes are seen less often (:mod:`hopfed.theory.study`).
 
-    Parameters
-    ----------
-    r, exposure, N, M : quality, exposure, sites, examples.
-    false_alarm : rate of the test, in (0, 1).
-    stronger : number of archetypes with larger eigenvalues, below N and M.
-
-    Examples
-    --------
     >>> round(float(detection_power(0.3, 0.1, 200, 300)), 3)
     0.965
     """
@@ -240,8 +209,6 @@ class Plan:
     overlap : predicted squared cosine of its eigenvector.
     margin : spike strength over the phase boundary.
 
-    Examples
-    --------
     >>> found = plan(r=0.3, exposure=[0.2, 0.1], N=200)
     >>> found.samples.tolist(), found.margin.round(2).tolist()
     ([83.0, 246.0], [2.55, 2.19])
@@ -268,8 +235,6 @@ def plan(
     One example less has less power than asked for. While an archetype gets a handful of examples,
     the power is jagged in M, as that of every test on counts, and a smaller M may exist by chance.
 
-    Examples
-    --------
     >>> p = plan(r=0.3, exposure=0.1, N=200, power=0.9)
     >>> int(p.samples), round(float(p.power), 3), round(float(p.overlap), 2)
     (246, 0.901, 0.56)
@@ -307,8 +272,6 @@ def exposure_needed(
 ) -> np.ndarray:
     """Smallest exposure detected with given power and false-alarm rate; NaN if even 1 is too small.
 
-    Examples
-    --------
     >>> round(float(exposure_needed(0.3, 200, 187)), 3)
     0.118
     """
@@ -371,8 +334,6 @@ def binomial_shares(exposure: np.ndarray, M: np.ndarray) -> tuple[np.ndarray, np
     `exposure` and `M` have a last axis of length 1. A few hundred examples and more are summed
     over quantiles instead of single counts.
 
-    Examples
-    --------
     >>> share, weight = binomial_shares(np.array([0.1]), np.array([50.0]))
     >>> round(float(weight @ share), 12), round(float(weight[5]), 6)
     (0.1, 0.184925)

@@ -42,8 +42,6 @@ def gaussian_delta(epsilon: float, multiplier: float) -> float:
 
     Gaussians compose exactly: T releases with z each are one with `z / sqrt T`.
 
-    Examples
-    --------
     >>> f"{gaussian_delta(1.0, 3.730631634816):.6e}"
     '1.000000e-05'
     """
@@ -58,8 +56,6 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int = 1) -> float:
 
     An infinite epsilon is no privacy and needs no noise.
 
-    Examples
-    --------
     >>> round(noise_multiplier(1.0, 1e-5), 9), noise_multiplier(np.inf, 1e-5)
     (3.730631635, 0.0)
     """
@@ -86,8 +82,6 @@ def gaussian_epsilon(multiplier: float, delta: float, rounds: int = 1) -> float:
 
     Infinite without noise.
 
-    Examples
-    --------
     >>> round(gaussian_epsilon(3.730631634816, 1e-5), 9)
     1.0
     """
@@ -114,15 +108,12 @@ def noise_radius(
 
     One client is for noise added once, to the sum, by a party trusted with it.
 
-    Examples
-    --------
     >>> round(float(noise_radius(3.730631635, 256, 50 * 512, clients=50)), 6)
     8.441456
     """
     z, size = _check.nonnegative("multiplier", multiplier), _check.count("N", N)
     pooled, owners = _check.count("M", M), _check.count("clients", clients)
-    found: np.ndarray = (2 * z * size**1.5 * np.sqrt(owners) / pooled)[()]
-    return found
+    return (2 * z * size**1.5 * np.sqrt(owners) / pooled)[()]
 
 
 def noise_threshold(
@@ -146,8 +137,6 @@ def noise_threshold(
     variance : bulk variance `1 - r^2`, in (0, 1].
     stronger : number of larger spikes; each takes one site and one example.
 
-    Examples
-    --------
     >>> round(noise_threshold(0.84, 256, 25_600, 8.4414, 0.01), 4)
     9.4528
     """
@@ -164,8 +153,6 @@ def noise_threshold(
 def minimal_exposure(r: float, N: int, M: int, radius: float = 0.0) -> float:
     """Exposure at the phase boundary; above 1 where none is enough.
 
-    Examples
-    --------
     >>> round(minimal_exposure(0.5, 400, 400), 12), round(minimal_exposure(0.5, 400, 400, 8.0), 4)
     (0.0075, 0.0335)
     """
@@ -183,8 +170,6 @@ def minimal_samples(
     From `(kappa^2 - N/M)(kappa M + N)^2 = kappa^2 z^2 N^3 L / (1 - r^2)^2`: where the noise is
     what counts, M grows as `z`, not as its square, and as `sqrt L`.
 
-    Examples
-    --------
     >>> minimal_samples(0.5, [0.0075, 0.1], 400, [0.0, 3.73]).round()
     array([ 400., 2955.])
     """
@@ -196,8 +181,7 @@ def minimal_samples(
     t = N**3 * (z / (1 - np.asarray(r, dtype=np.float64) ** 2)) ** 2
 
     def defect(M: np.ndarray) -> np.ndarray:
-        found: np.ndarray = (1 - N / (M * kappa**2)) * (kappa * M + N) ** 2 - t
-        return found
+        return (1 - N / (M * kappa**2)) * (kappa * M + N) ** 2 - t
 
     least = N / kappa**2  # the boundary without noise
     most = 2 * least + np.sqrt(2 * t) / kappa  # there the defect is at least 0
@@ -212,8 +196,6 @@ class PrivateFiniteSize(spikes.FiniteSize):
     ----------
     gammas : (R,) squared cosine of each sample eigenvector and its population direction.
 
-    Examples
-    --------
     >>> xi = np.random.default_rng(0).choice([-1, 1], size=(2, 400))
     >>> found = finite_size(xi, [0.75, 0.25], r=0.3, M=1600, radius=10.0)
     >>> found.gammas.round(3), found.magnetisations(xi, rank=2).round(3)
@@ -236,8 +218,7 @@ class PrivateFiniteSize(spikes.FiniteSize):
         signal = (gamma[:, None] * a).T @ p  # (K, N)
         noise = (gamma * (1 - gamma)) @ a**2 / archetypes.shape[1]
         ratio = signal / np.sqrt(2 * np.maximum(noise, 1e-300))[:, None]
-        found: np.ndarray = np.mean(archetypes * erf(ratio), axis=1)
-        return found
+        return np.mean(archetypes * erf(ratio), axis=1)
 
 
 def finite_size(
@@ -249,8 +230,6 @@ def finite_size(
 
     `archetypes`, `exposures`, and the errors, are those of `spikes.finite_size`.
 
-    Examples
-    --------
     >>> xi = np.random.default_rng(0).choice([-1, 1], size=(2, 400))
     >>> prediction = finite_size(xi, [0.75, 0.25], r=0.3, M=1600, radius=10.0)
     >>> prediction.rank, prediction.outliers.round(2), prediction.scores.round(3)
@@ -287,8 +266,6 @@ def detection_power(
     As `planning.detection_power`, for single numbers. An eigenvalue a of the operator without
     noise moves to b with it, and fluctuates by `(db/da)^2 Var(a) + (db/da) radius^2 / (2 N)`.
 
-    Examples
-    --------
     >>> round(detection_power(0.3, 0.1, 200, 300, 0.0), 2)
     0.97
     >>> round(detection_power(0.3, 0.1, 200, 3000, 2.5), 2)
@@ -339,8 +316,6 @@ def plan(
     -------
     Plan, whose `samples` are those of all clients together, a multiple of L.
 
-    Examples
-    --------
     >>> p = plan(r=0.3, exposure=0.1, N=200, multiplier=noise_multiplier(1.0, 1e-5), clients=10)
     >>> int(p.samples), round(float(p.power), 2), round(float(p.overlap), 2)
     (28260, 0.9, 0.57)

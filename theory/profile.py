@@ -11,6 +11,13 @@ the edge being the minimum over (0, 1 / v_max). An archetype that client c shows
 and exposure pi_c has the signal `E[a^2 / (1 - mu v)]` with `a_c^2 = r_c^2 pi_c`, and its outlier
 is where `(N / q) mu E[a^2 / (1 - mu v)] = 1`.
 
+Parameters
+----------
+qualities : (C,) quality of each client, in [0, 1).
+exposures : (C, K) share of each client's examples that come from each archetype.
+N, M, q : sites, examples of all clients together, N / M.
+weights : (C,) share of the examples of each client; equal by default.
+
 Sources: the edge as in `covariance`; outlier and overlap from the rank-one formulas of
 F. Benaych-Georges, R. R. Nadakuditi, J. Multivariate Anal. 111 (2012) 120, with the deterministic
 equivalent of a matrix with row variances.
@@ -41,8 +48,6 @@ class ProfileSpikes:
     outliers : (K,) predicted sample eigenvalues, the edge where not detectable.
     overlaps : (K,) predicted squared cosine of sample eigenvector and archetype, 0 below.
 
-    Examples
-    --------
     >>> found = profile_spikes([0.8, 0.2], [[0.5, 0.0], [0.5, 0.01]], N=400, M=800)
     >>> found.margin.round(2), bool(found.outliers[1] == found.edge)
     (array([88.84,  0.16]), True)
@@ -57,19 +62,11 @@ class ProfileSpikes:
 def profile_edge(qualities: ArrayLike, q: float, weights: ArrayLike | None = None) -> Edge:
     """Upper edge of the noise of clients with the given qualities.
 
-    Parameters
-    ----------
-    qualities : (C,) quality of each client, in [0, 1).
-    q : aspect ratio N / M, M the examples of all clients together.
-    weights : (C,) share of the examples of each client; equal by default.
-
     Returns
     -------
     Edge, its scale again for `M^(2/3) (lambda_1 - location) / scale`; `critical` refers to the
     sample side and is 1 / mu at the edge.
 
-    Examples
-    --------
     >>> round(profile_edge([0.6, 0.6], 0.25).location, 12)
     1.44
     """
@@ -92,16 +89,6 @@ def profile_spikes(
 ) -> ProfileSpikes:
     """Predict the outliers and overlaps of archetypes pooled from clients of different qualities.
 
-    Parameters
-    ----------
-    qualities : (C,) quality of each client, in [0, 1).
-    exposures : (C, K) share of each client's examples that come from each archetype.
-    N : number of sites.
-    M : number of examples of all clients together.
-    weights : (C,) share of the examples of each client; equal by default.
-
-    Examples
-    --------
     >>> p = profile_spikes([0.8, 0.2, 0.2], [[0.5, 0.1], [0.5, 0.1], [0.5, 0.1]], 400, 1200)
     >>> p.outliers.round(3), p.overlaps.round(3)
     (array([48.907, 10.526]), array([0.997, 0.983]))
@@ -124,10 +111,7 @@ def profile_spikes(
     top = 1 / edge.critical
 
     def left_side(mu: np.ndarray) -> np.ndarray:
-        result: np.ndarray = (
-            sites / q * mu * np.sum(share_of_signal / (1 - mu * variances[:, None]), axis=0)
-        )
-        return result
+        return sites / q * mu * np.sum(share_of_signal / (1 - mu * variances[:, None]), axis=0)
 
     margin = left_side(np.full(signal.shape, top))
     found = margin > 1
@@ -161,8 +145,7 @@ def _overlap(
     # F = (N / q) sum a^2 mu / (1 - mu v), and (mu / (1 - mu v))' = 1 / (1 - mu v)^2.
     rise = sites / q * np.sum(share_of_signal * resolvent**2, axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):  # an archetype nobody has: 0 / 0, unused
-        found: np.ndarray = mu / q * fall / rise
-        return found
+        return mu / q * fall / rise
 
 
 def _clients(

@@ -29,8 +29,6 @@ SPREADS = 1.0  # standard deviations of a pattern's overlap
 def expected_overlap(gamma: ArrayLike) -> np.ndarray:
     """Overlap of a pattern with its archetype, by the squared cosine of what it was read off.
 
-    Examples
-    --------
     >>> expected_overlap([0.0, 0.5, 0.9]).round(3)
     array([0.   , 0.683, 0.997])
     """
@@ -46,33 +44,23 @@ def sure_level(N: ArrayLike) -> np.ndarray:
     The overlap of a pattern spreads by ``sqrt((1 - m^2) / N)`` around what is expected, and just
     above the threshold the squared cosine is read too high: what is too low is not seen.
 
-    Examples
-    --------
     >>> round(float(sure_level(1900)), 12)
     0.92
     """
     spread = np.sqrt((1 - RESOLVED**2) / _check.count("N", N))
-    found: np.ndarray = np.minimum(RESOLVED + OPTIMISM + SPREADS * spread, 0.99)[()]
-    return found
+    return np.minimum(RESOLVED + OPTIMISM + SPREADS * spread, 0.99)[()]
 
 
 def cosine_needed(overlap: ArrayLike) -> np.ndarray:
     """Squared cosine at which the overlap is expected: the inverse of `expected_overlap`.
 
-    Parameters
-    ----------
-    overlap : in (0, 1).
-
-    Examples
-    --------
     >>> round(float(expected_overlap(cosine_needed(0.9))), 12)
     0.9
     """
     from scipy.special import erfinv
 
     x = 2 * erfinv(_check.probability("overlap", overlap)) ** 2
-    found: np.ndarray = (x / (1 + x))[()]
-    return found
+    return (x / (1 + x))[()]
 
 
 def strength_from_cosine(gamma: ArrayLike, q: ArrayLike) -> np.ndarray:
@@ -81,16 +69,13 @@ def strength_from_cosine(gamma: ArrayLike, q: ArrayLike) -> np.ndarray:
     Inverse of `spikes.overlap`: the positive root of
     ``(1 - gamma) kappa^2 - gamma q kappa - q = 0``.
 
-    Examples
-    --------
     >>> from hopfed.theory.spikes import overlap
     >>> round(float(strength_from_cosine(overlap(3.0, 0.5), 0.5)), 12)
     3.0
     """
     g, q = np.asarray(gamma, dtype=np.float64), _check.positive("q", q)
     left = np.maximum(1 - g, 1e-12)
-    found: np.ndarray = ((g * q + np.sqrt((g * q) ** 2 + 4 * left * q)) / (2 * left))[()]
-    return found
+    return ((g * q + np.sqrt((g * q) ** 2 + 4 * left * q)) / (2 * left))[()]
 
 
 def resolving_samples(kappa: ArrayLike, N: ArrayLike, overlap: ArrayLike = 0.9) -> np.ndarray:
@@ -102,8 +87,6 @@ def resolving_samples(kappa: ArrayLike, N: ArrayLike, overlap: ArrayLike = 0.9) 
     N : sites.
     overlap : expected of the pattern, in (0, 1).
 
-    Examples
-    --------
     >>> from hopfed.theory.spikes import overlap, spike_strength
     >>> kappa = spike_strength(0.2, 0.1, 400)
     >>> M = resolving_samples(kappa, 400, 0.9)
@@ -113,8 +96,7 @@ def resolving_samples(kappa: ArrayLike, N: ArrayLike, overlap: ArrayLike = 0.9) 
     kappa, g = _check.positive("kappa", kappa), cosine_needed(overlap)
     # gamma = (1 - q / kappa^2) / (1 + q / kappa), solved for q = N / M.
     q = (1 - g) / (1 / kappa**2 + g / kappa)
-    found: np.ndarray = (_check.count("N", N) / q)[()]
-    return found
+    return (_check.count("N", N) / q)[()]
 
 
 def majority_overlap(rows: ArrayLike, r: ArrayLike) -> np.ndarray:
@@ -122,13 +104,6 @@ def majority_overlap(rows: ArrayLike, r: ArrayLike) -> np.ndarray:
 
     No pattern is known better than that. An even number is as good as one less.
 
-    Parameters
-    ----------
-    rows : whole numbers, 0 or more.
-    r : quality, in [0, 1].
-
-    Examples
-    --------
     >>> majority_overlap([0, 1, 2, 3, 9], 0.8).round(3).tolist()
     [0.0, 0.8, 0.8, 0.944, 0.998]
     """
@@ -137,15 +112,12 @@ def majority_overlap(rows: ArrayLike, r: ArrayLike) -> np.ndarray:
     n = np.floor(np.asarray(rows, dtype=np.float64))
     half = np.maximum(np.ceil(n / 2), 1.0)  # of the odd number n or n - 1: votes that win
     right = betainc(half, half, (1 + np.asarray(r, dtype=np.float64)) / 2)
-    found: np.ndarray = np.where(n > 0, 2 * right - 1, 0.0)[()]
-    return found
+    return np.where(n > 0, 2 * right - 1, 0.0)[()]
 
 
 def majority_needed(overlap: float, r: float, most: int = 1 << 20) -> float:
     """Smallest number of examples whose majority has the overlap; infinite above `most`.
 
-    Examples
-    --------
     >>> majority_needed(0.9, 0.8), majority_needed(0.9, 0.2)
     (3.0, 67.0)
     """

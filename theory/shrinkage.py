@@ -43,12 +43,6 @@ def shrink(
     -------
     Array of the same shape; 0 for noise.
 
-    Raises
-    ------
-    ArgumentError : an argument outside of its range.
-
-    Examples
-    --------
     >>> shrink([30.0, 10.0, 25.0], 100, 100, variance=1.0).round(2)
     array([22.36,  0.  , 15.  ])
     """
@@ -93,12 +87,6 @@ def clean(eigenvalues: ArrayLike, M: int) -> np.ndarray:
     -------
     (N,) in the same order.
 
-    Raises
-    ------
-    ArgumentError : eigenvalues below 0, or fewer above 0 than M and N give.
-
-    Examples
-    --------
     >>> X = np.random.default_rng(0).standard_normal((400, 200))  # of the identity
     >>> found = clean(np.linalg.eigvalsh(X.T @ X / 400), 400)
     >>> bool(np.abs(found - 1).max() < 0.3)

@@ -44,8 +44,6 @@ class Prediction:
     power : (K,) share of the draws whose k-th eigenvalue passes the test; NaN without a level.
     size : number of draws: the error of a mean is the deviation over its root.
 
-    Examples
-    --------
     >>> found = predict([2.0, 1.5], N=200, M=400, size=400)
     >>> found.overlap.diagonal().round(1).tolist(), found.size
     ([0.6, 0.5], 400)
@@ -83,12 +81,6 @@ def predict(
         do is drawn, and only the noise is Gaussian. None for a Gaussian signal.
     size, seed : number of draws, and their seed.
 
-    Raises
-    ------
-    ArgumentError : an argument outside of its range.
-
-    Examples
-    --------
     >>> found = predict(0.2, N=100, M=400, size=400)  # far below the threshold of .5
     >>> found.eigenvalue.round(2).tolist(), bool(found.eigenvalue_sd[0] > 0.03)
     ([2.2], True)
@@ -142,12 +134,6 @@ def draws(
     (size, K) eigenvalues, descending, and (size, K, K) squared cosines of eigenvector k and spike
     j.
 
-    Raises
-    ------
-    ArgumentError : an argument outside of its range.
-
-    Examples
-    --------
     >>> values, overlaps = draws([2.0, 0.1], 50, 100, 3, np.random.default_rng(0))
     >>> values.shape, overlaps.shape
     ((3, 2), (3, 2, 2))

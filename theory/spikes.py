@@ -5,6 +5,18 @@ with `s2 = 1 - r^2` and `u = xi / sqrt N`, so archetype mu is a spike of strengt
 `kappa = N r^2 pi_mu / (1 - r^2)` in units of the bulk variance. All functions take `q = N / M`,
 broadcast over their arguments and return a NumPy scalar for scalar arguments.
 
+Parameters
+----------
+kappa : spike strength in units of the bulk variance, above 0.
+q : aspect ratio N / M, above 0.
+variance : bulk variance, above 0.
+eigenvalue : sample eigenvalue of `(1/M) X^T X`.
+r : quality of the examples, in (0, 1); 0 too where only the noise counts.
+exposure : share pi of the examples that come from the archetype, in [0, 1].
+N, M : number of sites and of examples.
+kurtosis : k4, the excess kurtosis of the noise.
+false_alarm : rate at which a larger one occurs, in (0, 1).
+
 Sources: J. Baik, G. Ben Arous, S. Peche, Ann. Probab. 33 (2005) 1643; D. Paul, Statist. Sinica 17
 (2007) 1617; F. Benaych-Georges, R. R. Nadakuditi, Adv. Math. 227 (2011) 494. Numbers in brackets
 are equations of arXiv:2603.19902.
@@ -25,21 +37,10 @@ from . import _check
 def threshold(q: ArrayLike) -> np.ndarray:
     """Strength above which a spike leaves the bulk, `sqrt q` (D2).
 
-    Parameters
-    ----------
-    q : aspect ratio N / M, above 0; any shape.
-
-    Raises
-    ------
-    ArgumentError : `q` is not a finite number above 0.
-
-    Examples
-    --------
     >>> float(threshold(0.25))
     0.5
     """
-    found: np.ndarray = np.sqrt(_check.positive("q", q))[()]
-    return found
+    return np.sqrt(_check.positive("q", q))[()]
 
 
 def outlier(kappa: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
@@ -48,26 +49,11 @@ def outlier(kappa: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.nda
     The law of large tables: up to the threshold the spike stays in the bulk, and the upper edge is
     returned. What tables of a given size show there, and of spikes near each other, has `spiked`.
 
-    Parameters
-    ----------
-    kappa : spike strength in units of the bulk variance, above 0.
-    q : aspect ratio N / M, above 0.
-    variance : bulk variance, above 0.
-
-    Raises
-    ------
-    ArgumentError : an argument is not a finite number above 0.
-
-    Examples
-    --------
     >>> float(outlier(2.0, 0.5)), float(outlier(0.1, 0.25))
     (3.75, 2.25)
     """
     above = np.maximum(_check.positive("kappa", kappa), threshold(q))
-    found: np.ndarray = (
-        _check.positive("variance", variance) * (1 + above) * (1 + np.asarray(q) / above)
-    )[()]
-    return found
+    return (_check.positive("variance", variance) * (1 + above) * (1 + np.asarray(q) / above))[()]
 
 
 def overlap(kappa: ArrayLike, q: ArrayLike) -> np.ndarray:
@@ -75,16 +61,13 @@ def overlap(kappa: ArrayLike, q: ArrayLike) -> np.ndarray:
 
     The law of large tables: 0 up to the threshold; at a given size see `spiked`.
 
-    Examples
-    --------
     >>> float(overlap(2.0, 0.5)), float(overlap(0.1, 0.25))
     (0.7, 0.0)
     """
     kappa = _check.positive("kappa", kappa)
     ratio = np.minimum(threshold(q) / kappa, 1.0)
     # As a product of differences, so that nothing cancels just above the threshold.
-    found: np.ndarray = ((1 - ratio) * (1 + ratio) / (1 + np.asarray(q) / kappa))[()]
-    return found
+    return ((1 - ratio) * (1 + ratio) / (1 + np.asarray(q) / kappa))[()]
 
 
 def strength(eigenvalue: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
@@ -92,13 +75,6 @@ def strength(eigenvalue: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> 
 
     NaN below the upper edge, where no strength gives that eigenvalue.
 
-    Parameters
-    ----------
-    eigenvalue : sample eigenvalue of `(1/M) X^T X`; any shape.
-    q, variance : as in :func:`outlier`.
-
-    Examples
-    --------
     >>> float(strength(3.75, 0.5)), float(strength(1.0, 0.5))
     (2.0, nan)
     """
@@ -115,8 +91,6 @@ def strength_at(distance: np.ndarray, root: np.ndarray | float) -> np.ndarray:
     threshold itself. With b = x - 1 - q = 2 sqrt q + d, b^2 - 4 q = d (d + 4 sqrt q): a sum of
     positive terms, exact to rounding from the threshold on.
 
-    Examples
-    --------
     >>> float(strength_at(np.array(1.0), 1.0).round(3))
     2.618
     """
@@ -150,8 +124,6 @@ def outlier_sd(
         with probability pi; 1.0 when kappa was computed from the exposures of the very draw, so
         that only the noise fluctuates.
 
-    Examples
-    --------
     >>> round(float(outlier_sd(10.0, 0.25, 1600)), 4)
     0.3884
     >>> round(float(outlier_sd(10.0, 0.25, 1600, exposure=0.5)), 4)
@@ -164,42 +136,29 @@ def outlier_sd(
     if exposure is not None:
         excess = (1 / _check.fraction("exposure", exposure) - 3) * (kappa / (1 + kappa)) ** 2
     spread = np.sqrt(gap * (2 + excess * gap) / _check.count("M", M))
-    found: np.ndarray = (_check.positive("variance", variance) * (1 + kappa) * spread)[()]
-    return found
+    return (_check.positive("variance", variance) * (1 + kappa) * spread)[()]
 
 
 def spike_strength(r: ArrayLike, exposure: ArrayLike, N: ArrayLike) -> np.ndarray:
     """Strength of an archetype, `kappa = N r^2 pi / (1 - r^2)` (33)(34), with the factor N that
     unit vectors need.
 
-    Parameters
-    ----------
-    r : quality of the examples, in (0, 1).
-    exposure : share pi of the examples that come from the archetype, in [0, 1].
-    N : number of sites.
-
-    Examples
-    --------
     >>> round(float(spike_strength(0.6, 0.5, 400)), 12)
     112.5
     """
     r = _check.probability("r", r)
     exposure = _check.share("exposure", exposure)
-    found: np.ndarray = (_check.count("N", N) * r**2 * exposure / ((1 - r) * (1 + r)))[()]
-    return found
+    return (_check.count("N", N) * r**2 * exposure / ((1 - r) * (1 + r)))[()]
 
 
 def excess_kurtosis(r: ArrayLike) -> np.ndarray:
     """Excess kurtosis of the +-1 noise around an archetype, `(6 r^2 - 2) / (1 - r^2)`, r in [0, 1).
 
-    Examples
-    --------
     >>> float(excess_kurtosis(0.0)), round(float(excess_kurtosis(0.8)), 12)
     (-2.0, 5.111111111111)
     """
     r = _check.real("r", r, "a number in [0, 1)", lambda a: (a >= 0) & (a < 1))
-    found: np.ndarray = ((6 * r**2 - 2) / ((1 - r) * (1 + r)))[()]
-    return found
+    return ((6 * r**2 - 2) / ((1 - r) * (1 + r)))[()]
 
 
 def edge_shift(r: ArrayLike, M: ArrayLike, N: ArrayLike) -> np.ndarray:
@@ -208,19 +167,11 @@ def edge_shift(r: ArrayLike, M: ArrayLike, N: ArrayLike) -> np.ndarray:
     First-order cumulant expansion with k4 from :func:`excess_kurtosis`; without it a nominal 5%
     Tracy-Widom test on clean examples false-alarms up to 13 times too often.
 
-    Parameters
-    ----------
-    r : quality of the examples, in [0, 1).
-    M, N : number of examples and of sites.
-
-    Examples
-    --------
     >>> round(float(edge_shift(0.9, 400, 800)), 6)
     1.02661
     """
     size = np.sqrt(_check.count("M", M) * _check.count("N", N))
-    found: np.ndarray = (1 + excess_kurtosis(r) / size)[()]
-    return found
+    return (1 + excess_kurtosis(r) / size)[()]
 
 
 def small_table_shift(kurtosis: ArrayLike, M: ArrayLike, N: ArrayLike) -> np.ndarray:
@@ -230,19 +181,11 @@ def small_table_shift(kurtosis: ArrayLike, M: ArrayLike, N: ArrayLike) -> np.nda
     negative, and of simulated +-1 tables from 4 x 4 on the level is kept within a factor of two,
     which the first order exceeds sixfold at 5 x 5.
 
-    Parameters
-    ----------
-    kurtosis : k4, the excess kurtosis of the noise.
-    M, N : number of examples and of sites.
-
-    Examples
-    --------
     >>> small_table_shift([-2.0, 4.0], 4, 9).round(3)
     array([0.75 , 1.667])
     """
     first = np.asarray(kurtosis) / np.sqrt(_check.count("M", M) * _check.count("N", N))
-    found: np.ndarray = np.where(first < 0, 1 / (1 + np.abs(first)), 1 + first)[()]
-    return found
+    return np.where(first < 0, 1 / (1 + np.abs(first)), 1 + first)[()]
 
 
 def rare_flip_edge(r: float, M: int, N: int, false_alarm: float) -> float:
@@ -255,18 +198,10 @@ def rare_flip_edge(r: float, M: int, N: int, false_alarm: float) -> float:
 
     Source: theory/NOTES.md, "Kurtosis correction of the edge".
 
-    Parameters
-    ----------
-    r : quality, in (0, 1).
-    M, N : examples, sites.
-    false_alarm : rate at which a larger one occurs.
-
     Returns
     -------
     The eigenvalue, in units of C; 0 where no column or row stands out.
 
-    Examples
-    --------
     >>> round(rare_flip_edge(0.99, 400, 400, 1e-3), 4), rare_flip_edge(0.5, 400, 400, 1e-3)
     (0.1333, 0.0)
     """
@@ -301,8 +236,6 @@ class FiniteSize:
     detectable : (R,) whether the spike is above the threshold.
     overlaps : (R, K) predicted squared cosine of sample eigenvector k and archetype mu.
 
-    Examples
-    --------
     >>> xi = np.sign(np.random.default_rng(0).standard_normal((2, 400)))
     >>> found = finite_size(xi, [0.5, 0.001], r=0.5, M=400)
     >>> found.detectable.tolist(), found.rank, found.scores.round(2)
@@ -326,8 +259,7 @@ class FiniteSize:
     def scores(self) -> np.ndarray:
         """(K,) predicted `(1/N) xi^T V V^T xi` of each archetype, V the `rank` leading
         eigenvectors."""
-        found: np.ndarray = self.overlaps.sum(axis=0)
-        return found
+        return self.overlaps.sum(axis=0)
 
 
 def finite_size(archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int) -> FiniteSize:
@@ -344,13 +276,6 @@ def finite_size(archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int) 
     r : quality, in (0, 1).
     M : number of examples.
 
-    Raises
-    ------
-    ArgumentError : an entry other than -1 and +1, shapes that disagree, exposures that sum to
-        more than 1, r outside (0, 1), M below 1.
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice([-1, 1], size=(2, 400))
     >>> prediction = finite_size(xi, [0.75, 0.25], r=0.3, M=1600)
@@ -389,8 +314,7 @@ def finite_size(archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int) 
 
 
 def _is_sign(entries: np.ndarray) -> np.ndarray:
-    found: np.ndarray = np.abs(entries) == 1
-    return found
+    return np.abs(entries) == 1
 
 
 _check.guard(__name__)

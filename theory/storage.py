@@ -13,6 +13,11 @@ Everything is explicit in `y = erfinv(m)`. With `h = erf(y)/(sqrt2 y) -
 equations made here; t = 0 is AGS's own.) The capacity is the maximum over y, and retrieval is the
 branch of larger y.
 
+Parameters
+----------
+alpha : load K / N, at least 0.
+t : dreaming time, at least 0, or infinite for the projector.
+
 Sources: D. J. Amit, H. Gutfreund, H. Sompolinsky, Phys. Rev. Lett. 55 (1985) 1530 and Ann. Phys.
 173 (1987) 30; A. Fachechi, E. Agliari, A. Barra, Neural Networks 112 (2019) 24; L. Personnaz,
 I. Guyon, G. Dreyfus, J. Physique Lett. 46 (1985) L359; I. Kanter, H. Sompolinsky, Phys. Rev. A 35
@@ -40,16 +45,6 @@ def capacity(t: ArrayLike = 0.0) -> np.ndarray:
     0.1379 for Hebb's rule, rising with t to the projector's 1. The limit of zero temperature is
     taken before that of large t: above t = 20 the value goes on to 1.07 and means nothing.
 
-    Parameters
-    ----------
-    t : dreaming time, at least 0, or infinite for the projector; any shape.
-
-    Raises
-    ------
-    ArgumentError : t negative or NaN.
-
-    Examples
-    --------
     >>> capacity([0.0, 1.0]).round(6)
     array([0.137906, 0.386596])
     """
@@ -60,12 +55,6 @@ def capacity(t: ArrayLike = 0.0) -> np.ndarray:
 def critical_magnetisation(t: ArrayLike = 0.0) -> np.ndarray:
     """Magnetisation at capacity, where it drops to zero.
 
-    Parameters
-    ----------
-    t : dreaming time, at least 0, or infinite; any shape.
-
-    Examples
-    --------
     >>> round(float(critical_magnetisation()), 9)
     0.967417116
     """
@@ -78,13 +67,6 @@ def critical_magnetisation(t: ArrayLike = 0.0) -> np.ndarray:
 def magnetisation(alpha: ArrayLike, t: ArrayLike = 0.0) -> np.ndarray:
     """Magnetisation of a retrieved pattern at zero temperature; 0 above capacity.
 
-    Parameters
-    ----------
-    alpha : load K / N, at least 0.
-    t : dreaming time, at least 0, or infinite; broadcast against `alpha`.
-
-    Examples
-    --------
     >>> round(float(magnetisation(0.1)), 9), float(magnetisation(0.15))
     (0.997999266, 0.0)
     """
@@ -136,8 +118,7 @@ def _load(y: np.ndarray, t: np.ndarray) -> np.ndarray:
         v = moved
         if done:
             break
-    found: np.ndarray = h**2 / (1 - linear * v + square * v**2)
-    return found
+    return h**2 / (1 - linear * v + square * v**2)
 
 
 def _critical_y(t: np.ndarray) -> np.ndarray:

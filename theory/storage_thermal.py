@@ -10,6 +10,11 @@ Below T = 0.046 the replica-symmetric line is slightly re-entrant: it rises to 0
 before it comes back to 0.1379, the capacity of zero temperature. Loads between the two are
 retrieved in an interval of temperatures that ends above 0.
 
+Parameters
+----------
+alpha : load K / N, at least 0.
+temperature : T in [0.01, 1).
+
 Source: D. J. Amit, H. Gutfreund, H. Sompolinsky, Ann. Phys. 173 (1987) 30.
 """
 
@@ -30,16 +35,6 @@ _LARGEST_SPREAD = 0.6  # alpha r stays below 0.6^2 in the retrieval phase
 def thermal_capacity(temperature: ArrayLike) -> np.ndarray:
     """Largest load at which patterns are returned at temperature T: the phase line over T.
 
-    Parameters
-    ----------
-    temperature : T in [0.01, 1); any shape.
-
-    Raises
-    ------
-    ArgumentError : a temperature outside that range; for T = 0 see `storage.capacity`.
-
-    Examples
-    --------
     >>> round(float(thermal_capacity(0.542255)), 6)
     0.05
     """
@@ -54,12 +49,6 @@ def retrieval_temperature(alpha: ArrayLike) -> np.ndarray:
     loads between the capacity of zero temperature, 0.1379, and the largest of all, 0.1382, are
     returned up to this temperature too, but not at T = 0.
 
-    Parameters
-    ----------
-    alpha : load K / N, at least 0; any shape.
-
-    Examples
-    --------
     >>> round(float(retrieval_temperature(0.1)), 6)
     0.315432
     >>> retrieval_temperature([0.138, 0.1381, 0.1382]).round(4)
@@ -77,13 +66,6 @@ def retrieval_temperature(alpha: ArrayLike) -> np.ndarray:
 def thermal_magnetisation(alpha: ArrayLike, temperature: ArrayLike) -> np.ndarray:
     """Magnetisation of a retrieved pattern at temperature T; 0 outside the retrieval phase.
 
-    Parameters
-    ----------
-    alpha : load K / N, at least 0.
-    temperature : T in [0.01, 1); broadcast against `alpha`.
-
-    Examples
-    --------
     >>> round(float(thermal_magnetisation(0.05, 0.5)), 10)
     0.9041060753
     """
@@ -100,13 +82,10 @@ def thermal_magnetisation(alpha: ArrayLike, temperature: ArrayLike) -> np.ndarra
 def spin_glass_temperature(alpha: ArrayLike) -> np.ndarray:
     """Temperature below which the memory freezes without retrieving, `1 + sqrt(alpha)`.
 
-    Examples
-    --------
     >>> float(spin_glass_temperature(0.25))
     1.5
     """
-    found: np.ndarray = (1 + np.sqrt(_check.nonnegative("alpha", alpha)))[()]
-    return found
+    return (1 + np.sqrt(_check.nonnegative("alpha", alpha)))[()]
 
 
 def _temperature(value: ArrayLike) -> np.ndarray:

@@ -48,12 +48,6 @@ class Study:
     false_alarm : rate of the test, in (0, 1).
     seed : of the draws. The same draws serve every M, so that powers hardly fall as M grows.
 
-    Raises
-    ------
-    ArgumentError : an argument outside of its range.
-
-    Examples
-    --------
     >>> study = Study(0.4, np.full(10, 0.1), 256)
     >>> study.powers(240)["all"] > 0.95
     True
@@ -101,12 +95,7 @@ class Study:
         return rows, signal
 
     def counts(self, M: float) -> np.ndarray:
-        """(D,) number of archetypes that the test counts with M examples, in every draw.
-
-        Raises
-        ------
-        ArgumentError : M is not a whole number above K.
-        """
+        """(D,) number of archetypes that the test counts with M examples, in every draw."""
         if _check.scalar("M", M, _check.count) <= self.size:
             raise ArgumentError("M", f"more than the {self.size} archetypes", M)
         if M not in self._counts:
@@ -173,8 +162,7 @@ class Study:
         )
         middle = signal + corner.middle_sd[:, None, None] * draws.middle[chosen]
         whole = np.block([[-rows, middle], [middle.transpose(0, 2, 1), -sites]])
-        found: np.ndarray = (np.linalg.eigvalsh(whole) > 0).sum(axis=1)
-        return found
+        return (np.linalg.eigvalsh(whole) > 0).sum(axis=1)
 
     def resolved(self, M: float) -> np.ndarray:
         """(D,) whether all archetypes are counted and every pattern is sure to be right."""
@@ -191,8 +179,7 @@ class Study:
         counted = self._rows_as_read(rows, M)
         majority = resolution.majority_overlap(np.maximum(counted, 1), quality[:, None])
         least = np.minimum(resolution.expected_overlap(gamma), majority).min(axis=1)
-        found: np.ndarray = (least >= resolution.sure_level(self.N)) & (self.counts(M) == self.size)
-        return found
+        return (least >= resolution.sure_level(self.N)) & (self.counts(M) == self.size)
 
     def _rows_as_read(self, rows: np.ndarray, M: float) -> np.ndarray:
         """Numbers of examples (D, K) as they are read off the fit of the exposures."""
@@ -203,8 +190,7 @@ class Study:
         # What all read alike the quality takes up.
         spread = np.sqrt(_ROWS_SPREAD**2 + (1 - 1 / self.size) * error**2)
         normal = np.diagonal(self._draws.right, axis1=1, axis2=2) / np.sqrt(2)
-        found: np.ndarray = np.round(_ROWS_READ * rows * (1 + spread * normal))
-        return found
+        return np.round(_ROWS_READ * rows * (1 + spread * normal))
 
     def seen(self, M: float) -> np.ndarray:
         """(K,) probability that each archetype's eigenvalue passes the test with M examples.
@@ -214,8 +200,7 @@ class Study:
         passed = (self.counts(M)[:, None] > np.arange(self.size)).mean(axis=0)
         _, group = np.unique(self.exposures, return_inverse=True)
         means = np.bincount(group, weights=passed) / np.bincount(group)
-        found: np.ndarray = means[group]
-        return found
+        return means[group]
 
     def powers(self, M: float) -> dict[str, float]:
         """Probability of each promise with M examples: that of the least seen, of all, of "ok"."""
@@ -238,8 +223,6 @@ class Promises:
     samples : examples from which each of `PROMISES` holds; infinite where none are enough.
     powers : probability of each promise with these.
 
-    Examples
-    --------
     >>> promises(0.4, [0.5, 0.5], 100).exposures.tolist()
     [0.5]
     """
@@ -266,12 +249,6 @@ def promises(
     r, exposures, N, false_alarm, seed : as in `Study`.
     power : probability of each promise, in (0, 1).
 
-    Raises
-    ------
-    ArgumentError : an argument outside of its range.
-
-    Examples
-    --------
     >>> found = promises(0.4, [0.5, 0.5], 100)
     >>> found.samples["seen"] <= found.samples["all"] <= found.samples["resolved"]
     True

@@ -39,8 +39,6 @@ class Shape:
     status : "converged"; "iteration limit", when `residual` is above the tolerance; or "singular",
         when the samples lie too close to a subspace for the fixed point to exist: shrink.
 
-    Examples
-    --------
     >>> x = np.random.default_rng(0).standard_normal((200, 3)) * [1.0, 1.0, 2.0]
     >>> x[:20] *= 1000.0  # length does not count
     >>> found = tyler(x)
@@ -78,13 +76,6 @@ def tyler(
     tolerance : residual at which to stop.
     max_iterations : largest number of steps.
 
-    Raises
-    ------
-    ArgumentError : samples not a matrix of finite numbers or with a zero row; shrinkage outside
-        [0, 1), or 0 although M <= N; tolerance not above 0.
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> x = rng.standard_normal((400, 50)) * rng.pareto(1.5, (400, 1))
     >>> shape = tyler(x)
@@ -131,12 +122,6 @@ def noise_threshold(
     shrinkage : as in :func:`tyler`.
     size, seed : number of draws, at least 2, and their seed.
 
-    Raises
-    ------
-    ArgumentError : an argument outside of its range.
-
-    Examples
-    --------
     >>> level = noise_threshold(10, 50, 0.05)
     >>> white = np.random.default_rng(0).standard_normal((50, 10))
     >>> bool(2.0 < level < 2.6), bool(np.linalg.eigvalsh(tyler(white).matrix)[-1] < level)
@@ -164,8 +149,6 @@ def oracle_shrinkage(samples: np.ndarray) -> float:
     The oracle of Chen, Wiesel and Hero with an unbiased estimate of the only unknown, `tr S^2`,
     from the sample directions. Kept in [0.01, 0.99].
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> round(oracle_shrinkage(rng.standard_normal((40, 80))), 2)
     0.99
@@ -216,8 +199,7 @@ def _inner(matrix: np.ndarray, x: np.ndarray) -> np.ndarray | None:
     if factor.diagonal().min() < 1e-7 * factor.diagonal().max():
         return None
     half = solve_triangular(factor, x.T, lower=True, check_finite=False)
-    found: np.ndarray | None = np.einsum("ij,ij->j", half, half)
-    return found
+    return np.einsum("ij,ij->j", half, half)
 
 
 def _image(x: np.ndarray, weights: np.ndarray, shrinkage: float) -> np.ndarray:
@@ -226,8 +208,7 @@ def _image(x: np.ndarray, weights: np.ndarray, shrinkage: float) -> np.ndarray:
     scaled = x * np.sqrt(weights / M)[:, None]
     image = (1 - shrinkage) * (scaled.T @ scaled)
     image[np.diag_indices(N)] += shrinkage
-    found: np.ndarray = image * (N / np.trace(image))
-    return found
+    return image * (N / np.trace(image))
 
 
 def _unit_rows(samples: np.ndarray) -> np.ndarray:
@@ -239,5 +220,4 @@ def _unit_rows(samples: np.ndarray) -> np.ndarray:
     if (peak == 0).any():
         raise ArgumentError("samples", "without rows of zeros", f"row {int(np.argmin(peak))}")
     x = x / peak
-    found: np.ndarray = x / np.linalg.norm(x, axis=1, keepdims=True)
-    return found
+    return x / np.linalg.norm(x, axis=1, keepdims=True)

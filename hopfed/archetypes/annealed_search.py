@@ -66,8 +66,6 @@ class Search:
     ------
     ArgumentError : a setting outside its range.
 
-    Examples
-    --------
     >>> Search(starts=8, memory=LayeredMemory(layers=3)).memory.order
     'synchronous'
     """
@@ -115,8 +113,6 @@ def search_candidates(
     -------
     int8 (C, N).
 
-    Examples
-    --------
     >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> from hopfed.spectral.operators import FactorOperator
     >>> from hopfed.spectral.rank import TracyWidom
@@ -173,12 +169,7 @@ def search_candidates(
 def _remainder(
     base: np.ndarray, space: Subspace, found: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvectors and eigenvalues of the operator once the `found` are taken out of it.
-
-    With ``base base^T`` the operator and ``t_mu`` the whitened coefficients of a pattern, the
-    archetypes' t are orthogonal: restricting to the complement of those found takes exactly their
-    rank-one parts away.
-    """
+    """Eigenvectors and eigenvalues of the operator once the `found` are taken out of it."""
     if len(found):
         t = space.whitened(found)
         base = base @ np.linalg.qr(t.T, mode="complete")[0][:, len(found) :]
@@ -205,5 +196,4 @@ def _attract(
         return np.ones(len(patterns), bool)
     turned = np.where(rng.random(patterns.shape) < flips, -patterns, patterns)
     overlap = (_rest(turned, W).astype(np.float32) * patterns).mean(axis=1)
-    found: np.ndarray = overlap >= RETURN
-    return found
+    return overlap >= RETURN

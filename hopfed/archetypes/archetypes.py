@@ -65,8 +65,6 @@ class Archetypes:
         is the opposite: its own for most; 0 where a column says nothing. None where all say
         something of their own.
 
-    Examples
-    --------
     >>> from hopfed import recover
     >>> from hopfed.hopfield.channel import small_sample
     >>> found = recover(small_sample()[1])
@@ -116,8 +114,7 @@ class Archetypes:
         """(K, N) mean of each column over the rows of each archetype, in [-1, 1]."""
         if self.graded_means is not None:
             return self.graded_means
-        found: np.ndarray = self.quality * self.patterns
-        return found
+        return self.quality * self.patterns
 
     @property
     def errors(self) -> np.ndarray | None:
@@ -249,8 +246,6 @@ class Archetypes:
         ArgumentError : a column is not as long as the rows are many, or weights are no numbers
             from 0.
 
-        Examples
-        --------
         >>> from hopfed import recover
         >>> from hopfed.hopfield.channel import small_sample
         >>> x = small_sample()[1]

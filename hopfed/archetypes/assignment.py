@@ -55,28 +55,18 @@ LEAST = 1e-6  # events above none, which rounding does not make
 
 
 class Assignment(NamedTuple):
-    """Which archetype each row is of.
+    """Which archetype each row is of."""
 
-    Attributes
-    ----------
-    archetype : (M,) number of the archetype, from 0; -1 where the row is none of them.
-    probability : (M,) of the nearest archetype, given that the row is of one of them.
-    """
-
-    archetype: np.ndarray
-    probability: np.ndarray
+    archetype: np.ndarray  # (M,) number of the archetype, from 0; -1 where the row is none of them
+    probability: np.ndarray  # (M,) of the nearest archetype, given that the row is of one of them
 
 
 class Completion(NamedTuple):
-    """Rows without gaps.
+    """Rows without gaps."""
 
-    Attributes
-    ----------
-    values : int8 (M, N) of +-1: what was observed, and what is likelier where nothing was.
-    probability : float32 (M, N) of each value given what is observed of its row; 1 where it is.
-    """
-
+    # int8 (M, N) of +-1: what was observed, and what is likelier where nothing was
     values: np.ndarray
+    # float32 (M, N) of each value given what is observed of its row; 1 where it is
     probability: np.ndarray
 
 
@@ -153,10 +143,7 @@ def denoise(found: Archetypes, X: Any) -> np.ndarray:
 
 
 def expected_means(found: Archetypes) -> np.ndarray:
-    """(K, N) mean to expect of each column over new rows of each archetype, inside of +-1.
-
-    Patterns of the symmetric channel may have wrong signs, about which their scores know.
-    """
+    """(K, N) mean to expect of each column over new rows of each archetype, inside of +-1."""
     if found.graded_means is not None:
         return means_inside(found.graded_means)
     if not np.isfinite(found.quality):
@@ -308,10 +295,7 @@ def table_of(found: Archetypes, source: Any) -> Table:
 
 
 def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:
-    """Return archetypes that know no coding with that of a table, their columns in its order.
-
-    Columns are found by name where both have names, by place otherwise.
-    """
+    """Return archetypes that know no coding with that of a table, their columns in its order."""
     if found.columns is None or is_made_up(found.columns) or is_made_up(table.columns):
         _of_width(found, table.rows)
         return in_order(found, slice(None), table)
@@ -342,18 +326,13 @@ def in_order(found: Archetypes, order: np.ndarray | slice, table: Table) -> Arch
 
 
 def unknown_columns(found: Archetypes) -> np.ndarray:
-    """(N,) booleans: columns without any entry in the rows that the archetypes come from.
-
-    Nothing is known of such a column: every class has the mean 0 there, as surely as any other, and
-    its coding is that of a column that holds no word. Where no coding is known, none is called so.
-    """
+    """(N,) booleans: columns without any entry in the rows that the archetypes come from."""
     means, errors, coding = found.graded_means, found.own_errors, found.coding
     if means is None or errors is None or coding is None or not len(means):
         return np.zeros(found.patterns.shape[1], bool)
     empty = [is_empty(code) for code in coding.codes for _ in range(code.width)]
     alike = (means == 0).all(axis=0) & np.isclose(errors, errors[0], rtol=1e-6).all(axis=0)
-    found_empty: np.ndarray = np.array(empty, bool) & alike
-    return found_empty
+    return np.array(empty, bool) & alike
 
 
 def _alike(found: Archetypes, table: Table) -> Table:

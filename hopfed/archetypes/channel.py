@@ -52,27 +52,20 @@ NAMES = ("symmetric", "by column", "graded")
 
 @dataclass(frozen=True)
 class Channel:
-    """The channel that won.
+    """The channel that won."""
 
-    Attributes
-    ----------
-    name : one of NAMES.
-    gains : evidence of each channel, by name, up to what they share.
-    means, errors : (K, N) of the classes in that channel, and their standard errors; rows that are
-        unsure of their class tell less. In the symmetric channel they are those at the quality r.
-    quality : r, a number or one for each column; None where graded.
-    quality_error : its standard error, of the same shape; None where graded.
-    spread : standard deviation of true means about what one quality makes of them, 0 where graded:
-        the channel that wins is the simplest that does, and means that differ by less than the
-        rows can tell are not equal.
-    """
-
-    name: str
-    gains: dict[str, float]
+    name: str  # one of NAMES
+    gains: dict[str, float]  # evidence of each channel, by name, up to what they share
+    # means, errors: (K, N) of the classes in that channel, and their standard errors; rows that are
+    # unsure of their class tell less. In the symmetric channel they are those at the quality r.
     means: np.ndarray
     errors: np.ndarray
-    quality: np.ndarray | None
+    quality: np.ndarray | None  # r, a number or one for each column; None where graded
+    # its standard error, of the same shape; None where graded
     quality_error: np.ndarray | None = None
+    # standard deviation of true means about what one quality makes of them, 0 where graded: the
+    # channel that wins is the simplest that does, and means that differ by less than the rows can
+    # tell are not equal
     spread: float = 0.0
 
     @property
@@ -119,10 +112,7 @@ def choose(fit: Fit, lost: np.ndarray | None = None) -> Channel:
 
 
 def spread_about(sums: ClassSums, quality: np.ndarray, more: np.ndarray | float = 1.0) -> float:
-    """Standard deviation of true means about a quality, with a sign each, beyond chance.
-
-    That of the squares of what is observed less what chance adds to them, and a standard error.
-    """
+    """Standard deviation of true means about a quality, with a sign each, beyond chance."""
     n = np.maximum(sums.seen, 1.0)
     means = np.abs(sums.signed) / n
     noise = (1 - np.minimum(quality, 1.0) ** 2) * more / n
@@ -134,11 +124,7 @@ def spread_about(sums: ClassSums, quality: np.ndarray, more: np.ndarray | float 
 
 
 def quality_errors(quality: np.ndarray, entries: np.ndarray) -> np.ndarray:
-    """Standard errors of qualities that were read off the grid QUALITIES.
-
-    That of the share of so many observed entries that agree with the pattern, and the rounding to
-    the grid.
-    """
+    """Standard errors of qualities that were read off the grid QUALITIES."""
     place = np.abs(QUALITIES - quality[..., None]).argmin(axis=-1)
     step = np.diff(QUALITIES)[np.minimum(place, len(QUALITIES) - 2)]
     return np.asarray(np.sqrt((1 - quality**2) / np.maximum(entries, 1) + step**2 / 12))
@@ -224,10 +210,7 @@ def nearness(
 
 
 def open_error(channel: Channel, shares: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """(K, N) errors of means, wider for rates near 0 and 1, as few rows leave them open.
-
-    Their interval holds that of Agresti and Coull, The American Statistician 52 (1998), 119-126.
-    """
+    """(K, N) errors of means, wider for rates near 0 and 1, as few rows leave them open."""
     if channel.name == "symmetric":
         return channel.errors
     rows = np.nan_to_num((shares[:, None] if channel.name == "graded" else 1.0) * seen)
@@ -244,10 +227,7 @@ def open_rates(rates: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def profile_level(N: int) -> float:
-    """Expected cosine from which a profile of N columns is sure to have `RESOLVED`, or nearly so.
-
-    The squared errors of N columns add up to their expectation within a part ``sqrt(2 / N)``.
-    """
+    """Expected cosine from which a profile of N columns is sure to have `RESOLVED`, or nearly."""
     return RESOLVED + OPTIMISM + RESOLVED * (1 - RESOLVED**2) / 2 * float(np.sqrt(2 / N))
 
 

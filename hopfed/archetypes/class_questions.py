@@ -220,17 +220,12 @@ def nearest_sums(owner: Owner, told: Message) -> Message:
 
 
 def _projections(owner: Owner, basis: np.ndarray) -> np.ndarray:
-    found: np.ndarray = to_host(times(owner.rows, like(basis, array_beside(owner.rows))))
-    return found
+    return to_host(times(owner.rows, like(basis, array_beside(owner.rows))))
 
 
 @cache
 def _openmp() -> Any:
-    """The threads of OpenMP, with which scikit-learn's k-means goes over points.
-
-    Where another program keeps a core busy they wait for each other, twenty times as long as they
-    work in small problems.
-    """
+    """The threads of OpenMP, with which scikit-learn's k-means goes over points."""
     import sklearn.cluster  # noqa: F401  (it loads an OpenMP of its own)
     from threadpoolctl import ThreadpoolController
 
@@ -273,8 +268,7 @@ def _along(owner: Owner, directions: np.ndarray) -> Array:
     home = array_beside(owner.rows)
     W = like(directions.T, home)
     TW = like((owner.means * directions).T.astype(np.float32), home)
-    found: Array = times(owner.rows, W) - seen_times(owner.rows, TW)
-    return found
+    return times(owner.rows, W) - seen_times(owner.rows, TW)
 
 
 def residual_products(owner: Owner, told: Message) -> Message:
@@ -293,15 +287,11 @@ def upper_sums(owner: Owner, told: Message) -> Message:
 def upper_side(owner: Owner, directions: np.ndarray) -> Array:
     """Which rows lie on the upper side of the direction of each class: (M, K) of 0 and 1."""
     side = _along(owner, directions) > 0
-    found: Array = namespace(owner.weights).astype(side, owner.weights.dtype)
-    return found
+    return namespace(owner.weights).astype(side, owner.weights.dtype)
 
 
 def repeated(owner: Owner, _: Message) -> Message:
-    """Of how many rows an equal one came before, and how many have no equal: (2,).
-
-    Columns that gaps of others tell are left out, as replicas of the gaps cannot have both.
-    """
+    """Of how many rows an equal one came before, and how many have no equal: (2,)."""
     shown = owner.held if owner.free.all() else only(owner.held, owner.free)
     if is_survey(shown):  # as a part of the rows that they are worth
         worth = shown.size / len(shown)
@@ -316,15 +306,10 @@ KEPT = 1 << 25  # entries of a table of which the residuals are kept
 
 @dataclass
 class Unexplained:
-    """Residuals of one owner's rows at the classes that it was last asked about.
+    """Residuals of one owner's rows at the classes that it was last asked about."""
 
-    Attributes
-    ----------
-    owner : of the rows.
-    kept : blocks of residuals in single precision, by their first row; made when first asked for.
-    """
-
-    owner: Owner
+    owner: Owner  # of the rows
+    # blocks of residuals in single precision, by their first row; made when first asked for
     kept: dict[int, Array] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -392,10 +377,7 @@ class Unexplained:
 
 
 def residual_squares(owner: Owner, _: Message) -> Message:
-    """Squares (N,) of an owner's residuals, added up by column.
-
-    And products of the residuals of the levels of a variable, in the order of `Variables.pairs`.
-    """
+    """Squares (N,) of an owner's residuals, added up by column."""
     pairs = None if owner.variables is None else owner.variables.pairs
     owner.unexplained = Unexplained(owner)
     found = owner.unexplained.squares(pairs)

@@ -72,42 +72,19 @@ LAST = 10  # exchanges over the whole table, where classes were searched in a pa
 
 @dataclass(frozen=True)
 class Classes:
-    """The estimator of the graded channel.
+    """The estimator of the graded channel."""
 
-    Attributes
-    ----------
-    rule : counts the spectrum.
-    search : settings of the search for classes.
-    groups : numbers of the columns that are levels of one variable, of which a row has one.
-    names : of the columns, for what is said of them; their numbers, from 1, when left out.
-    number : of the classes, where it is given: the verdict says what the rows think of it.
-    """
-
-    rule: RankRule = field(default_factory=TracyWidom)
-    search: Search = field(default_factory=Search)
+    rule: RankRule = field(default_factory=TracyWidom)  # counts the spectrum
+    search: Search = field(default_factory=Search)  # settings of the search for classes
+    # numbers of the columns that are levels of one variable, of which a row has one
     groups: Sequence[Sequence[int]] = ()
+    # of the columns, for what is said of them; their numbers, from 1, when left out
     names: Sequence[str] | None = None
+    # of the classes, where it is given: the verdict says what the rows think of it
     number: int | None = None
 
     def fit(self, session: Session, state: Archetypes | None = None) -> Recovery:
-        """Recover classes from owners of rows of -1, 0 (missing) and +1, or packed bits.
-
-        Parameters
-        ----------
-        state : archetypes found in the same rows or earlier ones: one more start, which goes
-            further where classes are many and every column has the same noise.
-
-        Returns
-        -------
-        What was found. Look at the status: "ok" is said only where columns are independent within
-        classes, rows lie in them as rows of classes do, and every class is known well; "detected,
-        not resolved" where some class is not; "one class" where there is nothing to recover;
-        "structure, but not classes" and "copies" where the table is something else.
-
-        Raises
-        ------
-        DataError : fewer than two columns vary.
-        """
+        """Recover classes from owners of rows of -1, 0 (missing) and +1, or packed bits."""
         seed = session.seed
         try:
             white = whitened(
@@ -186,31 +163,20 @@ class Classes:
 
 
 def uneven(owners: Session, fit: Fit) -> np.ndarray:
-    """By how much errors (K, N) of means are above those of as many rows of equal weight.
-
-    The middle of the sandwich over what it is without weights, of each mean by itself.
-    """
+    """By how much errors (K, N) of means are above those of as many rows of equal weight."""
     remind(owners, fit)
     answers = owners.ask(score_sums, {})
     once, twice = total(answers, "once"), total(answers, "twice")
-    found: np.ndarray = np.sqrt(np.maximum(twice, TINY) / np.maximum(once, TINY))
-    return found
+    return np.sqrt(np.maximum(twice, TINY) / np.maximum(once, TINY))
 
 
 @dataclass(frozen=True)
 class Part:
-    """The part of a table that is searched.
+    """The part of a table that is searched."""
 
-    Attributes
-    ----------
-    owners : with the rows and columns that are searched.
-    columns : numbers (n,) of these columns; None where it is all of them.
-    prior : of the whole table, where there is something beside.
-    """
-
-    owners: Session
-    columns: np.ndarray | None = None
-    prior: Prior | None = None
+    owners: Session  # with the rows and columns that are searched
+    columns: np.ndarray | None = None  # numbers (n,) of these columns; None where it is all of them
+    prior: Prior | None = None  # of the whole table, where there is something beside
 
     @property
     def whole(self) -> bool:

@@ -35,28 +35,16 @@ if TYPE_CHECKING:
 
 
 class Filled(NamedTuple):
-    """Some rows of a table whose gaps are filled.
+    """Some rows of a table whose gaps are filled."""
 
-    Attributes
-    ----------
-    columns : of the source, in its order, as names and Arrow arrays of cells.
-    completion : its rows of +-1, and how probable they are.
-    gaps : (M, N) booleans, which of these were missing.
-    cells : number of cells in the columns that archetypes know; a category is one of them.
-    filled : how many of them were filled.
-    right : how many of those are expected to be right.
-    blank : rows without any entry, which stay so.
-    left : cells that stay blank because their question was skipped.
-    """
-
-    columns: list[Column]
-    completion: Completion
-    gaps: np.ndarray
-    cells: int
-    filled: int
-    right: float
-    blank: int
-    left: int
+    columns: list[Column]  # of the source, in its order, as names and Arrow arrays of cells
+    completion: Completion  # its rows of +-1, and how probable they are
+    gaps: np.ndarray  # (M, N) booleans, which of these were missing
+    cells: int  # number of cells in the columns that archetypes know; a category is one of them
+    filled: int  # how many of them were filled
+    right: float  # how many of those are expected to be right
+    blank: int  # rows without any entry, which stay so
+    left: int  # cells that stay blank because their question was skipped
 
 
 class Filling:
@@ -185,10 +173,7 @@ class Filling:
             yield Filled(columns, whole, gaps, cells, filled, right, int((~told).sum()), kept)
 
     def _fill(self, values: np.ndarray, code: Code, words: dict[int, str]) -> np.ndarray:
-        """(M,) texts that stand for values (M, width) of +-1.
-
-        What the archetypes' file says, and this one does not, is no formula for a spreadsheet.
-        """
+        """(M,) texts that stand for values (M, width) of +-1."""
 
         def harmless(texts: Iterable[str]) -> np.ndarray:
             return np.array([w if w in self._own else text_cell(w) for w in texts], dtype=object)
@@ -197,8 +182,7 @@ class Filling:
             return harmless(code.joined(row) for row in values > 0)
         if code.kind == "category":
             chosen = values.argmax(axis=1) if code.width > 1 else values[:, 0] > 0
-            told: np.ndarray = harmless(code.levels)[chosen.astype(int)]
-            return told
+            return harmless(code.levels)[chosen.astype(int)]
         return np.where(values[:, 0] > 0, words[1], words[-1]).astype(object)
 
     def _left(self, values: np.ndarray) -> np.ndarray:
@@ -222,16 +206,12 @@ def _counted(cells: Cells) -> dict[str, int]:
 def _gaps(rows: Rows) -> np.ndarray:
     """(M, N) booleans: which entries are missing."""
     if rows.gaps:
-        gaps: np.ndarray = kernels.unpack(rows) == 0
-        return gaps
+        return kernels.unpack(rows) == 0
     return np.zeros(rows.shape, bool)
 
 
 def _right(values: np.ndarray, probability: np.ndarray) -> float:
-    """How many of some filled cells are expected to be right; (M, width) of +-1, and of each.
-
-    Of levels it is the probability of the one that is +1: that no other one is.
-    """
+    """How many of some filled cells are expected to be right; (M, width) of +-1, and of each."""
     chosen = values.argmax(axis=1) if values.shape[1] > 1 else np.zeros(len(values), int)
     return float(probability[np.arange(len(values)), chosen].sum(dtype=np.float64))
 

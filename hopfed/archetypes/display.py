@@ -28,27 +28,16 @@ VERDICT = 2_000  # characters of a verdict
 
 
 class Telling(NamedTuple):
-    """A column that tells an archetype from the rest.
+    """A column that tells an archetype from the rest."""
 
-    Attributes
-    ----------
-    column : its number, from 0.
-    name : its name, made harmless.
-    rate : share of +1 among the rows of the archetype.
-    other : the same of all other rows; None where there are none.
-    """
-
-    column: int
-    name: str
-    rate: float
-    other: float | None
+    column: int  # its number, from 0
+    name: str  # its name, made harmless
+    rate: float  # share of +1 among the rows of the archetype
+    other: float | None  # the same of all other rows; None where there are none
 
 
 def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling], list[Telling]]:
-    """Columns in which archetype k differs most from the other rows: more often +1, and less.
-
-    One that is alone is compared with a half.
-    """
+    """Columns in which archetype k differs most from the other rows: more often +1, and less."""
     shares = np.maximum(np.nan_to_num(found.shares), 0.0)
     others = np.delete(np.arange(len(found)), k)
     weights = shares[others] / max(shares[others].sum(), 1e-300)

@@ -56,8 +56,6 @@ class Groups:
     sums : (G, K, K), one sum over examples for each group.
     counts : (G,) examples in each.
 
-    Examples
-    --------
     >>> from hopfed.archetypes.joint_diagonalization import group_projections
     >>> from hopfed.kernels import pack
     >>> x = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]])
@@ -100,8 +98,6 @@ def factorize(
     ------
     ArgumentError : `method` is none of those.
 
-    Examples
-    --------
     >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> from hopfed.spectral.operators import FactorOperator
     >>> from hopfed.spectral.rank import TracyWidom

@@ -82,14 +82,7 @@ def judge(
 def measured(
     owners: Session, fit: Fit, n_detected: int = 0, names: Sequence[str] | None = None
 ) -> ClassMeasures:
-    """Test fitted classes against their replicas.
-
-    Parameters
-    ----------
-    n_detected : directions that the spectrum showed; more than classes hint at classes that the
-        entries do not tell apart.
-    names : of the columns; their numbers, from 1 as files call them, are said when left out.
-    """
+    """Test fitted classes against their replicas."""
     remind(owners, fit)
     first, vectors, squares, own = statistics(owners, fit.sums)
     edge, asked, lead, rows_of = _edge(owners), 0, [first], [own]
@@ -143,11 +136,7 @@ def measured(
 def statistics(
     owners: Session, sums: ClassSums
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, float]]:
-    """Residual eigenvalues, their vectors, mean squares, and row statistics of a table.
-
-    Of rows these are the gains in nats where they may lie between classes, or be weaker, and the
-    parts that equal an earlier one of their owner, and that equal none.
-    """
+    """Residual eigenvalues, their vectors, mean squares, and row statistics of a table."""
     equal = total(owners.ask(repeated, {}), "equal") / owners.n_rows
     rows = {"repeats": float(equal[0]), "single": float(equal[1])}
     rows |= {"leaning": leaning(owners, sums), "weaker": weaker(owners, sums)}
@@ -190,15 +179,11 @@ def dependent_columns(vectors: np.ndarray) -> np.ndarray:
     loaded = squares >= LOADED * squares.max(axis=1, keepdims=True)
     strength = np.where(loaded, squares, 0.0).max(axis=0)
     order = np.argsort(-strength, kind="stable")
-    found: np.ndarray = order[strength[order] > 0]
-    return found
+    return order[strength[order] > 0]
 
 
 def faded(fit: Fit) -> np.ndarray:
-    """Quality (K,) of classes that are others, faded: 0 for coins; NaN for classes of their own.
-
-    Means are compared within their errors. Columns that are levels of a variable are left out.
-    """
+    """Quality (K,) of classes that are others, faded: 0 for coins; NaN for classes of their own."""
     plain = fit.prior.part == 0
     found = np.full(fit.size, np.nan)
     if fit.size < 2 or plain.sum() < COLUMNS:
@@ -257,10 +242,7 @@ def _means(fit: Fit, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gain_of_chance(others: int) -> float:
-    """Gain in squared deviations that parts of other classes in a class of coins do not reach.
-
-    Each part is positive by chance in half of the cases, and adds a squared normal deviate then.
-    """
+    """Gain in squared deviations that parts of other classes in a class of coins do not reach."""
     weights = comb(others, np.arange(1, others + 1)) / 2.0**others
     numbers = np.arange(1, others + 1)
     return float(brentq(lambda x: weights @ chdtrc(numbers, x) - CHANCE, 0.0, 40.0 + 8.0 * others))
@@ -288,10 +270,7 @@ def _standing(fit: Fit, variances: np.ndarray) -> np.ndarray:
 
 
 def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
-    """Columns that make up all but a little of how classes differ, strongest first.
-
-    The levels of a variable are taken together.
-    """
+    """Columns that make up all but a little of how classes differ, strongest first."""
     # A column that hardly ever errs would hide all others that tell the classes apart as well.
     strength = np.minimum((_standing(fit, variances) ** 2).sum(axis=0), MOST)
     # What columns differ by in classes that are alike says nothing.
@@ -322,11 +301,7 @@ def worth(columns: np.ndarray, variables: Variables | None) -> float:
 
 
 def needed(classes: int) -> int:
-    """Binary columns that tell so many classes from dependence between the columns.
-
-    Source: E. S. Allman, C. Matias, J. A. Rhodes, Ann. Statist. 37 (2009) 3099: classes are
-    determined by ``2 ceil(log2 K) + 1`` columns and more.
-    """
+    """Binary columns that tell so many classes from dependence between the columns."""
     return 2 * int(np.ceil(np.log2(classes))) + 1
 
 
@@ -365,11 +340,7 @@ def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndar
 
 
 def as_little(ratio: float, columns: int, owners: Session) -> bool:
-    """Whether classes too weak to be told apart would leave no more than this.
-
-    They leave a faint dependence of many columns. So does other faint structure: near the
-    threshold nothing tells the one from the other.
-    """
+    """Whether classes too weak to be told apart would leave no more than this."""
     root = np.sqrt(owners.n_columns / owners.n_rows)
     # An outlier of UNSEEN times the threshold, over the edge.
     most = (1 + UNSEEN * root) * (1 + root / UNSEEN) / (1 + root) ** 2

@@ -62,20 +62,13 @@ ALIKE = 1.0  # nats for a class that do not count: one that is like another woul
 
 @dataclass(frozen=True)
 class Unsure:
-    """What the evidence needs to know of the responsibilities.
+    """What the evidence needs to know of the responsibilities."""
 
-    Attributes
-    ----------
-    counts : (K,) rows of each class, were they sure.
-    told : (K,) eigenvalues of S: the rows that tell along the directions of class space.
-    observed : (N,) part of the entries of each column that is observed.
-    weights : (N,) of the columns: one, and less for the levels of a variable.
-    """
-
-    counts: np.ndarray
+    counts: np.ndarray  # (K,) rows of each class, were they sure
+    # (K,) eigenvalues of S: the rows that tell along the directions of class space
     told: np.ndarray
-    observed: np.ndarray
-    weights: np.ndarray
+    observed: np.ndarray  # (N,) part of the entries of each column that is observed
+    weights: np.ndarray  # (N,) of the columns: one, and less for the levels of a variable
 
     @classmethod
     def of(
@@ -99,8 +92,7 @@ class Unsure:
 
 def directions_told(pairs: np.ndarray) -> np.ndarray:
     """Eigenvalues (K,) of S: the rows that tell along the directions of class space."""
-    found: np.ndarray = np.maximum(np.linalg.eigvalsh(pairs), 0.0)
-    return found
+    return np.maximum(np.linalg.eigvalsh(pairs), 0.0)
 
 
 def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) -> np.ndarray:
@@ -118,16 +110,10 @@ OWN = 5.0  # rows that the common shares weigh in those of an owner
 
 @dataclass(frozen=True)
 class Mixture:
-    """Classes of binary columns.
+    """Classes of binary columns."""
 
-    Attributes
-    ----------
-    means : (K, N) in (-1, 1).
-    shares : (L, K) of the classes at each owner; rows add up to one.
-    """
-
-    means: np.ndarray
-    shares: np.ndarray
+    means: np.ndarray  # (K, N) in (-1, 1)
+    shares: np.ndarray  # (L, K) of the classes at each owner; rows add up to one
 
     @property
     def size(self) -> int:
@@ -137,34 +123,25 @@ class Mixture:
 
 @dataclass(frozen=True)
 class ClassSums:
-    """What all rows say of classes.
+    """What all rows say of classes."""
 
-    Attributes
-    ----------
-    counts : (L, K) responsibilities added up, by owner.
-    signed : (K, N) observed entries added up.
-    seen : (K, N) number of observed entries.
-    log_likelihood : of all that is observed, for the classes that were asked about.
-    pairs : (K, K) products of two responsibilities added up; None where they were not asked for.
-    """
-
-    counts: np.ndarray
-    signed: np.ndarray
-    seen: np.ndarray
+    counts: np.ndarray  # (L, K) responsibilities added up, by owner
+    signed: np.ndarray  # (K, N) observed entries added up
+    seen: np.ndarray  # (K, N) number of observed entries
+    # of all that is observed, for the classes that were asked about
     log_likelihood: float = float("nan")
+    # (K, K) products of two responsibilities added up; None where they were not asked for
     pairs: np.ndarray | None = None
 
     @cached_property
     def plus(self) -> np.ndarray:
         """(K, N) observed +1; sums in single precision may miss none by a little."""
-        found: np.ndarray = np.maximum((self.seen + self.signed) / 2, 0.0)
-        return found
+        return np.maximum((self.seen + self.signed) / 2, 0.0)
 
     @cached_property
     def minus(self) -> np.ndarray:
         """(K, N) observed -1."""
-        found: np.ndarray = np.maximum((self.seen - self.signed) / 2, 0.0)
-        return found
+        return np.maximum((self.seen - self.signed) / 2, 0.0)
 
     @cached_property
     def told(self) -> np.ndarray:
@@ -181,29 +158,21 @@ class ClassSums:
 
 @dataclass(frozen=True)
 class Prior:
-    """Beta prior of the rates of classes, column by column, and the bound on owners.
+    """Beta prior of the rates of classes, column by column, and the bound on owners."""
 
-    Attributes
-    ----------
-    rates : (N,) share of +1 among the observed entries of each column.
-    observed : (N,) part of the entries of each column that is observed.
-    influence : (L,) what a row of each owner counts, at most 1.
-    concentration : rows that the prior weighs; infinite for a single class.
-    variables : which columns are levels of one variable, where any are: their rates have a
-        Dirichlet prior then.
-    held : (L, N) part of each column that an owner observes, over that of all owners; None where
-        all have entries of the same columns.
-    flat : whether it says nothing: classes are the likeliest ones, of one share for all owners.
-    varies : (N,) whether a column holds both values; None where all do, or nobody knows.
-    """
-
-    rates: np.ndarray
-    observed: np.ndarray
-    influence: np.ndarray
-    concentration: float = 2.0
+    rates: np.ndarray  # (N,) share of +1 among the observed entries of each column
+    observed: np.ndarray  # (N,) part of the entries of each column that is observed
+    influence: np.ndarray  # (L,) what a row of each owner counts, at most 1
+    concentration: float = 2.0  # rows that the prior weighs; infinite for a single class
+    # which columns are levels of one variable, where any are: their rates have a Dirichlet prior
+    # then
     variables: Variables | None = None
+    # (L, N) part of each column that an owner observes, over that of all owners; None where all
+    # have entries of the same columns
     held: np.ndarray | None = field(default=None, repr=False)
+    # whether it says nothing: classes are the likeliest ones, of one share for all owners
     flat: bool = False
+    # (N,) whether a column holds both values; None where all do, or nobody knows
     varies: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
@@ -303,8 +272,7 @@ class Prior:
     def _spent(self, sums: ClassSums, p: np.ndarray) -> np.ndarray:
         """(K, N) log-likelihood of the entries at rates p; of a variable that of its levels."""
         lower = np.where(self.part > 0, 0.0, sums.minus)
-        found: np.ndarray = xlogy(sums.plus, p) + xlogy(lower, 1 - p)
-        return found
+        return xlogy(sums.plus, p) + xlogy(lower, 1 - p)
 
     def evidence(self, classes: Mixture, sums: ClassSums) -> float:
         """Log evidence of so many classes, from the sums that `classes` were asked for."""
@@ -397,24 +365,15 @@ EMPTY = 0.5  # rows below which a class is dropped
 
 @dataclass(frozen=True)
 class Fit:
-    """Classes with the sums that were asked for them.
+    """Classes with the sums that were asked for them."""
 
-    Attributes
-    ----------
-    classes : as the owners last heard of them.
-    sums : their answers.
-    prior : under which the classes were made.
-    evidence : of so many classes.
-    settled : whether another exchange would change nothing.
-    ahead : nats that more exchanges would gain, about; infinite where nothing is known of it, or
-        steps grow.
-    """
-
-    classes: Mixture
-    sums: ClassSums
-    prior: Prior
-    evidence: float
-    settled: bool = False
+    classes: Mixture  # as the owners last heard of them
+    sums: ClassSums  # their answers
+    prior: Prior  # under which the classes were made
+    evidence: float  # of so many classes
+    settled: bool = False  # whether another exchange would change nothing
+    # nats that more exchanges would gain, about; infinite where nothing is known of it, or steps
+    # grow
     ahead: float = np.inf
 
     @property
@@ -462,18 +421,7 @@ def iterate(owners: Session, sums: ClassSums, prior: Prior, steps: int) -> Fit:
 
 
 def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
-    """Improve a fit by at most `steps` exchanges, and ask on along the way that two steps lead.
-
-    Where rows are unsure of their class a step is a small part of the way. Two of them say how
-    much smaller each is than the one before, so how long the way is, and what is still gained on
-    it. A jump that leads down is not taken.
-
-    Source: R. Varadhan, C. Roland, Scand. J. Stat. 35 (2008) 335 (SQUAREM, the third scheme).
-
-    Parameters
-    ----------
-    still : nats to be gained, below which nothing moves any more.
-    """
+    """Improve a fit by at most `steps` exchanges, and ask on along the way that two steps lead."""
     while steps > 0 and not fit.settled:
         steps -= 1
         first = expect(owners, maximise(fit), fit.prior)
@@ -517,10 +465,7 @@ def _height(fit: Fit, prior: Prior) -> float:
 
 
 def _place(classes: Mixture, fit: Fit) -> np.ndarray:
-    """Classes as a point of a space in which lengths squared are nats, about, at the sums of `fit`.
-
-    Angles whose sines are means, and roots of shares: what a row tells of them is the same at all.
-    """
+    """Classes as a point of a space whose lengths squared are about nats, at the sums of `fit`."""
     means = np.arcsin(np.clip(classes.means, -1, 1)) * np.sqrt(fit.sums.seen)
     rows = fit.sums.counts.sum(axis=1, keepdims=True)
     return np.concatenate([means.ravel(), (2 * np.sqrt(classes.shares * rows)).ravel()])

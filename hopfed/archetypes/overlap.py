@@ -29,8 +29,6 @@ class Retrieval:
     frobenius : error ``||Jhat - J|| / ||J||`` of the Hebbian operator of the patterns, J that of
         the archetypes (arXiv:2603.19902, eq. (32)); 1 without patterns.
 
-    Examples
-    --------
     >>> xi = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
     >>> found = retrieval(np.array([[-1, -1, -1, -1], [1, 1, -1, -1]]), xi)
     >>> found.magnetisation.tolist(), found.found(), found.false_discoveries
@@ -53,8 +51,6 @@ class Retrieval:
 def retrieval(patterns: np.ndarray, archetypes: np.ndarray) -> Retrieval:
     """Match patterns (C, N) with the true archetypes (K, N), up to sign.
 
-    Examples
-    --------
     >>> xi = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
     >>> retrieval(-xi[:1], xi).magnetisation
     array([1., 0.])

@@ -65,30 +65,20 @@ BLURRED = 50  # the same where the patterns are not all found, or not resolved
 class Patterns:
     """The estimator of the symmetric channel.
 
-    Attributes
-    ----------
-    rule : counts the spectrum.
-    quality : r in (0, 1] when known.
-    method : one of `hopfed.archetypes.factorize.METHODS`.
-    groups : random groups formed inside the data, over all owners together.
-    search : settings of the search; its defaults when left out.
-    refit : one more exchange, which brings the patterns to the bound given by true labels.
-    support : rows that a pattern must have to be shown.
-    believed : whether the channel is taken for granted, so that rows are not asked.
-
     Raises
     ------
     ArgumentError : an unknown method, a number of another kind or out of its range.
     """
 
-    rule: RankRule = field(default_factory=TracyWidom)
-    quality: float | None = None
-    method: str = "auto"
-    groups: int = 10
-    search: Search | None = None
+    rule: RankRule = field(default_factory=TracyWidom)  # counts the spectrum
+    quality: float | None = None  # r in (0, 1] when known
+    method: str = "auto"  # one of `hopfed.archetypes.factorize.METHODS`
+    groups: int = 10  # random groups formed inside the data, over all owners together
+    search: Search | None = None  # settings of the search; its defaults when left out
+    # one more exchange, which brings the patterns to the bound given by true labels
     refit: bool = False
-    support: int = 5
-    believed: bool = False
+    support: int = 5  # rows that a pattern must have to be shown
+    believed: bool = False  # whether the channel is taken for granted, so that rows are not asked
 
     def __post_init__(self) -> None:
         require(self.method in METHODS, "method", f"one of {', '.join(METHODS)}", self.method)
@@ -120,16 +110,7 @@ class Patterns:
         return self.believed or bool(self.asked)
 
     def fit(self, session: Session, state: Archetypes | None = None) -> Recovery:
-        """Recover patterns from owners of complete rows.
-
-        Parameters
-        ----------
-        state : archetypes of earlier rows; those that these show come first.
-
-        Returns
-        -------
-        What was found. It is `final` unless classes with a mean for each column may say more.
-        """
+        """Recover patterns from owners of complete rows."""
         mean = mean_of(session)
         found, rank, spectrum = self._one_pass(session, session.seed, state)
         layers, crowded = 1, self.method == "auto" and session.n_columns >= BLURRED
@@ -188,10 +169,7 @@ class Patterns:
         return self._with_errors(found, rank, spectrum), rank, spectrum
 
     def _with_errors(self, found: Archetypes, rank: RankEstimate, spectrum: Spectrum) -> Archetypes:
-        """Archetypes with standard errors, and the quality read off beside the K spikes.
-
-        Where the noise differs between clients neither is known.
-        """
+        """Archetypes with standard errors, and the quality read off beside the K spikes."""
         if rank.unequal or not len(found) or not 0 < found.quality <= 1:
             return found
         N, M, K = spectrum.n_sites, spectrum.n_examples, rank.n_detected
@@ -204,10 +182,7 @@ class Patterns:
         return replace(found, quality=r, exposure_errors=of.exposures, quality_error=of.quality)
 
     def _peeled(self, session: Session, first: Archetypes) -> tuple[Archetypes, int]:
-        """More archetypes than one spectrum shows, oriented, and the number of layers.
-
-        `first` and 1 where the rows do not bear the patterns out.
-        """
+        """More archetypes than one spectrum shows, oriented, and the number of layers."""
         patterns, quality, left = first.patterns, first.quality, session.n_rows
         for layer in range(LAYERS):
             for _ in range(BALLOTS):
@@ -235,12 +210,7 @@ class Patterns:
     def _borne_out(
         self, session: Session, mean: np.ndarray, found: Archetypes, hidden: int
     ) -> tuple[bool, np.ndarray | None]:
-        """Whether the rows are those of these patterns, or of none; and their order.
-
-        Where there are archetypes the rows are asked, one exchange more: second moments alone take
-        blocks of columns, traits and chains for archetypes. Where there are none the columns must
-        be fair coins.
-        """
+        """Whether the rows are those of these patterns, or of none; and their order."""
         if found.status == "no signal":
             most = -ndtri(CHANCE / (2 * len(mean))) / np.sqrt(session.n_rows)
             return bool(np.abs(mean).max() <= most), None
@@ -258,10 +228,7 @@ class Patterns:
 
 
 def supported(session: Session, found: Archetypes, support: int) -> np.ndarray:
-    """(K,) which patterns enough rows resemble; the rows are asked only where it is close.
-
-    Second moments take m rows without noise for ``m / r^2`` rows of the quality r of the others.
-    """
+    """(K,) which patterns enough rows resemble; the rows are asked only where it is close."""
     sure = found.exposures * session.n_rows * min(found.quality, 1.0) ** 2 >= 2 * support
     if sure.all():
         return np.asarray(sure)
@@ -282,11 +249,7 @@ def is_narrow(found: Archetypes) -> bool:
 
 
 def is_crowded(found: Archetypes, n_sites: int) -> bool:
-    """Whether a spectrum shows more than was taken apart.
-
-    Near and beyond the load limit patterns are mixtures, and many archetypes push the bulk off its
-    law, which looks like a poor fit.
-    """
+    """Whether a spectrum shows more than was taken apart."""
     many = found.n_detected > CROWDED * n_sites
     return len(found) > 0 and (many or found.status == "incomplete")
 
@@ -294,12 +257,7 @@ def is_crowded(found: Archetypes, n_sites: int) -> bool:
 def counted(
     session: Session, rule: RankRule, quality: float | None
 ) -> tuple[RankEstimate, Spectrum]:
-    """Compute the spectrum, and count what stands above the noise.
-
-    Under one common variance the examples of a noisy client pass for archetypes. So clients are
-    asked for their own noise, and where it differs the vectors at hand are counted again under
-    its law; this count is never the higher one.
-    """
+    """Compute the spectrum, and count what stands above the noise."""
 
     def sample(values: np.ndarray, whole: bool, profile: NoiseProfile | None = None) -> Sample:
         of = session.n_columns, session.n_rows, whole, quality
@@ -326,10 +284,7 @@ def counted(
 def _of_votes(
     session: Session, patterns: np.ndarray, quality: float, more: int
 ) -> Archetypes | None:
-    """Patterns that explain most rows, None where they do not; `more` is what the rest shows.
-
-    The rows that a pattern explains must be flipped equally often in every column.
-    """
+    """Patterns that explain most rows, None where they do not; `more` is what the rest shows."""
     choice = elected(vote(session, patterns, quality, strict=True), patterns)
     r, M, rows = choice.quality, session.n_rows, choice.counts.sum()
     if rows < MOST * M or not agrees(session, choice.patterns, quality)[0]:

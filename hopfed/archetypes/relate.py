@@ -83,8 +83,6 @@ class Relation:
     rows : number of rows that were used.
     left_out : number of rows in which the outcome or a covariate is missing.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from hopfed import recover
     >>> from hopfed.hopfield.channel import small_sample
@@ -273,33 +271,21 @@ def of_cells(name: str, blocks: Sequence[Cells]) -> Column:
 
 @dataclass(frozen=True)
 class FirstStep:
-    """The classes as estimates from the rows: what an error of theirs does to a third step.
+    """The classes as estimates from the rows: what an error of theirs does to a third step."""
 
-    Attributes
-    ----------
-    found : the classes.
-    rows : (M, N) that they come from.
-    shares : (M, K) probabilities of the classes of each row.
-    often : (M,) weights of the rows.
-    """
-
-    found: Archetypes
-    rows: Rows
-    shares: np.ndarray
-    often: np.ndarray
+    found: Archetypes  # the classes
+    rows: Rows  # (M, N) that they come from
+    shares: np.ndarray  # (M, K) probabilities of the classes of each row
+    often: np.ndarray  # (M,) weights of the rows
 
     def meat(self, each: np.ndarray) -> np.ndarray:
         """Covariance of a sum of parts (M, P); rows whose weights are whole occur so often."""
         whole = bool((self.often == np.rint(self.often)).all())
         weighed = each * (self.often if whole else self.often**2)[:, None]
-        found: np.ndarray = weighed.T @ each
-        return found
+        return weighed.T @ each
 
     def carried(self, slopes: np.ndarray) -> np.ndarray:
-        """(M, P) what each row adds to P equations by way of the classes.
-
-        `slopes` (P, M, K) are derivatives of the sum of each equation by the probabilities of rows.
-        """
+        """(M, P) what each row adds to P equations by way of the classes."""
         R = self.shares
         wanted = [self._back(R * (L - (R * L).sum(axis=1, keepdims=True))) for L in slopes]
         solved = self._solved(np.array(wanted))
@@ -373,8 +359,7 @@ def _conjugate(
 def _used(step: FirstStep, columns: Sequence[Column]) -> np.ndarray:
     """(M,) booleans: rows that have an entry in all columns."""
     used = np.array([np.isfinite(c.values[:, 0]) for c in columns]).all(axis=0)
-    kept: np.ndarray = used & (step.often > 0)
-    return kept
+    return used & (step.often > 0)
 
 
 def _apart(S: np.ndarray) -> None:

@@ -35,12 +35,7 @@ NEAR = 0.3  # nats from there, at which a fit ends
 
 
 def replica(owners: Session, fit: Fit, number: int) -> tuple[Session, ClassSums]:
-    """Draw a table of this number at the owners, and fit it as the rows were.
-
-    It counts on the owners' traffic. It comes from classes of its own, drawn from what is known of
-    the fitted ones: fitted means are shrunk, and means that were shrunk twice would be those of
-    another table.
-    """
+    """Draw a table of this number at the owners, and fit it as the rows were."""
     classes, members = plausible(fit, owners.seed, number), []
     for i, o in enumerate(owners.members):
         members.append(redrawn(o, i, classes.means, classes.shares[i], owners.seed, number))

@@ -71,12 +71,7 @@ ROUNDING = 1e-10  # added to curvatures of one, where rounding has made them no 
 
 
 def most_gained(owners: Session, offer: Offer, told: Message) -> float:
-    """Gain in nats of the best mixture, over the classes alone.
-
-    At most `EXCHANGES` exchanges, of the parts down, and one value, S + 1 slopes and as many rows
-    of their products up. The parts add up to one at the top, but not on the way there: what they
-    add up to beyond one is subtracted from the log-likelihood, once for each row.
-    """
+    """Gain in nats of the best mixture, over the classes alone."""
 
     answers, rows, reached = owners.ask(partial(opened, offer), told), owners.n_rows, -np.inf
     asked = beginning(len(answers[0]["slopes"]) - 1)
@@ -117,11 +112,7 @@ def lower_root(bends: np.ndarray) -> np.ndarray:
 
 
 def leaning(owners: Session, sums: ClassSums) -> float:
-    """Gain in nats of the best mixture with points between, in a table that is settled at classes.
-
-    Fitted means are shrunk, so the rows of a class may lie off it all together, which is no
-    mixture: steps start at the mean of the rows.
-    """
+    """Gain in nats of the best mixture with points between, in a table settled at classes."""
     owner = owners.first
     directions = axes(owner)
     excess = sign_part(owner, directions) @ (sums.signed - sums.seen * owner.means).T
@@ -148,10 +139,7 @@ CLOSE = 2e-4  # of a mean to -1 and 1
 def trait_gain(
     owners: Session, channel: Channel, shares: np.ndarray, prior: Prior
 ) -> tuple[float, int] | None:
-    """Nats by which classes explain a narrow table better than one trait, and its columns.
-
-    None of wide tables, of a single class, and of rows that are not held.
-    """
+    """Nats by which classes explain a narrow table better than one trait, and its columns."""
     K, N = channel.means.shape
     held = not any(isinstance(owner.rows, Reread) for owner in owners.members)
     if not held or N > WIDEST or K < 2:
@@ -197,10 +185,7 @@ def _direction(means: np.ndarray, shares: np.ndarray) -> np.ndarray:
 def trait_evidence(
     owners: Session, rates: np.ndarray, slopes: np.ndarray, columns: int, enough: float = -np.inf
 ) -> float:
-    """Log-likelihood of rows as one trait has them, less the cost of two numbers a column.
-
-    The fit ends where all steps like the last one would not reach the evidence that is `enough`.
-    """
+    """Log-likelihood of rows as one trait has them, less the cost of two numbers a column."""
     cost = columns * np.log(owners.n_rows)
     degrees, weights = np.polynomial.hermite_e.hermegauss(NODES)
     t, weights = degrees[:, None], weights / weights.sum()
@@ -233,11 +218,7 @@ def _bettered(
 def in_order(
     session: Session, means: np.ndarray, shares: np.ndarray
 ) -> tuple[np.ndarray | None, float]:
-    """Changes of class from one row to the next, and how rows follow each other within classes.
-
-    Of the changes (3,): how many, by chance, and their variance; of the rest standard errors
-    (`hopfed.spectral.row_order`). None and 0 where rows are not held as they came.
-    """
+    """Changes of class from one row to the next, and how rows follow each other within classes."""
     rows = [owner.rows for owner in session.members]
     if not session.ordered or not all(isinstance(r, Rows) for r in rows):
         return None, 0.0

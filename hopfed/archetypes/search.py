@@ -80,27 +80,20 @@ NUMBERS = 100_000  # numbers of merged rows, up to which every merge is settled 
 
 @dataclass(frozen=True)
 class Search:
-    """Settings of the search for classes.
+    """Settings of the search for classes."""
 
-    Attributes
-    ----------
-    starts : k-means starts with a class for each direction of the spectrum, beside the one from
-        joint diagonalisation and those with more classes.
-    short, long : exchanges of a trial, and of the fit that is kept.
-    exchanges : after which no further merge or split is tried.
-    most : classes at most.
-    influence : part of all rows that one owner may stand for.
-    support : rows that a class must have; a class of fewer says more of them than of a kind.
-    hope : times what its steps promise that a trial may still gain, or it is given up.
-    """
-
+    # k-means starts with a class for each direction of the spectrum, beside the one from joint
+    # diagonalisation and those with more classes
     starts: int = 2
+    # short, long: exchanges of a trial, and of the fit that is kept
     short: int = 6
     long: int = 300
-    exchanges: int = 3000
-    most: int = 200
-    influence: float = 1.0
+    exchanges: int = 3000  # after which no further merge or split is tried
+    most: int = 200  # classes at most
+    influence: float = 1.0  # part of all rows that one owner may stand for
+    # rows that a class must have; a class of fewer says more of them than of a kind
     support: int = 5
+    # times what its steps promise that a trial may still gain, or it is given up
     hope: float = HOPE
 
     def __post_init__(self) -> None:
@@ -159,12 +152,7 @@ SHORT, LONG = 20, 1_000  # exchanges of such a start, and of one that is followe
 
 
 def so_many(owners: Session, free: Fit, U: np.ndarray, variances: np.ndarray, size: int) -> Fit:
-    """Find the most plausible `size` classes, from those that a free search found and other starts.
-
-    Parameters
-    ----------
-    U, variances : as of `find_classes`.
-    """
+    """The most plausible `size` classes, from those that a free search found and other starts."""
     search, prior = Search(), free.prior
     if size == 1:
         return improve(owners, single(owners, prior), search.long)
@@ -211,30 +199,17 @@ def _parted(owners: Session, fit: Fit, search: Search, draw: int) -> Fit:
 
 @dataclass(frozen=True)
 class Likeliest:
-    """The likeliest classes of a number, for tables of such numbers.
+    """The likeliest classes of a number, for tables of such numbers."""
 
-    Attributes
-    ----------
-    log_likelihood : of all rows, in nats.
-    parameters : free rates and shares.
-    rows : that were fitted.
-    entropy : 1 where every row is sure of its class, 0 where none knows anything of it.
-    smallest : rows of the smallest class.
-    """
-
-    log_likelihood: float
-    parameters: int
-    rows: float
-    entropy: float
-    smallest: float
+    log_likelihood: float  # of all rows, in nats
+    parameters: int  # free rates and shares
+    rows: float  # that were fitted
+    entropy: float  # 1 where every row is sure of its class, 0 where none knows anything of it
+    smallest: float  # rows of the smallest class
 
 
 def likeliest(owners: Session, fit: Fit) -> Likeliest:
-    """The classes of so many under which the rows are likeliest, without any prior.
-
-    They are looked for from a fit and from starts at random; where classes are more than the rows
-    show, the likelihood has many peaks.
-    """
+    """The classes of so many under which the rows are likeliest, without any prior."""
     flat, size = replace(fit.prior, flat=True), fit.size
     fits = [improve(owners, expect(owners, flat.mixture(fit.sums), flat), LONG)]
     if size > 1:
@@ -362,11 +337,7 @@ def _doubt(fit: Fit) -> float:
 
 
 def merge_gains(fit: Fit, one: int | None = None) -> list[tuple[float, tuple[int, int]]]:
-    """Evidence that merges of two classes add, were rows sure of theirs, and the pairs: best first.
-
-    Of all classes the best of the pairs with later ones is among them. `one`, if given, is a class
-    that must be in a pair.
-    """
+    """Evidence that merges of two classes add, were rows sure, and the pairs: best first."""
     prior, sums = fit.prior, fit.sums
     n = sums.counts.sum(axis=0)
     alone, K = prior.gain(sums), fit.size
@@ -391,11 +362,7 @@ def merge_gains(fit: Fit, one: int | None = None) -> list[tuple[float, tuple[int
 
 
 def split(owners: Session, fit: Fit, search: Search, draw: int) -> Fit | None:
-    """Split classes where that raises the evidence; None where it does not.
-
-    All that promise a gain are split at once; failing that, the most promising ones alone; failing
-    that, the rows that fit badly anywhere become one more class.
-    """
+    """Split classes where that raises the evidence; None where it does not."""
     if fit.size >= search.most:
         return None
     for parted, most in (partial(halves, draw=draw), 2), (without_tails, 1):
@@ -417,10 +384,7 @@ def _is_better(trial: Fit, fit: Fit, search: Search) -> bool:
 
 
 def _better(fit: Fit, other: Fit, by: float = 0.0) -> bool:
-    """Whether one fit is to be taken for another; more classes must also explain the rows better.
-
-    The evidence of two classes that lie on each other is overrated by what their rows leave open.
-    """
+    """Whether a fit is better than another; more classes must also explain the rows better."""
     fewer, more = sorted((fit, other), key=lambda f: f.size)
     if fewer.size < more.size and more.sums.log_likelihood <= fewer.sums.log_likelihood:
         return fit is fewer
@@ -497,12 +461,7 @@ def joint_start(
 def own_bases(
     owners: Session, V: np.ndarray, unwhiten: np.ndarray, prior: Prior
 ) -> tuple[tuple[Message, Message], np.ndarray]:
-    """What owners are told of a basis, all the same and each its own; and (L, K, K) noise in it.
-
-    An owner that observes a part r_j of a column, over that of all owners, sees a class at
-    ``diag(r) unwhiten a``; least squares in its noise, ``diag(r v)``, give a. Where nothing is
-    lacking that is the projection on V.
-    """
+    """What owners are told of a basis, all the same and each its own; and (L, K, K) noise in it."""
     K, L = V.shape[1], len(owners.members)
     if prior.held is None:
         return ({"basis": V.astype(np.float32)}, {}), np.broadcast_to(np.eye(K), (L, K, K))
@@ -549,11 +508,7 @@ def resting(owners: Session, fit: Fit) -> np.ndarray:
 def leading(
     product: Callable[[np.ndarray], np.ndarray], start: np.ndarray, steps: int, wanted: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Largest eigenvalues of B symmetric matrices after so many products, by Lanczos.
-
-    The bases are kept orthogonal in full. Values are at most the true ones, and a dense bulk is
-    approached slowly, alike for all matrices of one kind: compare them after equally many steps.
-    """
+    """Largest eigenvalues of B symmetric matrices after so many products, by Lanczos."""
     N = start.shape[1]
     basis = images = np.zeros((len(start), 0, N))
     q = start / np.linalg.norm(start, axis=1, keepdims=True)
@@ -565,10 +520,7 @@ def leading(
 
 
 def following(basis: np.ndarray, images: np.ndarray) -> np.ndarray:
-    """Unit vectors (B, N) that come next in orthogonal bases (B, s, N) of such images (B, s, N).
-
-    An exhausted space goes on with zeros, which add eigenvalues 0.
-    """
+    """Unit vectors (B, N) that come next in orthogonal bases (B, s, N) of such images (B, s, N)."""
     q = images[:, -1].copy()
     for _ in range(2):  # once is not enough where eigenvalues are close
         q -= np.einsum("bs,bsn->bn", np.einsum("bsn,bn->bs", basis, q), basis)
@@ -592,17 +544,12 @@ QUIET = 0.05  # variance below which a column of a class is not scaled up furthe
 
 @dataclass(frozen=True)
 class Halves:
-    """Every class in two halves.
+    """Every class in two halves."""
 
-    Attributes
-    ----------
-    upper, lower : sums over the two halves of each class.
-    gains : (K,) evidence that each split would add, were rows sure of their half.
-    """
-
+    # upper, lower: sums over the two halves of each class
     upper: ClassSums
     lower: ClassSums
-    gains: np.ndarray
+    gains: np.ndarray  # (K,) evidence that each split would add, were rows sure of their half
 
     def sums(self, split: np.ndarray) -> ClassSums:
         """Sums over the classes with those in `split` (indices) replaced by their halves."""
@@ -623,8 +570,7 @@ def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
     def product(w: np.ndarray) -> np.ndarray:
         told = {"directions": (w * scale).astype(np.float32)}
         found = total(owners.ask(residual_products, told), "products")
-        whole: np.ndarray = (found + _within_variables(fit, w * scale)) * scale
-        return whole
+        return (found + _within_variables(fit, w * scale)) * scale
 
     start = stream(owners.seed, "halves", draw).standard_normal(scale.shape)
     w = leading(product, start, STEPS)[1][:, 0] * scale
@@ -638,10 +584,7 @@ def without_tails(owners: Session, fit: Fit) -> Halves:
 
 
 def one_more(owners: Session, fit: Fit) -> ClassSums:
-    """Sums over the classes and one more, of the rows that all of them explain worst: one exchange.
-
-    Its rows come from every class, each with the weight that it has there.
-    """
+    """Sums over the classes and one more, of the rows that all explain worst: one exchange."""
     parts = _well_explained(owners, fit, POOR)
     well, badly = parts.upper, parts.lower
     return ClassSums(
@@ -695,5 +638,4 @@ def _gains(fit: Fit, upper: ClassSums, lower: ClassSums) -> np.ndarray:
     K = len(n)
     now = label_gain(n)
     named = [label_gain(np.concatenate([np.delete(n, k), [a[k], b[k]]])) - now for k in range(K)]
-    found: np.ndarray = entries + np.array(named) + np.log(K + 1)
-    return found
+    return entries + np.array(named) + np.log(K + 1)

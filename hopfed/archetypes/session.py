@@ -49,14 +49,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Variables:
-    """Which columns are levels of one variable.
+    """Which columns are levels of one variable."""
 
-    Attributes
-    ----------
-    label : (N,) number of the variable of each column; -1 for a column of its own.
-    """
-
-    label: np.ndarray
+    label: np.ndarray  # (N,) number of the variable of each column; -1 for a column of its own
 
     @classmethod
     def of(cls, groups: Sequence[Sequence[int]], n: int) -> Variables:
@@ -116,16 +111,11 @@ ONE_THREAD = 1 << 18  # entries up to which threads of BLAS would wait for each 
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Rows of -1, 0 (missing) and +1 in single precision, or in double where they have counts.
+    """Rows of -1, 0 (missing) and +1 in single precision, or in double where they have counts."""
 
-    Attributes
-    ----------
-    rows : (M, N), or (M, 2 N) where entries are missing: with what is seen, 0 and 1, beside it.
-    n : N.
-    """
-
+    # (M, N), or (M, 2 N) where entries are missing: with what is seen, 0 and 1, beside it
     rows: np.ndarray = field(repr=False)
-    n: int
+    n: int  # N
 
     @classmethod
     def of(cls, rows: Rows, precision: type = np.float32) -> Numbers:
@@ -168,33 +158,27 @@ SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision tr
 
 @dataclass
 class Owner:
-    """One owner: rows, and what they say of the classes last asked about.
+    """One owner: rows, and what they say of the classes last asked about."""
 
-    Attributes
-    ----------
-    rows : (M, N), with gaps or without. Where they have counts, whatever is summed is so in double
-        precision. Of rows that are read again (`hopfed.spectral.reread_rows.Reread`) only sums over
-        columns and classes can be had.
-    index : number of the owner, which names its random streams.
-    variables : which columns are levels of one variable, where any are.
-    deciding : columns that decide which others are blank (`hopfed.spectral.skips`); None to find
-        them in the rows.
-    means, shares : (K, N) and (K,) of the classes last asked about.
-    posterior : (M, K) responsibilities of the classes for each row.
-    log_densities : (M,) log-likelihood of what is observed of each row.
-    ratios : (M, S) likelihood of each row at the points last offered, over that at the classes.
-    unexplained : residuals of the rows, while they are asked about.
-    """
-
+    # (M, N), with gaps or without. Where they have counts, whatever is summed is so in double
+    # precision. Of rows that are read again (`hopfed.spectral.reread_rows.Reread`) only sums over
+    # columns and classes can be had.
     rows: Rows | Reread
-    index: int = 0
-    variables: Variables | None = None
+    index: int = 0  # number of the owner, which names its random streams
+    variables: Variables | None = None  # which columns are levels of one variable, where any are
+    # columns that decide which others are blank (`hopfed.spectral.skips`); None to find them in the
+    # rows
     deciding: np.ndarray | None = None
+    # means, shares: (K, N) and (K,) of the classes last asked about
     means: np.ndarray = field(init=False, repr=False)
     shares: np.ndarray = field(init=False, repr=False)
+    # (M, K) responsibilities of the classes for each row
     posterior: Array = field(init=False, repr=False)
+    # (M,) log-likelihood of what is observed of each row
     log_densities: Array = field(init=False, repr=False)
+    # (M, S) likelihood of each row at the points last offered, over that at the classes
     ratios: Array = field(init=False, repr=False)
+    # residuals of the rows, while they are asked about
     unexplained: Any = field(init=False, repr=False, default=None)
     _weights: Array = field(init=False, repr=False, default=None)
 
@@ -309,11 +293,7 @@ def log_joint(
 
 
 def standardised(rows: Rows | Array, means: np.ndarray) -> Array:
-    """How well rows fit in each class, (M, K): their log-likelihood given the class, standardised.
-
-    What a row of the class is expected to have with the row's gaps is taken off, and its standard
-    deviation is the unit.
-    """
+    """How well rows fit in each class, (M, K): their standardised log-likelihood in it."""
     home, odds = array_beside(rows), np.arctanh(means)
     A, centre, variance = (
         like(x.T.astype(np.float32), home) for x in (odds, means * odds, (1 - means**2) * odds**2)
@@ -327,10 +307,7 @@ Question = Callable[[Owner, Message], Message]
 
 
 def by_blocks(question: Question) -> Question:
-    """Let a question whose answers are sums over rows be asked of rows that are not held.
-
-    Each block of them answers, and the answers are added up in double precision.
-    """
+    """Let a question whose answers are sums over rows be asked of rows that are not held."""
 
     @wraps(question)
     def asked(owner: Owner, told: Message) -> Message:
@@ -362,25 +339,16 @@ class _Sums:
 
 @dataclass
 class Session:
-    """All owners, and the count of what was said.
+    """All owners, and the count of what was said."""
 
-    Attributes
-    ----------
-    members : the owners.
-    seed : of whatever owners draw.
-    traffic : bytes and numbers each way, by owner.
-    exchanges : times the server asked.
-    heard : the classes that the owners were last asked about.
-    columns : numbers of the columns, where they are some of a wider table.
-    ordered : whether rows lie in the order in which they came, and not by their weights.
-    """
-
-    members: list[Owner]
-    seed: int
-    traffic: Traffic
-    exchanges: int = 0
-    heard: Any = None
+    members: list[Owner]  # the owners
+    seed: int  # of whatever owners draw
+    traffic: Traffic  # bytes and numbers each way, by owner
+    exchanges: int = 0  # times the server asked
+    heard: Any = None  # the classes that the owners were last asked about
+    # numbers of the columns, where they are some of a wider table
     columns: np.ndarray | None = None
+    # whether rows lie in the order in which they came, and not by their weights
     ordered: bool = True
     _known: dict[Question, list[Message]] = field(default_factory=dict, repr=False)
 
@@ -479,43 +447,29 @@ def total(answers: Sequence[Message], name: str) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """What an estimator found in a session.
+    """What an estimator found in a session."""
 
-    Attributes
-    ----------
-    archetypes : what was found.
-    eigenvalues : leading eigenvalues of the pooled operator, descending.
-    threshold : the value above which an eigenvalue counts.
-    rule : the rank rule in words.
-    constant_columns : columns that hold one value over all clients, or none.
-    layers : in which the archetypes came out; more than 1 where one spectrum was too crowded.
-    hidden : number of patterns that too few examples resemble for them to be shown.
-    final : whether no other estimator may say more.
-    residual : what fitted classes leave of pairs of columns; None where none were fitted.
-    log_likelihood : of fitted classes, in nats for each observed entry.
-    likeliest : what the likeliest classes come to, where their number was given.
-    traffic : bytes and numbers each way, by client.
-    exchanges : times the server heard from the clients.
-    n_examples : examples of each client.
-    raw_nbytes : bytes of the rows of each client in bits, which nobody sends.
-    readings : times that the examples were read; more than once where they do not fit into memory.
-    """
-
-    archetypes: Archetypes
+    archetypes: Archetypes  # what was found
+    # leading eigenvalues of the pooled operator, descending
     eigenvalues: np.ndarray = field(repr=False)
-    threshold: float
-    rule: str
-    constant_columns: np.ndarray
+    threshold: float  # the value above which an eigenvalue counts
+    rule: str  # the rank rule in words
+    constant_columns: np.ndarray  # columns that hold one value over all clients, or none
+    # in which the archetypes came out; more than 1 where one spectrum was too crowded
     layers: int = 1
-    hidden: int = 0
-    final: bool = True
+    hidden: int = 0  # number of patterns that too few examples resemble for them to be shown
+    final: bool = True  # whether no other estimator may say more
+    # what fitted classes leave of pairs of columns; None where none were fitted
     residual: Residual | None = field(default=None, repr=False)
-    log_likelihood: float = np.nan
-    likeliest: Any = None
+    log_likelihood: float = np.nan  # of fitted classes, in nats for each observed entry
+    likeliest: Any = None  # what the likeliest classes come to, where their number was given
+    # bytes and numbers each way, by client
     traffic: Traffic = field(default_factory=lambda: Traffic(0), repr=False)
-    exchanges: int = 0
-    n_examples: list[int] = field(default_factory=list)
+    exchanges: int = 0  # times the server heard from the clients
+    n_examples: list[int] = field(default_factory=list)  # examples of each client
+    # bytes of the rows of each client in bits, which nobody sends
     raw_nbytes: list[int] = field(default_factory=list)
+    # times that the examples were read; more than once where they do not fit into memory
     readings: int = 1
 
     @property

@@ -97,11 +97,7 @@ def judge(
     fit: ExposureFit,
     stray: float,
 ) -> Verdict:
-    """Judge a factorisation from the count of the spectrum and the exposure fit.
-
-    Archetypes leave as many patterns as signal eigenvalues, each explaining its own direction of
-    the operator. Data of another kind show many signal directions and few or no +-1 patterns.
-    """
+    """Judge a factorisation from the count of the spectrum and the exposure fit."""
     found, N, M = len(patterns), spectrum.n_sites, spectrum.n_examples
     if spectrum.status != "converged":
         return Verdict("not converged", f"The eigenpairs did not converge: {spectrum.status}.")
@@ -153,10 +149,7 @@ def stray_limit(spectrum: Spectrum, rank: RankEstimate) -> float:
 
 
 def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
-    """Verdict on tables in which no kinds could be seen, however clear they are; None of others.
-
-    If all entries agree, the largest eigenvalue of the second moment is the number of columns.
-    """
+    """Verdict on tables in which no kinds could be seen, however clear they are; None of others."""
     columns = len(observed)
     both = int(rows * observed.mean() ** 2) if columns else 0  # that have two of the columns
     few = columns < LEAST_SIDE or both < LEAST_ROWS or columns * both < LEAST_ENTRIES
@@ -169,19 +162,13 @@ def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
 
 @dataclass(frozen=True)
 class Known:
-    """How well patterns are known.
+    """How well patterns are known."""
 
-    Attributes
-    ----------
-    gamma : (K,) squared cosines of what the patterns were read off with their archetypes.
-    rows : (K,) examples of each.
-    quality : r.
-    n_sites, n_examples : N and M.
-    """
-
+    # (K,) squared cosines of what the patterns were read off with their archetypes
     gamma: np.ndarray
-    rows: np.ndarray
-    quality: float
+    rows: np.ndarray  # (K,) examples of each
+    quality: float  # r
+    # n_sites, n_examples: N and M
     n_sites: int
     n_examples: float
 
@@ -189,8 +176,7 @@ class Known:
     def overlaps(self) -> np.ndarray:
         """(K,) overlap with its archetype to expect of each."""
         most = majority_overlap(np.maximum(np.round(self.rows), 1), self.quality)
-        found: np.ndarray = np.minimum(expected_overlap(self.gamma), most)
-        return found
+        return np.minimum(expected_overlap(self.gamma), most)
 
     @property
     def level(self) -> float:
@@ -276,19 +262,14 @@ def judge_single(said: Verdict, shown: int) -> Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """Largest eigenvalue of the standardised residuals, over the edge of white noise.
+    """Largest eigenvalue of the standardised residuals, over the edge of white noise."""
 
-    Attributes
-    ----------
-    ratio : of the rows.
-    expected, error : mean and standard deviation over replicas.
-    columns : indices of columns that depend on each other within classes, strongest first; empty
-        where none do.
-    """
-
-    ratio: float
+    ratio: float  # of the rows
+    # expected, error: mean and standard deviation over replicas
     expected: float
     error: float
+    # indices of columns that depend on each other within classes, strongest first; empty where none
+    # do
     columns: np.ndarray = field(repr=False)
 
     @property
@@ -298,69 +279,48 @@ class Residual:
 
 
 class Nearness(NamedTuple):
-    """How near classes are to the true ones.
+    """How near classes are to the true ones."""
 
-    Attributes
-    ----------
-    overlaps : (K,) that are expected with the true ones.
-    level : of them, from which all are sure to have `RESOLVED`.
-    rows : that would resolve all.
-    """
-
-    overlaps: np.ndarray
-    level: float
-    rows: float
+    overlaps: np.ndarray  # (K,) that are expected with the true ones
+    level: float  # of them, from which all are sure to have `RESOLVED`
+    rows: float  # that would resolve all
 
 
 @dataclass(frozen=True, eq=False)
 class ClassMeasures:
-    """What was measured of fitted classes, beside replicas of them.
+    """What was measured of fitted classes, beside replicas of them."""
 
-    Attributes
-    ----------
-    size : number of classes K.
-    residual : of the columns.
-    rows : deviation of each row statistic from that of replicas, in standard deviations.
-    within : variance within classes, over that of the table.
-    repeats : part of the rows that equal an earlier one, of the table and then of replicas.
-    repeated : whether no row occurs once.
-    carrying : numbers of the columns in which classes differ.
-    worth, needed : what these are worth, and what so many classes need, in binary columns.
-    weak, faded : (K,) quality of classes that are others, put together or faded; NaN of others.
-    equal, columns : classes whose rows are all the same, and columns that vary.
-    more_shown : whether the spectrum shows more directions than there are classes.
-    as_faint : whether classes too weak to be told apart would leave no more than the residuals.
-    little : verdict on tables in which no kinds could be seen; None of others.
-    names : of the columns.
-    near : how near the classes are to the true ones.
-    trait : nats by which they explain the table better than one trait, and its columns; None of
-        tables in which residuals would show it.
-    order : changes of class from one row to the next, their number by chance and its variance.
-    follow : standard errors by which rows follow each other in what classes leave.
-    free : number of classes that the rows bear out, where another one was asked for.
-    """
-
-    size: int
-    residual: Residual
+    size: int  # number of classes K
+    residual: Residual  # of the columns
+    # deviation of each row statistic from that of replicas, in standard deviations
     rows: dict[str, float]
-    within: float
+    within: float  # variance within classes, over that of the table
+    # part of the rows that equal an earlier one, of the table and then of replicas
     repeats: np.ndarray
-    repeated: bool
-    carrying: np.ndarray
+    repeated: bool  # whether no row occurs once
+    carrying: np.ndarray  # numbers of the columns in which classes differ
+    # worth, needed: what these are worth, and what so many classes need, in binary columns
     worth: float
     needed: int
+    # weak, faded: (K,) quality of classes that are others, put together or faded; NaN of others
     weak: np.ndarray
     faded: np.ndarray
+    # equal, columns: classes whose rows are all the same, and columns that vary
     equal: int
     columns: int
-    more_shown: bool
+    more_shown: bool  # whether the spectrum shows more directions than there are classes
+    # whether classes too weak to be told apart would leave no more than the residuals
     as_faint: bool
-    little: Verdict | None
-    names: Sequence[str] | None
-    near: Nearness | None = None
+    little: Verdict | None  # verdict on tables in which no kinds could be seen; None of others
+    names: Sequence[str] | None  # of the columns
+    near: Nearness | None = None  # how near the classes are to the true ones
+    # nats by which they explain the table better than one trait, and its columns; None of tables in
+    # which residuals would show it
     trait: tuple[float, int] | None = None
+    # changes of class from one row to the next, their number by chance and its variance
     order: np.ndarray | None = None
-    follow: float = 0.0
+    follow: float = 0.0  # standard errors by which rows follow each other in what classes leave
+    # number of classes that the rows bear out, where another one was asked for
     free: int | None = None
 
 
@@ -447,10 +407,7 @@ def _blurred(m: ClassMeasures) -> Verdict | None:
 
 
 def _trait(m: ClassMeasures, status: str) -> Verdict | None:
-    """The verdict on classes that degrees of one trait explain as well; None where they do not.
-
-    Where the trait explains them better, nor are they classes that more rows would resolve.
-    """
+    """The verdict on classes that degrees of one trait explain as well; None where they do not."""
     if m.trait is None or m.trait[0] >= (BETTER if status == "ok" else -BETTER):
         return None
     gain, columns = m.trait

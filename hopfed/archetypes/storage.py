@@ -59,8 +59,6 @@ def load(path: str | Path) -> Any:
     RunFileError : there is no such file, it is damaged, or it holds something else: what, and how
         that is read.
 
-    Examples
-    --------
     >>> import tempfile
     >>> from hopfed import AssociativeMemory
     >>> memory = AssociativeMemory.store(np.array([[1, -1, 1]]))
@@ -268,10 +266,7 @@ def _number(value: Any) -> float:
 
 
 def to_frame(found: Archetypes) -> Any:
-    """Means, or signs, as a pandas frame (K, N), indexed by number (from 1) and share of the rows.
-
-    A column without any entry, of which nothing is known, is NaN.
-    """
+    """Means, or signs, as a pandas frame (K, N), indexed by number (from 1) and share of rows."""
     try:
         import pandas as pd
     except ImportError:
@@ -317,11 +312,7 @@ def _entries(found: Archetypes) -> np.ndarray:
 
 
 def report_of(found: Archetypes) -> dict[str, Any]:
-    """All that is known of archetypes as JSON holds it: words, names, shares, means, errors.
-
-    "plus" is what +1 stands for in each column, where a table said it: a word, "> 2.5", or "" where
-    the name of the column says it. A column without any entry has the pattern 0, and no mean.
-    """
+    """All that is known of archetypes as JSON holds it: words, names, shares, means, errors."""
     arrays: dict[str, Any] = {
         name.partition("/")[2]: x for name, x in arrays_of(found).items() if x.dtype != "S"
     }
@@ -336,5 +327,4 @@ def report_of(found: Archetypes) -> dict[str, Any]:
         arrays |= {n: np.where(void, np.nan, arrays[n]) for n in ("means", "errors") if n in arrays}
     if found.coding is not None:
         arrays["plus"] = [code.plus for code in found.coding.codes for _ in range(code.width)]
-    made: dict[str, Any] = plain(summary_of(found) | {"columns": list(names_of(found))} | arrays)
-    return made
+    return plain(summary_of(found) | {"columns": list(names_of(found))} | arrays)

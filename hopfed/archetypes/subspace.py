@@ -38,18 +38,14 @@ class Subspace:
 
     Patterns come from the host and go back there; products with them are made where V is. What a
     device said of a pattern is remembered: nobody asks twice, and one copy brings it.
-
-    Attributes
-    ----------
-    vectors : (N, K) orthonormal, on the host or on the device where they were computed.
-    strengths : (K,) ``theta = s2 kappa = N r^2 d^2``, the population spikes.
-    overlaps : (K,) gamma, squared cosine of each eigenvector with its population direction.
-    floor : strength of the weakest detectable spike, ``s2 sqrt q``: the resolution of the metric.
     """
 
+    # (N, K) orthonormal, on the host or on the device where they were computed
     vectors: Array = field(repr=False)
-    strengths: np.ndarray
+    strengths: np.ndarray  # (K,) ``theta = s2 kappa = N r^2 d^2``, the population spikes
+    # (K,) gamma, squared cosine of each eigenvector with its population direction
     overlaps: np.ndarray
+    # strength of the weakest detectable spike, ``s2 sqrt q``: the resolution of the metric
     floor: float = 0.0
     _told: dict[bytes, np.ndarray] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -194,11 +190,7 @@ class Subspace:
         return states
 
     def candidates(self, basis: np.ndarray, found: np.ndarray) -> np.ndarray:
-        """Patterns (C, N) to which a basis (K, k) leads beside those found, at rest, best first.
-
-        They are fitted to the operator together, which takes mixtures apart, and blurs an archetype
-        of few examples among heavy ones: each is taken as it is or fitted, if theory accepts it.
-        """
+        """Patterns (C, N) to which a basis (K, k) leads beside those found, at rest, best first."""
         there = like(np.column_stack([basis, self.signal, self.overlaps]), self.vectors)
         lifted, gamma = (self.vectors @ there[:, :-2]).T, there[:, -1]
         xp = namespace(self.vectors)
@@ -238,20 +230,13 @@ def _pair_weights(overlaps: Array, energies: Array, n_sites: int) -> Array:
 def accepted(space: Subspace, patterns: np.ndarray, slack: float = SLACK) -> np.ndarray:
     """Which patterns score as theory says that an archetype would: bool (C,)."""
     scores, predicted = space.judged(patterns)
-    found: np.ndarray = scores >= predicted - slack / np.sqrt(space.n_sites)
-    return found
+    return scores >= predicted - slack / np.sqrt(space.n_sites)
 
 
 def merge(
     space: Subspace, kept: np.ndarray, new: np.ndarray, duplicate: float = DUPLICATE
 ) -> np.ndarray:
-    """Add `new` patterns to those kept, best score first, without duplicates of either sign.
-
-    Duplicates are alike site by site and in the whitened metric too. There archetypes are
-    orthogonal however much they resemble each other, so a fixed overlap does not throw away
-    genuine ones that are alike; and near the threshold, where the whitened metric is noisy, the
-    plain overlap keeps apart what differs. With `duplicate` = 1 only exact copies go.
-    """
+    """Add `new` patterns to those kept, best score first, without duplicates of either sign."""
     return joined(space, kept, rested(space, new), duplicate) if len(new) else kept
 
 
@@ -287,30 +272,20 @@ def _likeness(space: Subspace, patterns: np.ndarray) -> np.ndarray:
     b = space.whitened(patterns)
     b /= np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
     x = patterns.astype(np.float32)
-    found: np.ndarray = np.minimum(np.abs(b @ b.T), np.abs(x @ x.T) / space.n_sites)
-    return found
+    return np.minimum(np.abs(b @ b.T), np.abs(x @ x.T) / space.n_sites)
 
 
 def _one(a: np.ndarray, b: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Whether patterns (..., N) are as alike as two estimates of one archetype would be."""
     N = a.shape[-1]
     overlap = np.abs((a.astype(np.float64) * b).sum(axis=-1)) / N
-    found: np.ndarray = overlap >= np.minimum(
-        SAME, expected - SPREADS * np.sqrt((1 - expected**2) / N)
-    )
-    return found
+    return overlap >= np.minimum(SAME, expected - SPREADS * np.sqrt((1 - expected**2) / N))
 
 
 def match_known(
     space: Subspace, known: np.ndarray, sure: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Match known patterns against this operator.
-
-    A pattern that is surer than the operator's own estimate of it stays as it is. Any other is
-    replaced by that estimate, its rest state in the signal subspace. It counts as the same
-    archetype if both are as alike as two estimates of one are expected to be; and so do two
-    patterns with one rest state.
-    """
+    """Match known patterns against this operator."""
     rows = np.full(len(known), -1)
     if len(known) == 0 or space.dim == 0:
         return np.zeros((0, space.n_sites), np.int8), rows
@@ -335,30 +310,17 @@ def match_known(
 
 @dataclass(frozen=True)
 class ExposureFit:
-    """Non-negative fit of the operator by candidates.
+    """Non-negative fit of the operator by candidates."""
 
-    Attributes
-    ----------
-    weights : (C,) estimates of ``e_mu r^2``; zero where a candidate is not needed.
-    shares : (C,) part of its own direction in the operator that each explains: 1 for an
-        archetype that stands alone, 1/2 for each of two copies of one.
-    explained : 1 minus the residual, relative to the operator: 1 is a perfect fit.
-    """
-
-    weights: np.ndarray
+    weights: np.ndarray  # (C,) estimates of ``e_mu r^2``; zero where a candidate is not needed
+    # (C,) part of its own direction in the operator that each explains: 1 for an archetype that
+    # stands alone, 1/2 for each of two copies of one
     shares: np.ndarray
-    explained: float
+    explained: float  # 1 minus the residual, relative to the operator: 1 is a perfect fit
 
 
 def fit_exposures(space: Subspace, patterns: np.ndarray) -> ExposureFit:
-    """Fit ``diag(theta gamma) ~ sum_c p_c a_c a_c^T`` with ``p >= 0``.
-
-    Source: theory/NOTES.md, "Exposure fit".
-
-    The fit is made in the whitened metric, where every direction of the operator counts alike and
-    the archetypes are orthonormal: rank-one matrices meet in ``(b_c . b_d)^2``, so the problem
-    has the size of the candidates, not of K^2.
-    """
+    """Fit ``diag(theta gamma) ~ sum_c p_c a_c a_c^T`` with ``p >= 0``."""
     if len(patterns) == 0 or space.dim == 0:
         return ExposureFit(np.zeros(len(patterns)), np.zeros(len(patterns)), 0.0)
     b = space.whitened(patterns)
@@ -393,16 +355,11 @@ def debiased_weights(space: Subspace, patterns: np.ndarray) -> np.ndarray:
     weights, _ = nnls(root.T, np.linalg.solve(root, b**2 @ space.strengths))
     if len(patterns) == space.dim and weights.sum() > 0:
         weights *= space.strengths.sum() / weights.sum()
-    found: np.ndarray = weights / space.n_sites
-    return found
+    return weights / space.n_sites
 
 
 def select(space: Subspace, candidates: np.ndarray) -> tuple[np.ndarray, ExposureFit]:
-    """Keep the candidates that the operator needs, heaviest first, with the fit that says so.
-
-    Those without weight are dropped at once. Then the least needed one is dropped and the rest is
-    fitted again, until all are needed: of two estimates of one archetype one stays.
-    """
+    """Keep the candidates that the operator needs, heaviest first, with the fit that says so."""
     kept = candidates
     while True:
         fit = fit_exposures(space, kept)

@@ -104,8 +104,7 @@ def best_overlaps(rows: Rows, patterns: np.ndarray) -> np.ndarray:
         to_host(namespace(columns).abs(times(block, columns)).max(axis=1))
         for block in parts(rows, BLOCK)
     ]
-    found: np.ndarray = np.concatenate(best) / patterns.shape[1]
-    return found
+    return np.concatenate(best) / patterns.shape[1]
 
 
 def least_overlap(quality: float, n_patterns: int, n_sites: int) -> float:
@@ -139,26 +138,18 @@ def own_level(counts: np.ndarray, least: float, quality: float) -> float:
 def sureness(counts: np.ndarray, quality: float) -> np.ndarray:
     """Squared cosine of a sum of n rows with their archetype, ``n r^2 / (n r^2 + 1 - r^2)``."""
     signal = counts * quality**2
-    found: np.ndarray = signal / (signal + max(1 - quality**2, 1e-12))
-    return found
+    return signal / (signal + max(1 - quality**2, 1e-12))
 
 
 @dataclass(frozen=True)
 class Elected:
-    """Patterns that enough rows vote for, heaviest first.
+    """Patterns that enough rows vote for, heaviest first."""
 
-    Attributes
-    ----------
-    patterns : (K, N) int8 of +-1, as their rows have them; they point as most of these do.
-    counts : (K,) rows of each.
-    scores : (K,) squared cosine of each with the sum of its rows.
-    quality : mean overlap of the rows that voted.
-    """
-
+    # (K, N) int8 of +-1, as their rows have them; they point as most of these do
     patterns: np.ndarray
-    counts: np.ndarray
-    scores: np.ndarray
-    quality: float
+    counts: np.ndarray  # (K,) rows of each
+    scores: np.ndarray  # (K,) squared cosine of each with the sum of its rows
+    quality: float  # mean overlap of the rows that voted
 
     @property
     def predicted_scores(self) -> np.ndarray:
@@ -167,11 +158,7 @@ class Elected:
 
 
 def elected(votes: Message, patterns: np.ndarray) -> Elected:
-    """Patterns of at least `FEW` rows, as these have them, without duplicates.
-
-    Two patterns are one if they are as alike as two estimates of one archetype, from as many rows,
-    would be.
-    """
+    """Patterns of at least `FEW` rows, as these have them, without duplicates."""
     rows, overlap = votes["moments"]
     quality = float(overlap / max(rows, 1.0))  # r where the patterns are right
     order = np.argsort(-votes["counts"], kind="stable")
@@ -195,33 +182,22 @@ def elected(votes: Message, patterns: np.ndarray) -> Elected:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Sums over the rows of one client, each with the pattern that it resembles most.
+    """Sums over the rows of one client, each with the pattern that it resembles most."""
 
-    Attributes
-    ----------
-    counts : (K,) rows of each pattern.
-    first, second : (K,) over columns the sum of the agreements ``c_j``, and of their squares;
-        ``c_j`` is the sum over those rows of ``x_j xi_j``.
-    overlaps : (3,) number of rows, and sums of their overlaps ``m = x . xi / N`` and ``m^2``.
-    repeats : of how many rows an equal one came before.
-    order : changes of pattern from one row to the next (3,), as of `runs`.
-    """
-
-    counts: np.ndarray
+    counts: np.ndarray  # (K,) rows of each pattern
+    # first, second: (K,) over columns the sum of the agreements ``c_j``, and of their squares;
+    # ``c_j`` is the sum over those rows of ``x_j xi_j``
     first: np.ndarray
     second: np.ndarray
+    # (3,) number of rows, and sums of their overlaps ``m = x . xi / N`` and ``m^2``.
     overlaps: np.ndarray
-    repeats: float = 0.0
+    repeats: float = 0.0  # of how many rows an equal one came before
+    # changes of pattern from one row to the next (3,), as of `runs`
     order: np.ndarray = field(default_factory=lambda: np.zeros(3))
 
 
 def check_channel(answers: list[Agreement], n_sites: int) -> bool:
-    """Whether nothing in the agreement of rows and patterns speaks against the symmetric channel.
-
-    The overlaps of each client are compared with its own mean, so each may have a quality r of its
-    own, and then those of all together, since a small client says little; one whose rows are noise
-    says nothing beside others.
-    """
+    """Whether nothing in how rows and patterns agree speaks against the symmetric channel."""
     resembling = [a for a in answers if _resembles(a.overlaps, n_sites)] or answers
     breadths = [_breadth(a.overlaps, n_sites) for a in resembling]
     broad = any(b.off for b in breadths) or _together(breadths).off
@@ -369,21 +345,14 @@ def ballots(owner: Owner, told: Message) -> Message:
 
 
 def vote(session: Session, patterns: np.ndarray, quality: float, strict: bool = False) -> Message:
-    """Sums over all rows by the pattern that they resemble most.
-
-    Where `strict`, only rows vote that a pattern explains.
-    """
+    """Sums over all rows by the pattern that they resemble most."""
     told = _packed(patterns, quality=np.float32(quality), strict=strict)
     answers = session.ask(ballots, told)
     return {name: added_up(answers, name) for name in _BALLOTS}
 
 
 def rest_of(session: Session, patterns: np.ndarray, quality: float) -> Session:
-    """Set the rows aside that a pattern explains; a session of what is left.
-
-    Each owner does so with its own rows, by their own quality, and tells of their number. What is
-    said there counts here as well.
-    """
+    """Set the rows aside that a pattern explains; a session of what is left."""
     left: list[Owner] = []
 
     def set_aside(owner: Owner, told: Message) -> Message:
@@ -399,13 +368,7 @@ _SUMS = ("moments", "counts", "sums", "equal", "order")
 
 
 def nearest(owner: Owner, told: Message) -> Message:
-    """Sums over rows, each with the pattern that it resembles most.
-
-    `moments` (3,): their number, the sum of their products with it, and of the squares; `counts`
-    (K,) and `sums` (K, N) of each pattern; `equal` (2,): how many rows an equal one came before in
-    the same block, and how many have no equal; `order` (3,): what `runs` says of the patterns of
-    neighbours. All but the last are sums of whole numbers.
-    """
+    """Sums over rows, each with the pattern that it resembles most."""
     patterns = _patterns(owner, told)
     rows = _split(owner, told, explained=True) if "quality" in told else owner.rows
     if rows is None:
@@ -451,10 +414,7 @@ def refitted(session: Session, patterns: np.ndarray) -> np.ndarray:
 def agreement(
     session: Session, patterns: np.ndarray, quality: float | None = None, pooled: bool = False
 ) -> list[Agreement]:
-    """Sums over each owner's rows that tell whether the patterns' channel is symmetric.
-
-    With a `quality`, over the rows only that a pattern explains; `pooled`, as of one owner.
-    """
+    """Sums over each owner's rows that tell whether the patterns' channel is symmetric."""
     more = {} if quality is None else {"quality": np.float32(quality)}
     told, K = _packed(patterns, **more), len(patterns)
     if pooled:
@@ -472,11 +432,7 @@ def agreement(
 def agrees(
     session: Session, patterns: np.ndarray, quality: float | None = None
 ) -> tuple[bool, np.ndarray]:
-    """Whether rows bear out that every column of them is flipped equally often; and their order.
-
-    Session of few rows for each pattern are asked for sums over these as well, which say together
-    what none of them can say alone. Rows that are copies of others bear out nothing.
-    """
+    """Whether rows bear out that every column of them is flipped equally often; and their order."""
     answers, N = agreement(session, patterns, quality), session.n_columns
     order = sum((a.order for a in answers), np.zeros(3))
     if not answers or are_copies(answers, patterns):
@@ -488,10 +444,7 @@ def agrees(
 
 
 def runs(labels: np.ndarray) -> np.ndarray:
-    """Changes from one label to the next (3,): how many, how many by chance, and their variance.
-
-    Source: Barton and David, "Multiple runs", Biometrika 44 (1957), 168-178.
-    """
+    """Changes from one label to the next (3,): how many, how many by chance, and their variance."""
     n = len(labels)
     if n < 2:
         return np.zeros(3)
@@ -502,12 +455,7 @@ def runs(labels: np.ndarray) -> np.ndarray:
 
 
 def oriented(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Turn patterns the way the examples point: ``mean ~ sum_mu (r e_mu) xi_mu``.
-
-    Second moments do not see signs; the mean of the examples does. Least squares on the patterns
-    gives each coefficient, which is positive for a pattern that points the right way. The products
-    of patterns with each other are whole numbers, so nothing is lost by solving with these.
-    """
+    """Turn patterns the way the examples point: ``mean ~ sum_mu (r e_mu) xi_mu``."""
     if len(patterns) == 0:
         return patterns
     rows = patterns.astype(np.float64)

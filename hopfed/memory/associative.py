@@ -44,8 +44,6 @@ class Recall:
     updates : (S,) sweeps or synchronous updates made.
     converged : (S,) whether a step without noise would change nothing.
 
-    Examples
-    --------
     >>> memory = AssociativeMemory.store(np.array([[1, 1, 1, -1]]))
     >>> found = memory.recall(np.array([[1, -1, 1, -1]]))
     >>> found.states.tolist(), found.overlaps.tolist(), found.converged.tolist()
@@ -72,8 +70,6 @@ class AssociativeMemory:
     couplings : factor of the couplings of a projector or dreamed memory.
     factor : (N, R) float64, that of a stored operator.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice(np.array([-1, 1], np.int8), (20, 200))
     >>> cues = np.where(rng.random(xi.shape) < 0.2, -xi, xi)
@@ -119,8 +115,6 @@ class AssociativeMemory:
         ArgumentError : an unknown rule, patterns that are not of this kind, a rule that does not
             take them.
 
-        Examples
-        --------
         >>> AssociativeMemory.store(np.array([[1, 1, -1], [1, -1, -1]]), "projector")
         AssociativeMemory(rule=Projector())
         """
@@ -189,8 +183,6 @@ class AssociativeMemory:
         ------
         ArgumentError : cues of another width or other values, settings out of range.
 
-        Examples
-        --------
         >>> memory = AssociativeMemory.store(np.array([[1, 1, 1, -1, -1], [1, -1, 1, 1, -1]]))
         >>> memory.recall(np.array([1, -1, 0, 0, 0])).states.tolist()
         [[1, -1, 1, 1, -1]]
@@ -221,8 +213,6 @@ class AssociativeMemory:
         patterns : (P, N) or (N,), of the kind of those stored.
         weights : (P,), 1 when left out.
 
-        Examples
-        --------
         >>> memory = AssociativeMemory.store(np.array([[1, 1, -1, 1]]), "projector")
         >>> len(memory.add(np.array([1, -1, 1, 1])))
         2
@@ -250,8 +240,6 @@ class AssociativeMemory:
     def remove(self, which: Any) -> AssociativeMemory:
         """Return the memory without the patterns at the indices `which`; O(K N) a pattern.
 
-        Examples
-        --------
         >>> memory = AssociativeMemory.store(np.array([[1, 1, -1], [1, -1, -1], [1, 1, 1]]))
         >>> memory.remove([0, 2]).patterns.tolist()
         [[1, -1, -1]]
@@ -284,8 +272,6 @@ class AssociativeMemory:
         keep : in (0, 1].
         floor : least weight that is kept.
 
-        Examples
-        --------
         >>> memory = AssociativeMemory.store(np.array([[1, 1, -1]])).forget(0.5)
         >>> memory.add(np.array([1, -1, 1])).forget(0.5, floor=0.3).weights.tolist()
         [0.5]
@@ -314,8 +300,6 @@ class AssociativeMemory:
         ------
         ArgumentError : states of another width or other values.
 
-        Examples
-        --------
         >>> memory = AssociativeMemory.store(np.array([[1, 1, 1, -1]]))
         >>> memory.energy(np.array([[1, 1, 1, -1]], np.int8)).tolist()
         [-1.5]
@@ -332,8 +316,7 @@ class AssociativeMemory:
             return layers_energy(states, W * np.sqrt(scale, dtype=np.float64), self.rule)
         field_sums = energies.overlap_sums(states.astype(np.float32), W.T)
         diagonal = np.einsum("nr,nr->", W, W, dtype=np.float64)
-        found: np.ndarray = -scale / 2 * ((field_sums**2).sum(axis=1) - diagonal)
-        return found
+        return -scale / 2 * ((field_sums**2).sum(axis=1) - diagonal)
 
     def save(self, path: str | Path) -> None:
         """Write an .h5 file, which `hopfed.load` and `hopfed recall` read.
@@ -347,8 +330,6 @@ class AssociativeMemory:
         ArgumentError : a path of another ending, or of a file that is no run file.
         RunFileError : the file cannot be written; what stood there before is untouched.
 
-        Examples
-        --------
         >>> import tempfile, hopfed
         >>> memory = AssociativeMemory.store(np.array([[1, 1, -1], [1, -1, -1]]), "dense")
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -426,8 +407,7 @@ class AssociativeMemory:
     def _sums(self, states: np.ndarray) -> np.ndarray:
         """Overlap sums (S, K), float64."""
         real = self.patterns.astype(np.float32)
-        found: np.ndarray = energies.overlap_sums(states.astype(np.float32), real)
-        return found
+        return energies.overlap_sums(states.astype(np.float32), real)
 
     def _run(
         self, states: Array, times: dynamics.Schedule, order: str, held: np.ndarray | None
@@ -471,8 +451,7 @@ class AssociativeMemory:
 
 def _weighed(patterns: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """``sqrt(w / N) xi`` (K, N)."""
-    found: np.ndarray = patterns * np.sqrt(weights / patterns.shape[1])[:, None]
-    return found
+    return patterns * np.sqrt(weights / patterns.shape[1])[:, None]
 
 
 def _operator_factor(operator: HebbianOperator, time: float, rank: int | None) -> np.ndarray:
@@ -493,5 +472,4 @@ def _operator_factor(operator: HebbianOperator, time: float, rank: int | None) -
     count = vectors.shape[1]
     require(count > 0, "source", "an operator with a component above the noise", "none")
     values = spectrum.values[:count]
-    found: np.ndarray = vectors * np.sqrt(dream(values / values.mean(), time))
-    return found
+    return vectors * np.sqrt(dream(values / values.mean(), time))

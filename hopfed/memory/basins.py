@@ -38,8 +38,6 @@ class Basins:
     apart : (L,) share of the mixtures of as many patterns as layers that come apart, all of them;
         NaN for other rules, and fewer patterns than layers.
 
-    Examples
-    --------
     >>> found = basins("projector", n_sites=100, loads=[0.1, 0.5], flips=[0.0, 0.2], cues=10)
     >>> found.recalled.tolist(), found.law.tolist()
     ([[1.0, 1.0], [1.0, 0.0]], [1.0, 1.0])
@@ -92,8 +90,6 @@ def basins(
     ------
     ArgumentError : a setting out of range.
 
-    Examples
-    --------
     >>> found = basins("hebb", 200, loads=[0.05, 0.3], flips=[0.0, 0.1, 0.3], cues=20)
     >>> found.edge.tolist()
     [0.3, 0.0]

@@ -28,32 +28,24 @@ DRIFT = 1e-9  # relative defect of the factor from which it is built anew
 
 @dataclass(frozen=True, eq=False)
 class Couplings:
-    """``J = gain rows^T rows`` of patterns, with what is needed to change them.
+    """``J = gain rows^T rows`` of patterns, with what is needed to change them."""
 
-    Attributes
-    ----------
-    X : (K, N) float64, the weighed patterns.
-    ridge, gain : see the module.
-    lower : (K, R), ``lower lower^T = X X^T + ridge``; lower triangular if R = K.
-    rows : (R, N), ``lower rows = X``.
-    """
-
-    X: np.ndarray = field(repr=False)
+    X: np.ndarray = field(repr=False)  # (K, N) float64, the weighed patterns
+    # ridge, gain: see the module
     ridge: float
     gain: float
+    # (K, R), ``lower lower^T = X X^T + ridge``; lower triangular if R = K
     lower: np.ndarray = field(repr=False)
-    rows: np.ndarray = field(repr=False)
+    rows: np.ndarray = field(repr=False)  # (R, N), ``lower rows = X``
 
     @property
     def full(self) -> bool:
         """Whether no pattern depends on the others."""
-        found: bool = self.lower.shape[0] == self.lower.shape[1]
-        return found
+        return self.lower.shape[0] == self.lower.shape[1]
 
     def dense(self) -> np.ndarray:
         """J itself (N, N), for tests and small N."""
-        found: np.ndarray = self.gain * self.rows.T @ self.rows
-        return found
+        return self.gain * self.rows.T @ self.rows
 
     def add(self, x: np.ndarray) -> Couplings:
         """Return the couplings with one more pattern x (N,)."""
@@ -74,11 +66,7 @@ class Couplings:
         return replace(self, X=X, lower=lower, rows=rows)._sound()
 
     def remove(self, k: int) -> Couplings:
-        """Return the couplings without pattern k.
-
-        Where patterns depend on each other the span may or may not shrink, and the factor is built
-        anew.
-        """
+        """Return the couplings without pattern k."""
         X = np.delete(self.X, k, axis=0)
         if not self.full:
             return _built(X, self.ridge, self.gain)

@@ -23,11 +23,7 @@ def as_array(given: Any, argument: str, rule: str) -> np.ndarray:
 
 
 def as_signs(values: np.ndarray) -> np.ndarray:
-    """Return bits as +-1; any other numbers are returned as they are.
-
-    Bits are booleans, and numbers of which each is 0 or 1, or NaN, which stays. One number alone
-    decides nothing: with a -1 in the array, a 0 is a gap of a cue, or a mean. So are zeros alone.
-    """
+    """Return bits as +-1; any other numbers are returned as they are."""
     if values.dtype == np.bool_:
         return np.where(values, 1, -1).astype(np.int8)
     zero = values == 0

@@ -39,12 +39,7 @@ def log_sum_exp(x: Array) -> Array:
 
 
 def table(a: Array, rule: Overlapping, n_sites: int, weights: Array) -> tuple[Array, Any]:
-    """Return (B, own) with the fields ``h = B xi + own s`` from overlap sums `a` (S, K).
-
-    For the dense rule they are the exact fields, a spin's own part left out (see
-    `hopfed.kernels.dense`); for the exponential, ``B`` is the softmax of ``beta a`` and h the
-    output of attention, of which the spin's own part is kept.
-    """
+    """Return (B, own) with the fields ``h = B xi + own s`` from overlap sums `a` (S, K)."""
     xp = namespace(a)
     even = isinstance(weights, np.ndarray) and bool((weights == 1).all())  # the usual case
     if isinstance(rule, Exponential):

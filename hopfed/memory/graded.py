@@ -24,8 +24,7 @@ def log_likelihoods(cues: np.ndarray, means: np.ndarray) -> np.ndarray:
     x = np.asarray(cues, np.float64)
     seen = (x != 0).astype(np.float64)
     even = (np.log1p(means) + np.log1p(-means)) / 2 - np.log(2)
-    found: np.ndarray = seen @ even.T + x @ np.arctanh(means).T
-    return found
+    return seen @ even.T + x @ np.arctanh(means).T
 
 
 def complete(

@@ -48,8 +48,6 @@ class LayeredMemory:
     ------
     ArgumentError : a setting outside its range.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice(np.array([-1, 1], np.int8), (3, 200))
     >>> cue = np.where(rng.random((1, 200)) < 0.8, xi[0], -xi[0])  # one site in five is wrong

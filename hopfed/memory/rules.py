@@ -31,8 +31,6 @@ from hopfed.kernels.layered import COUPLINGS
 class Rule:
     """What all rules share: a name, and whether the energy is quadratic in the spins.
 
-    Examples
-    --------
     >>> [rule.name for rule in RULES.values() if rule.quadratic]
     ['hebb', 'projector', 'dreamed', 'layered']
     """
@@ -50,8 +48,6 @@ class Rule:
 class Hebb(Rule):
     """Hebb's rule: capacity .138 N patterns (Amit, Gutfreund, Sompolinsky 1985).
 
-    Examples
-    --------
     >>> Hebb().time
     0.0
     """
@@ -66,8 +62,6 @@ class Projector(Rule):
     Basins shrink with the load: of random patterns with 10% of their sites turned all come back at
     a load of .3, with 20% none at .5. N independent patterns leave none (`advice` of the memory).
 
-    Examples
-    --------
     >>> Projector().time
     inf
     """
@@ -91,8 +85,6 @@ class Dreamed(Rule):
     ----------
     t : dreaming time, at least 0.
 
-    Examples
-    --------
     >>> Dreamed(-1.0)
     Traceback (most recent call last):
         ...
@@ -137,8 +129,6 @@ class Layered(Rule):
         matrix or its rows one after the other; empty for those. Only pairs with ``g_ab < 0`` repel
         each other. No kernel is made for it, so recall takes longer.
 
-    Examples
-    --------
     >>> Layered(layers=3, repulsion=0.7)
     Traceback (most recent call last):
         ...
@@ -197,8 +187,6 @@ class Dense(Rule):
     n : the power, 2 to 30; 2 is Hebb's rule. If it is odd, a pattern and its negative cancel, and
         neither is kept (`advice` of the memory says so).
 
-    Examples
-    --------
     >>> Dense(1)
     Traceback (most recent call last):
         ...
@@ -222,8 +210,6 @@ class Exponential(Rule):
     ----------
     beta : inverse temperature of the weights, in (0, 300]. For graded patterns 1 is Bayes' rule.
 
-    Examples
-    --------
     >>> Exponential(0.0)
     Traceback (most recent call last):
         ...
@@ -253,8 +239,6 @@ def rule_named(rule: str | Rule) -> Rule:
     ------
     ArgumentError : there is no such rule.
 
-    Examples
-    --------
     >>> rule_named("dense"), rule_named(Dense(4))
     (Dense(n=3), Dense(n=4))
     """

@@ -25,8 +25,6 @@ def as_run(memory: AssociativeMemory, source: str = "") -> Run:
     memory : of patterns or of an operator.
     source : where the patterns come from, for readers of the file.
 
-    Examples
-    --------
     >>> run = as_run(AssociativeMemory.store(np.array([[1, -1, 1]]), "dense"))
     >>> run.summary, run.arrays["memory/bits"].tolist()
     ({'rule': 'dense', 'patterns': 1, 'sites': 3, 'graded': False}, [[160]])
@@ -59,8 +57,6 @@ def load(path: str | Path) -> AssociativeMemory:
     ------
     RunFileError : no such file, or it holds no memory.
 
-    Examples
-    --------
     >>> load("lost.h5")
     Traceback (most recent call last):
         ...
@@ -80,8 +76,6 @@ def of_run(run: Run, path: str | Path) -> AssociativeMemory:
     ------
     RunFileError : it holds no memory.
 
-    Examples
-    --------
     >>> of_run(as_run(AssociativeMemory.store(np.array([[1, -1, 1]]))), "m.h5").patterns.tolist()
     [[1, -1, 1]]
     """

@@ -92,8 +92,7 @@ def layers_energy(states: np.ndarray, W: np.ndarray, rule: Layered) -> np.ndarra
     g, layers = rule.matrix, np.arange(rule.layers)
     pairs = q**2 / states.shape[2] if rule.coupling == "quadratic" else q.copy()
     pairs[:, layers, layers] = q[:, layers, layers]
-    found: np.ndarray = -(g * pairs).sum(axis=(1, 2))
-    return found
+    return -(g * pairs).sum(axis=(1, 2))
 
 
 def _weighed(g: Any, q: Any, n_sites: int) -> Any:

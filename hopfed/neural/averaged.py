@@ -16,7 +16,7 @@ from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import NeuralMethod, Played, Rule, untrained
+from hopfed.neural.method import NeuralMethod, Played, setting, untrained
 from hopfed.neural.training.training import has_batch_norm
 from hopfed.privacy.mechanism import accountant
 from hopfed.theory.private import gaussian_epsilon
@@ -51,16 +51,11 @@ class Averaged(NeuralMethod):
     (17.86, 2.85)
     """
 
-    bound: float = 0.0
-    noise: float = 0.0
-    delta: float = 1e-5
+    bound: float = setting(0.0, "at least 0")
+    noise: float = setting(0.0, "at least 0")
+    delta: float = setting(1e-5, "in (0, 1)")
 
     averages: ClassVar[bool] = True  # whether `average` alone reads what clients send
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "bound": "at least 0",
-        "noise": "at least 0",
-        "delta": "in (0, 1)",
-    }
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

@@ -165,9 +165,31 @@ class Client:
         return float(len(self.rows) * each)
 
 
+def setting(default: Any, rule: Rule) -> Any:
+    """Declare a method's own setting, as a field of its class.
+
+    Parameters
+    ----------
+    default : its value where none is given.
+    rule : a range of `RANGES`, or the words that it may be.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods.fedavg import FedProx
+    >>> FedProx(TaskSpec(), mu=-1.0)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: mu must be at least 0, got -1.0
+    """
+    return field(default=default, metadata={"rule": rule})
+
+
 @dataclass(frozen=True)
 class NeuralMethod:
     """Base of the neural methods: clients that train alone.
+
+    What a method is, such as `name` and `source`, stands in its class line:
+    ``class Own(FedAvg, name="own", shared=False)``, or is a class variable.
 
     Arguments have the same meaning in all its methods. `client` is a `Client`. `state` holds the
     arrays that the server, or a client, keeps, by name. `down` is the last message from the server,
@@ -199,7 +221,7 @@ class NeuralMethod:
     fresh: ClassVar[bool] = False
     name: ClassVar[str] = ""
     source: ClassVar[str] = ""
-    rules: ClassVar[Mapping[str, Rule]] = {}  # of a method's own settings
+    rules: ClassVar[Mapping[str, Rule]] = {}  # of own settings, beside those of `setting`
     same_model: ClassVar[bool] = False  # whether clients must share one architecture
     shared: ClassVar[bool] = False  # whether all clients classify with the model the server sent
     reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
@@ -207,27 +229,32 @@ class NeuralMethod:
     trains_first: ClassVar[bool] = False  # whether one that never took part trains to be scored
     tunes: ClassVar[bool] = False  # whether training to be scored is part of every answer
 
+    def __init_subclass__(cls, **about: Any) -> None:
+        super().__init_subclass__()
+        for name, value in about.items():
+            setattr(cls, name, value)
+
     def __post_init__(self) -> None:
         check_types(self)
         one = len(set(self.task.models)) == 1
         rule = f"one architecture for {self.name}"
         require(one or not self.same_model, "models", rule, ", ".join(self.task.models))
-        for part in reversed(type(self).__mro__):
-            for name, rule in vars(part).get("rules", {}).items():
-                got = getattr(self, name)
-                if isinstance(rule, str):
-                    require(RANGES[rule](got), name, rule, got)
-                else:
-                    known = ", ".join(word for word in rule if word)
-                    require(got in rule, name, f"one of {known}", repr(got))
+        rules = {f.name: f.metadata["rule"] for f in fields(self) if "rule" in f.metadata}
+        for name, rule in {**rules, **self.rules}.items():
+            got = getattr(self, name)
+            if isinstance(rule, str):
+                require(RANGES[rule](got), name, rule, got)
+            else:
+                known = ", ".join(word for word in rule if word)
+                require(got in rule, name, f"one of {known}", repr(got))
 
     # What a method defines, where it is not clients that train alone.
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Answer the server: train, and keep the model."""
-        trained = yield client.train(self.begin(client, down))
-        client.keep(trained.params)
-        return {}
+        """Answer the server: train, and return what is `sent`."""
+        first = self.begin(client, down)
+        trained = yield client.train(first, extra=self.extra(client, first, down))
+        return self.sent(client, trained.params)
 
     def play(self, state: State, session: Session) -> Played:
         """Play a round at the server; return its state, messages down, and numbers about it."""
@@ -237,6 +264,15 @@ class NeuralMethod:
     def begin(self, client: Client, down: Message) -> Params:  # noqa: ARG002
         """Parameters that a client trains from: those after its last training."""
         return client.kept() or client.initial
+
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
+        """Further tensors that the objective uses; `first` is what training starts from."""
+        return {}
+
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep what stays of trained parameters, here all; return the message to the server."""
+        client.keep(params)
+        return {}
 
     def wrap(self, model: Model) -> nn.Module:
         """Return the module that a client trains: its model, or a module that contains it.

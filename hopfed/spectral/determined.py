@@ -63,25 +63,19 @@ STEPS, STILL, RIDGE = 100, 1e-5, 1e-6  # of the completion of correlations
 
 @dataclass(frozen=True, eq=False)
 class Determined:
-    """Which columns say something of their own, and what the others follow from.
+    """Which columns say something of their own, and what the others follow from."""
 
-    Attributes
-    ----------
-    leader : (N,) the column that says what each one holds: itself where it is one of its own; -1
-        where it holds one value, or hardly any.
-    slope, centre : (N,) the mean of a column is expected to be the centre plus the slope times the
-        mean of its leader.
-    level : (N,) number of the variable of which a column is a level; -1 where it is of none.
-    single : (N,) whether a column holds one value, or none.
-    gapped : variables of which some rows have no level, or two.
-    """
-
+    # (N,) the column that says what each one holds: itself where it is one of its own; -1 where it
+    # holds one value, or hardly any
     leader: np.ndarray
+    # slope, centre: (N,) the mean of a column is expected to be the centre plus the slope times the
+    # mean of its leader
     slope: np.ndarray
     centre: np.ndarray
+    # (N,) number of the variable of which a column is a level; -1 where it is of none
     level: np.ndarray
-    single: np.ndarray
-    gapped: tuple[int, ...] = ()
+    single: np.ndarray  # (N,) whether a column holds one value, or none
+    gapped: tuple[int, ...] = ()  # variables of which some rows have no level, or two
 
     @property
     def kept(self) -> np.ndarray:
@@ -200,16 +194,12 @@ def _groups(level: np.ndarray) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Sums over the rows of pairs of columns.
+    """Sums over the rows of pairs of columns."""
 
-    Attributes
-    ----------
-    sums, seen : (n,) of the entries of each column, and their number.
-    products, both, plus : (n, n) products added up, rows that have both, and in which both are +1.
-    """
-
+    # sums, seen: (n,) of the entries of each column, and their number
     sums: np.ndarray
     seen: np.ndarray
+    # products, both, plus: (n, n) products added up, rows that have both, and in which both are +1
     products: np.ndarray
     both: np.ndarray
     plus: np.ndarray
@@ -234,13 +224,7 @@ _SUMS = ("sums", "seen", "products", "both", "plus")
 
 
 def pairs(rows: Rows, columns: np.ndarray | None = None) -> Pairs:
-    """Sums over pairs of columns of a block of rows: what an owner is asked for.
-
-    Parameters
-    ----------
-    rows : (M, N).
-    columns : numbers (n,) of those that are asked about; all when left out.
-    """
+    """Sums over pairs of columns of a block of rows: what an owner is asked for."""
     rows = rows if columns is None else columns_of(rows, columns)  # type: ignore[assignment]
     sums, seen, products = _here(*column_moments(rows), kernels.second_moment(rows))
     if rows.gaps:
@@ -271,14 +255,7 @@ def _complete(sums: np.ndarray, rows: float, products: np.ndarray) -> Pairs:
 def determined(
     owners: Sequence[Rows | Reread], known: Sequence[Sequence[int]] = (), seed: int = 0
 ) -> Determined:
-    """Find the columns that determine each other.
-
-    Parameters
-    ----------
-    owners : rows (M, N) of -1, 0 (missing) and +1 of each, held or not.
-    known : numbers of the columns that are levels of one variable, where that is known.
-    seed : of the columns that are looked at in a wide table.
-    """
+    """Find the columns that determine each other."""
     moments = [_here(*column_moments(rows)) for rows in owners]
     sums, seen = (np.sum(each, axis=0).astype(np.int64) for each in zip(*moments, strict=True))
     N = len(sums)
@@ -328,10 +305,7 @@ def determined(
 
 
 def _are_exact(owners: Sequence[Rows | Reread], varies: int) -> bool:
-    """Whether rows are a few patterns without noise, of which any columns determine others.
-
-    Fewer different rows than columns, each twice in the mean, tell of patterns, not of columns.
-    """
+    """Whether rows are a few patterns without noise, of which any columns determine others."""
     held = [rows for rows in owners if not isinstance(rows, Reread)]
     if len(held) < len(owners):
         return False
@@ -622,10 +596,7 @@ def _candidates(owners: Sequence[Rows | Reread], columns: np.ndarray, seed: int)
 
 
 def _look(rows: Rows) -> np.ndarray:
-    """Columns of some rows that are alike or opposite, and neighbours of which one is +1.
-
-    Those that are alike in 64 rows have one hash, unless many have it: then it is of a class.
-    """
+    """Columns of some rows that are alike or opposite, and neighbours of which one is +1."""
     columns = kernels.transpose(rows)
     plus = to_host(columns.signs)
     there = to_host(columns.seen) if rows.gaps else np.full_like(plus, 2**64 - 1)

@@ -293,8 +293,6 @@ class Spectrum:
     products : times the operator was applied to a block (exchanges, over a federation).
     status : "converged", or what is wrong and what to do.
 
-    Examples
-    --------
     >>> from hopfed.spectral.operators import DenseOperator
     >>> x = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]])
     >>> spectrum = eigenpairs(DenseOperator.from_examples(x), 1)
@@ -344,8 +342,6 @@ def eigenpairs(
         on the angle to the eigenvector), and the most products.
     start : (N, k) guesses of eigenvectors for the krylov route, to begin from.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> x = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]])
     >>> eigenpairs(FactorOperator.from_examples(x), 1).values[:2].round(3)
@@ -486,8 +482,6 @@ def block_krylov(
     ----------
     operator, wanted, seed, width, tol, max_products, start : as in `eigenpairs`.
 
-    Examples
-    --------
     >>> from hopfed.spectral.operators import DenseOperator
     >>> x = np.sign(np.random.default_rng(0).standard_normal((300, 90)))
     >>> x[:200] *= x[:200, :1] * np.abs(x[:200])

@@ -24,11 +24,7 @@ STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # shifts and facto
 
 
 def merged_where_it_pays(rows: Rows | Reread) -> Rows | Reread:
-    """Rows with each of them once, where at most `PAYS` of them are different; else as they are.
-
-    Of rows that are read again a block at a time is merged, as long as the different ones are few
-    enough to be held.
-    """
+    """Rows with each of them once, where at most `PAYS` of them are different; else as they are."""
     if isinstance(rows, Reread):
         found = rows.total(_Merging.of, enough=_Merging.over).rows
     else:
@@ -78,14 +74,7 @@ class _Merging:
 
 
 def row_marks(rows: Rows) -> Array:
-    """Return a number (M,) for each row, which equal rows share, where the rows are.
-
-    Two rows that differ share one with a chance of about 2^-64.
-
-    Parameters
-    ----------
-    rows : (M, N), on the host or a device.
-    """
+    """Return a number (M,) for each row, which equal rows share, where the rows are."""
     # All rows of complete ones have the same entries.
     signs, seen = rows.signs, (rows if rows.gaps else with_gaps(rows[:1])).seen
     M, W = signs.shape
@@ -108,13 +97,7 @@ def _mixed(words: Array) -> Array:
 
 
 def only(rows: Rows, columns: np.ndarray) -> Rows:
-    """Return rows without the entries of some columns, which are missing then.
-
-    Parameters
-    ----------
-    rows : (M, N), on the host or a device.
-    columns : (N,) whether each is kept.
-    """
+    """Return rows without the entries of some columns, which are missing then."""
     gaps = with_gaps(rows)
     words = like(kernels.pack(np.where(columns, 1, -1)[None]).signs, gaps.home)
     return replace(gaps, signs=gaps.signs & words, seen=gaps.seen & words)

@@ -43,8 +43,6 @@ class NoiseProfile:
     rows : (L,) rows of each owner; None where not known.
     spreads : (L,) standard deviation, over an owner's rows, of what all K eigenvectors capture.
 
-    Examples
-    --------
     >>> captured = np.array([[36.0], [4.0]])  # of N = 100; what the others hold of it is noise
     >>> rows, spreads = np.array([400.0, 400.0]), np.array([8.0, 6.0])
     >>> profile = NoiseProfile(
@@ -70,8 +68,7 @@ class NoiseProfile:
         if self.captured is None:
             return np.full(len(self.weights), common)
         left = self.n_sites - self.captured[:, :k].sum(axis=1)
-        found: np.ndarray = np.clip(left / max(self.n_sites - k, 1), 1e-6, 1.0)
-        return found
+        return np.clip(left / max(self.n_sites - k, 1), 1e-6, 1.0)
 
     def variances(self, k: int, common: float = 1.0) -> np.ndarray:
         """(L,) noise variances as they enter C, `common` where the owners' are not known."""
@@ -134,8 +131,6 @@ class Sample:
     ------
     ArgumentError : a quality outside (0, 1].
 
-    Examples
-    --------
     >>> sample = Sample(np.array([20.0, 1.2, 0.9]), n_sites=100, n_examples=400)
     >>> sample.aspect, round(sample.variance(1), 3), round(sample.variance(0), 3)
     (0.25, 0.81, 1.0)
@@ -192,8 +187,6 @@ def noise_variance(leading: np.ndarray, n_sites: int, aspect: float) -> float:
     leading : the eigenvalues taken for spikes, descending.
     n_sites, aspect : N and q = N / M.
 
-    Examples
-    --------
     >>> from hopfed.theory.spikes import outlier
     >>> eigenvalue = outlier(56.25, 0.25, 0.64)  # of r = 0.6, N = 100 and one archetype
     >>> round(noise_variance(np.array([eigenvalue]), n_sites=100, aspect=0.25), 2)

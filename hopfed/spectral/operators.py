@@ -57,8 +57,6 @@ class HebbianOperator(ABC):
     ``S = sum_m w_m eta_m eta_m^T`` over `n_sites` sites, `mass` the sum of the weights w,
     `sum_sq_weights` that of their squares; ``C = S / mass``.
 
-    Examples
-    --------
     >>> first, second = (FactorOperator.from_examples([[x]]) for x in ([1, 1, -1], [1, -1, -1]))
     >>> both = first + 3 * second
     >>> both.mass, both.n_examples, both.matmat(np.eye(3)[:, :1]).ravel().tolist()
@@ -138,8 +136,6 @@ class FactorOperator(HebbianOperator):
     Rows of bits may have gaps: a missing entry adds nothing. They may be read again for every
     product (`hopfed.spectral.reread_rows.Reread`); their weights are 1 then.
 
-    Examples
-    --------
     >>> op = FactorOperator.from_examples(np.array([[1, 1, -1], [1, -1, -1]]))
     >>> op.rows.shape, op.weights.tolist(), op.matmat(np.ones((3, 1))).ravel().tolist()
     ((2, 3), [1.0, 1.0], [0.0, 1.0, 0.0])
@@ -205,8 +201,6 @@ class DenseOperator(HebbianOperator):
 
     A float32 matrix is worked on in single precision.
 
-    Examples
-    --------
     >>> DenseOperator.from_examples(np.array([[1, 1, -1], [1, -1, -1]])).matrix.tolist()
     [[2.0, 0.0, -2.0], [0.0, 2.0, 0.0], [-2.0, 0.0, 2.0]]
     """
@@ -261,8 +255,6 @@ def _products(part: Rows) -> Array:
 class PooledOperator(HebbianOperator):
     """The sum of `parts` that stay where they are: every product is one exchange with all.
 
-    Examples
-    --------
     >>> owners = [FactorOperator.from_examples(np.array([x])) for x in ([1, 1], [1, -1])]
     >>> PooledOperator.over(owners).matmat(np.ones((2, 1))).ravel().tolist()
     [1.0, 1.0]
@@ -318,8 +310,6 @@ def pool(
     operators : of one form, over the same sites.
     weights : of the examples of each operator, above 0; 1 when left out.
 
-    Examples
-    --------
     >>> few, many = np.ones((1, 2)), np.array([[1, -1]] * 3)
     >>> owners = [FactorOperator.from_examples(x) for x in (few, many)]
     >>> pool(owners).matmat(np.eye(2)).tolist()
@@ -353,8 +343,6 @@ def _stacked(operators: Sequence[FactorOperator]) -> FactorOperator:
 def explicit(operator: HebbianOperator) -> Array:
     """Return C itself, (N, N) float64, of an operator in dense or factor form.
 
-    Examples
-    --------
     >>> explicit(FactorOperator.from_examples(np.array([[1, -1], [1, 1]]))).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """

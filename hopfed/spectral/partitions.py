@@ -42,12 +42,7 @@ class Partitioned(Reread):
 
     @classmethod
     def of(cls, blocks: Sequence[Block], made: Callable[[], int] = lambda: 1) -> Partitioned:
-        """Have blocks made and kept where they lie, and what they add up to.
-
-        Parameters
-        ----------
-        blocks : delayed packed rows of the same columns; those without rows are left out.
-        """
+        """Have blocks made and kept where they lie, and what they add up to."""
         dask = dask_itself()
         kept = dask.persist(*blocks)
         each = [dask.delayed(_summed, pure=False)(block, i) for i, block in enumerate(kept)]
@@ -78,8 +73,7 @@ class Partitioned(Reread):
     ) -> Answer:
         befores = [(int(first),) for first in self.starts] if placed else [()] * len(self.blocks)
         pairs = zip(self.blocks, befores, strict=False)
-        answer: Answer = _tree(self._asked(question, pairs)).compute()
-        return answer
+        return _tree(self._asked(question, pairs)).compute()
 
     def where(self, fits: Callable[[Rows], np.ndarray]) -> Partitioned:  # noqa: D102
         return Partitioned.of(
@@ -87,8 +81,7 @@ class Partitioned(Reread):
         )
 
     def _held(self, index: np.ndarray) -> Rows:
-        found: Rows = kernels.concatenate(list(dask_itself().compute(*self._taken(index))))
-        return found
+        return kernels.concatenate(list(dask_itself().compute(*self._taken(index))))
 
     def chosen(self, which: slice | np.ndarray) -> Partitioned:  # noqa: D102
         return Partitioned.of(self._taken(self._numbers(which)), self.made)

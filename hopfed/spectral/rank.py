@@ -44,8 +44,6 @@ class RankEstimate:
     unequal : whether owners of different noise were told apart.
     none : what a count of 0 says, of a rule that is no test of noise.
 
-    Examples
-    --------
     >>> from hopfed.theory.spikes import outlier
     >>> values = np.append(outlier([4.0, 2.0], 0.5, 0.64), [0.6] * 98)
     >>> found = TracyWidom()(Sample(values, n_sites=100, n_examples=200, quality=0.6))
@@ -71,8 +69,6 @@ class RankEstimate:
 class RankRule(Protocol):
     """A rule from a sample's spectrum to a rank.
 
-    Examples
-    --------
     >>> def above_two(sample: Sample) -> RankEstimate:
     ...     k = int((sample.values > 2.0).sum())
     ...     return RankEstimate(k, 2.0, sample.variance(k), np.ones(k), np.ones(k), "above 2")
@@ -100,8 +96,6 @@ class Counting:
     ----------
     estimate : of the last call.
 
-    Examples
-    --------
     >>> count = Counting(TracyWidom(), lambda v, whole: Sample(v, 100, 400, whole, quality=0.6))
     >>> count(np.append([20.0, 9.0], [0.6] * 98), True), count.estimate.n_detected
     (2, 2)
@@ -132,8 +126,6 @@ class TracyWidom:
     ----------
     alpha : in (0, 1).
 
-    Examples
-    --------
     >>> from hopfed.theory.spikes import outlier
     >>> values = np.append(outlier([4.0, 1.0], 0.5, 0.64), [0.6] * 98)
     >>> TracyWidom()(Sample(values, n_sites=100, n_examples=200, quality=0.6)).n_detected
@@ -160,8 +152,6 @@ class TracyWidom:
 class MarchenkoPastur:
     """Everything above the upper Marchenko-Pastur edge, moved by the channel's kurtosis (58).
 
-    Examples
-    --------
     >>> MarchenkoPastur()(Sample(np.array([20.0, 3.0, 2.0]), 100, 100, quality=0.5)).n_detected
     2
     """
@@ -197,8 +187,6 @@ class Fixed:
     t : dreaming time.
     scale : 1, or what to multiply J by.
 
-    Examples
-    --------
     >>> Fixed(tau=0.5, t=10.0)(Sample(np.array([80.0, 20.0, 1.0]), 100, 400)).n_detected
     2
     """
@@ -228,8 +216,6 @@ def robust_start(sample: Sample, edge: Edge) -> int:
     The trace counts undetected spikes as noise: with many archetypes per site the sequential test
     would stop at its first step. They hardly move the median of the bulk.
 
-    Examples
-    --------
     >>> values = np.r_[9.0, 6.0, np.linspace(1.5, 0.5, 98)]
     >>> robust_start(Sample(values, 100, 1000), lambda k, s2: 2.5 * s2)
     2
@@ -267,8 +253,6 @@ def _count_above(sample: Sample, s2: float, edge: Edge) -> int:
 def climb(sample: Sample, k: int, edge: Edge) -> int:
     """Sequential test of a `sample` from `k` on against an `edge`, the variance anew each time.
 
-    Examples
-    --------
     >>> values = np.r_[9.0, 6.0, np.linspace(1.5, 0.5, 98)]
     >>> climb(Sample(values, 100, 1000), 0, lambda k, s2: 2.5 * s2)
     2
@@ -307,8 +291,6 @@ def white_edge(m: int, n: int, alpha: float) -> float:
 
     Of an n x n Wishart matrix of m rows of unit variance, by the law of Tracy and Widom.
 
-    Examples
-    --------
     >>> round(white_edge(400, 100, 0.001) / 400, 2)  # (1 + 1/2)^2 is the edge of many
     2.37
     """

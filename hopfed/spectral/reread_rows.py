@@ -48,22 +48,16 @@ class Sums(tuple[Any, ...]):
 
 @dataclass
 class Totals:
-    """What one reading of rows adds up.
+    """What one reading of rows adds up."""
 
-    Attributes
-    ----------
-    rows : M.
-    sums, seen : (N,) int64, of the entries of each column and the number of those that are there.
-    marks : (N,) products of the columns with random numbers, which copies of a column share.
-    blank : number of rows without any entry, and the first of them.
-    products : (N, N) float64 ``sum_m eta_m eta_m^T``, exact; None where that is not kept.
-    """
-
-    rows: int
+    rows: int  # M
+    # sums, seen: (N,) int64, of the entries of each column and the number of those that are there
     sums: np.ndarray
     seen: np.ndarray
+    # (N,) products of the columns with random numbers, which copies of a column share
     marks: np.ndarray
-    blank: tuple[int, int]
+    blank: tuple[int, int]  # number of rows without any entry, and the first of them
+    # (N, N) float64 ``sum_m eta_m eta_m^T``, exact; None where that is not kept
     products: np.ndarray | None
 
     def __add__(self, other: Totals) -> Totals:
@@ -80,20 +74,13 @@ class Totals:
 
 @dataclass(frozen=True, eq=False)
 class Reread:
-    """(M, N) rows of +-1, with gaps or without, that are read again for every sum over them.
+    """(M, N) rows of +-1, with gaps or without, that are read again for every sum over them."""
 
-    Attributes
-    ----------
-    shape : (M, N).
-    read : begins to read: yields packed rows, a block at a time, the same ones each time.
-    totals : what an earlier reading has added up.
-    made : says how often the rows were read.
-    """
-
-    shape: tuple[int, int]
+    shape: tuple[int, int]  # (M, N)
+    # begins to read: yields packed rows, a block at a time, the same ones each time
     read: Callable[[], Iterator[Rows]]
-    totals: Totals
-    made: Callable[[], int]
+    totals: Totals  # what an earlier reading has added up
+    made: Callable[[], int]  # says how often the rows were read
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -130,13 +117,7 @@ class Reread:
         placed: bool = False,
         enough: Callable[[Answer], bool] | None = None,
     ) -> Answer:
-        """Add up what each block answers.
-
-        Parameters
-        ----------
-        placed : whether it is also told how many rows come before that block.
-        enough : whether no other block would change a sum, so that reading may end.
-        """
+        """Add up what each block answers."""
         found: Any = None
         before = 0
         for part in self.parts():
@@ -145,8 +126,7 @@ class Reread:
             before += len(part)
             if enough is not None and enough(found):
                 break
-        total: Answer = found
-        return total
+        return found
 
     def where(self, fits: Callable[[Rows], np.ndarray]) -> Reread:
         """Some of the rows, which are not held either: those of a block for which it `fits`."""
@@ -303,12 +283,7 @@ class Gathered:
     def rows(
         self, again: Callable[[], Iterator[Rows]], made: Callable[[], int] = lambda: 1
     ) -> Rows | Reread:
-        """Return all rows, or what stands for them.
-
-        Raises
-        ------
-        DataError : there are none.
-        """
+        """Return all rows, or what stands for them."""
         if self._summed is not None:
             totals = self._summed.totals()
             return Reread((totals.rows, len(totals.sums)), again, totals, made)
@@ -318,12 +293,7 @@ class Gathered:
 
 
 def packed_columns(rows: Rows, columns: np.ndarray) -> Rows:
-    """Return some columns of packed rows, in the order that is asked for, where the rows are.
-
-    Parameters
-    ----------
-    rows : (M, N).
-    """
+    """Return some columns of packed rows, in the order that is asked for, where the rows are."""
     planes = (None if p is None else _columns(p, rows.n, columns) for p in (rows.signs, rows.seen))
     signs, seen = planes
     return Rows(signs, len(columns), seen, rows.counts)

@@ -18,30 +18,7 @@ DEPENDENT = (
 
 
 def neighbour_deviation(left: np.ndarray) -> float:
-    """Standard errors by which rows are nearer to the next one than to any other.
-
-    The sum of products of neighbours, less its mean over all orders, over the root of the sum of
-    their squares: normal, of mean 0 and variance 1, where the order of the rows means nothing.
-
-    Parameters
-    ----------
-    left : (M, N) what components or classes leave of the rows; 0 in gaps.
-
-    Returns
-    -------
-    z; 0 for fewer than 3 rows, or where nothing is left.
-
-    Raises
-    ------
-    ArgumentError : no matrix of finite numbers.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> steps = rng.standard_normal((200, 30))
-    >>> abs(neighbour_deviation(steps)) < 3, neighbour_deviation(np.cumsum(steps, axis=0)) > 10
-    (True, True)
-    """
+    """Standard errors by which rows are nearer to the next one than to any other."""
     rows = np.asarray(left, np.float64)
     require(rows.ndim == 2, "left", "a matrix (M, N)", f"shape {rows.shape}")
     require(bool(np.isfinite(rows).all()), "left", "finite, with 0 in gaps", "another entry")

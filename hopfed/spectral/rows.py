@@ -43,13 +43,7 @@ def batches(examples: Examples) -> Iterable[Any]:
 
 
 def parts(rows: Any, size: int = 0) -> Iterator[Any]:
-    """Yield rows in blocks: those that are held as they are, or at most `size` at a time.
-
-    Parameters
-    ----------
-    rows : (M, N), held or not.
-    size : of a block; 0 for as they come.
-    """
+    """Yield rows in blocks: those that are held as they are, or at most `size` at a time."""
     for part in rows.parts() if isinstance(rows, Reread) else (rows,):
         if size == 0:
             yield part
@@ -58,14 +52,7 @@ def parts(rows: Any, size: int = 0) -> Iterator[Any]:
 
 
 def total(rows: Any, question: Callable[..., Answer], placed: bool = False) -> Answer:
-    """Add up what blocks of rows answer; rows that are held are one block.
-
-    Parameters
-    ----------
-    rows : (M, N), held or not.
-    question : about a block of rows; its answers add up.
-    placed : whether it is also told how many rows come before that block.
-    """
+    """Add up what blocks of rows answer; rows that are held are one block."""
     if isinstance(rows, Reread):
         return rows.total(question, placed)
     return question(rows, 0) if placed else question(rows)
@@ -96,10 +83,7 @@ def seen_transposed_times(rows: Rows | Array, U: Array) -> Array:
 
 
 def column_moments(rows: Rows | Reread | Array) -> tuple[Array, Array]:
-    """Return sums and numbers of the entries of each column, (N,) both; int64 for bits.
-
-    Each row counts as often as it occurs.
-    """
+    """Return sums and numbers of the entries of each column, (N,) both; int64 for bits."""
     if isinstance(rows, Reread):
         return rows.totals.sums, rows.totals.seen
     if isinstance(rows, Rows):
@@ -137,10 +121,7 @@ def _product(A: Array, X: Array) -> Array:
 
 
 def inner_products(rows: Rows | Array) -> Array:
-    """Return ``rows @ rows^T``, (R, R) float64, exact for packed bits.
-
-    Floating numbers are multiplied in their own precision over blocks of sites, and added up.
-    """
+    """Return ``rows @ rows^T``, (R, R) float64, exact for packed bits."""
     if isinstance(rows, Rows):
         G = kernels.gram(rows)
         return namespace(G).astype(G, namespace(G).float64)
@@ -165,12 +146,7 @@ def packed(part: Any) -> Rows:
 
 
 def is_blank(rows: Rows) -> np.ndarray:
-    """(M,) booleans on the host: whether a row has no entry.
-
-    Parameters
-    ----------
-    rows : (M, N), with gaps or without.
-    """
+    """(M,) booleans on the host: whether a row has no entry."""
     if rows.gaps:
         return np.asarray(~to_host(rows.seen).any(axis=1))
     return np.zeros(len(rows), bool)

@@ -27,8 +27,6 @@ def dream(eigenvalues: Array, t: float) -> Array:
     ``t = 0`` is Hebb's rule; ``t -> inf`` the projector on the range of J (t = inf is allowed).
     The kernel ``(1 + t) J (I + t J)^-1`` of Fachechi, Agliari and Barra (2019).
 
-    Examples
-    --------
     >>> dream(np.array([0.0, 0.5, 1.0]), 2.0)
     array([0.  , 0.75, 1.  ])
     """
@@ -59,8 +57,6 @@ def sharpened_product(p: Rows, X: Array, t: float, weights: Array | None = None)
     ------
     ArgumentError : a negative or infinite t.
 
-    Examples
-    --------
     >>> p = kernels.pack(np.array([[1, 1, 1, 1], [1, 1, -1, -1]]))  # orthogonal: J = 1/2 or 0
     >>> sharpened_product(p, np.ones((4, 1)), 2.0).ravel().tolist()
     [0.75, 0.75, 0.75, 0.75]
@@ -95,8 +91,6 @@ def largest_step(J: Array) -> float:
 
     Source: arXiv:2603.19902, eq. (54); theory/NOTES.md, "Unlearning iteration".
 
-    Examples
-    --------
     >>> round(largest_step(np.eye(4)), 3)
     0.333
     """
@@ -119,8 +113,6 @@ def iterate(J: Array, *, eps: float = 0.01, steps: int = 200) -> Array:
     ------
     ArgumentError : a step that may diverge.
 
-    Examples
-    --------
     >>> J = np.diag([0.8, 0.1])
     >>> np.diag(iterate(J, eps=0.01, steps=200)).round(3), dream(np.array([0.8, 0.1]), 2.0).round(3)
     (array([0.923, 0.25 ]), array([0.923, 0.25 ]))

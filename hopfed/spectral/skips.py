@@ -32,22 +32,13 @@ CLEAR = 20.0  # nats by which so many alike are less likely where others are bla
 
 
 class Skip(NamedTuple):
-    """Columns that are blank because of what another one holds.
+    """Columns that are blank because of what another one holds."""
 
-    Attributes
-    ----------
-    column : that decides.
-    sign : which it has where the others are blank, +1 or -1.
-    blank : numbers of the others.
-    always : whether they are blank wherever it has that sign.
-    only : whether it has that sign wherever they are blank. One of the two holds at least.
-    """
-
-    column: int
-    sign: int
-    blank: np.ndarray
-    always: bool
-    only: bool
+    column: int  # that decides
+    sign: int  # which it has where the others are blank, +1 or -1
+    blank: np.ndarray  # numbers of the others
+    always: bool  # whether they are blank wherever it has that sign
+    only: bool  # whether it has that sign wherever they are blank. One of the two holds at least.
 
 
 def skips(rows: Rows | Reread) -> list[Skip]:
@@ -91,8 +82,7 @@ def _explained(a: np.ndarray, b: np.ndarray, counts: np.ndarray, held: np.ndarra
     """(N, K) booleans: whether rows in which K sets of columns are blank have one value of N."""
     share = held / np.maximum(counts, 1)
     surprise = -(a + b) * np.log(np.maximum(share, 1e-9))[:, None]
-    alike: np.ndarray = (a + b >= LEAST) & (a >= ALIKE * (a + b)) & (surprise >= CLEAR)
-    return alike
+    return (a + b >= LEAST) & (a >= ALIKE * (a + b)) & (surprise >= CLEAR)
 
 
 def _always(a: np.ndarray, b: np.ndarray, held: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -101,12 +91,10 @@ def _always(a: np.ndarray, b: np.ndarray, held: np.ndarray, other: np.ndarray) -
     entries = 1 - a / held, 1 - b / other
     surprise = _spent(a, held) + _spent(b, other) - _spent(a + b, held + other)
     few = (entries[0] <= 1 - ALIKE) & (entries[0] <= RARER * entries[1])
-    clear: np.ndarray = (a >= LEAST) & few & (surprise >= CLEAR)
-    return clear
+    return (a >= LEAST) & few & (surprise >= CLEAR)
 
 
 def _spent(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """Log-likelihood of `part` of `whole` rows at their own rate."""
     rest = whole - part
-    spent: np.ndarray = xlogy(part, part / whole) + xlogy(rest, rest / whole)
-    return spent
+    return xlogy(part, part / whole) + xlogy(rest, rest / whole)

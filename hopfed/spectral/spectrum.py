@@ -71,8 +71,6 @@ class Check:
     value : standard errors, p-value, excess kurtosis, or deviations of the largest entry.
     holds : whether it holds.
 
-    Examples
-    --------
     >>> Check("order", 0.3, True).holds
     True
     """
@@ -105,8 +103,6 @@ class Spectrum:
     status : "ok", or "doubtful" where an assumption does not hold.
     advice : a sentence for each that does not.
 
-    Examples
-    --------
     >>> found = spectrum(np.random.default_rng(0).standard_normal((100, 40)))
     >>> found.n_components, found.status, round(found.edge, 1)
     (0, 'ok', 2.7)
@@ -181,8 +177,6 @@ def spectrum(
     ArgumentError : numbers that are not finite, fewer than 3 rows or 2 columns, a constant column
         that is to be standardised, an unknown null, or a scrambling null without rows.
 
-    Examples
-    --------
     >>> import hopfed
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 50)) + 0.3 * rng.standard_normal((200, 1))
@@ -379,8 +373,6 @@ def ratio_law(M: float, N: float) -> tuple[float, float]:
     The ratio and the trace are independent, so the variance of the eigenvalue is that of the ratio
     and that of the trace together (Nadler 2011); in the units of `tracy_widom.wishart_scaling`.
 
-    Examples
-    --------
     >>> from hopfed.theory.tracy_widom import wishart_scaling
     >>> [round(float(x), 1) for x in (*ratio_law(40, 120), wishart_scaling(40, 120)[1])]
     [295.2, 9.8, 10.9]
@@ -455,10 +447,7 @@ def _spread_back(rows: np.ndarray) -> np.ndarray:
 
 
 def _lost_in_circles(rows: np.ndarray) -> float:
-    """Edge of noise with the autocovariance of the rows, over that of its shifts in a circle.
-
-    A shift joins the ends: at lag h it has ``((M - h) c_h + h c_{M - h}) / M`` in place of c_h.
-    """
+    """Edge of noise with the autocovariance of the rows, over that of its shifts in a circle."""
     M, N = rows.shape
     power = (np.abs(np.fft.rfft(rows, 2 * M, axis=0)) ** 2).sum(axis=1)
     lags = np.arange(M)

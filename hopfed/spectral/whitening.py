@@ -45,16 +45,7 @@ from hopfed.theory import spikes
 
 
 def signal(U: np.ndarray, values: np.ndarray, aspect: float) -> np.ndarray:
-    """(N,) diagonal of the population's signal behind sample eigenpairs of white noise.
-
-    What an eigenpair holds of a column is ``lambda U^2``, and the rest is the column's sample
-    variance about it: exact even where the signal is many times the noise. It is too small by what
-    the pair took from the noise: on average ``lambda (1 - c) / N``, c the squared cosine of sample
-    and population vector, and by the column's own pull on the pair, ``(lambda c - ell) u^2``, with
-    ell the population's strength. Near the threshold U is mostly noise, and taking each entry for
-    what it is would make noise look like signal in the next round: there the entries are drawn to
-    their mean, but not by more than their spread allows.
-    """
+    """(N,) diagonal of the population's signal behind sample eigenpairs of white noise."""
     n, root = len(U), float(np.sqrt(aspect))
     ell = spikes.strength_at(values - (1 + root) ** 2, root)
     c = np.asarray(spikes.overlap(ell, aspect))
@@ -64,8 +55,7 @@ def signal(U: np.ndarray, values: np.ndarray, aspect: float) -> np.ndarray:
     pull = values * c - ell
     alone = spikes.overlap(np.maximum(ell * (1 - U**2), 1e-300), aspect)
     shared = alone / np.maximum(c, 1e-300)
-    found: np.ndarray = (ell / n + (values - pull * c) * trust * shared * uneven).sum(axis=1)
-    return found
+    return (ell / n + (values - pull * c) * trust * shared * uneven).sum(axis=1)
 
 
 ROUNDS = 40
@@ -77,25 +67,18 @@ UNPACKED = 30_000_000  # entries of rows that are unpacked once, in single preci
 
 @dataclass(frozen=True)
 class Whitened:
-    """Variances of the columns' noise, and the spectrum and count where it is white.
+    """Variances of the columns' noise, and the spectrum and count where it is white."""
 
-    Attributes
-    ----------
-    variances : (N,) noise v of every column, zero-filled; 1 in columns that are left out.
-    spectrum : of ``diag(v)^-1/2 C diag(v)^-1/2``, vectors (N, K); `n_sites` is the number of
-        columns that are not left out, and rows of `vectors` of the others are 0.
-    rank : the rule's estimate on it; its variance is 1, that of the coordinates.
-    dropped : indices of columns that are left out: never observed, or constant where they are.
-    rounds : spectra that were computed.
-    status : "converged", or what is wrong and what to do.
-    """
-
+    # (N,) noise v of every column, zero-filled; 1 in columns that are left out
     variances: np.ndarray = field(repr=False)
+    # of ``diag(v)^-1/2 C diag(v)^-1/2``, vectors (N, K); `n_sites` is the number of columns that
+    # are not left out, and rows of `vectors` of the others are 0
     spectrum: Spectrum
-    rank: RankEstimate
+    rank: RankEstimate  # the rule's estimate on it; its variance is 1, that of the coordinates
+    # indices of columns that are left out: never observed, or constant where they are
     dropped: np.ndarray
-    rounds: int
-    status: str
+    rounds: int  # spectra that were computed
+    status: str  # "converged", or what is wrong and what to do
 
 
 def whitened(

@@ -37,8 +37,6 @@ def for_each(task: Callable[[T], object], items: Iterable[T]) -> None:
 
     The first exception raised by a task stops the others from starting and is raised here.
 
-    Examples
-    --------
     >>> out = [0, 0, 0]
     >>> for_each(lambda i: out.__setitem__(i, i * i), range(3))
     >>> out
@@ -77,8 +75,6 @@ def for_each(task: Callable[[T], object], items: Iterable[T]) -> None:
 def spans(n: int, size: int) -> list[tuple[int, int]]:
     """Cut `range(n)` into consecutive (start, stop) pieces of at most `size`.
 
-    Examples
-    --------
     >>> spans(5, 2)
     [(0, 2), (2, 4), (4, 5)]
     """

@@ -78,13 +78,7 @@ def _measured(device: Any, k: int) -> str:
 
 
 def rounded(x: Any) -> Any:
-    """Return finite float32 numbers as bfloat16, rounded to nearest, to even where two are.
-
-    Examples
-    --------
-    >>> widened(rounded(np.array([1.0, -1.0, 1 / 3], np.float32))).tolist()
-    [1.0, -1.0, 0.333984375]
-    """
+    """Return finite float32 numbers as bfloat16, rounded to nearest, to even where two are."""
     bits = x.view(np.uint32)
     return ((bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
@@ -95,11 +89,7 @@ def widened(x: Any) -> Any:
 
 
 def split(xp: Any, x: Any) -> Any:
-    """Return finite float32 (n, k) as three terms that add up to it, (n, 3 k) uint16 and padding.
-
-    A term has 8 of the 24 digits, so that the sum is exact but for numbers below 1e-33. The first k
-    columns are the largest terms; zeros fill the last ones up to a multiple of `SIDE`.
-    """
+    """Finite float32 (n, k) as three terms that add up to it, (n, 3 k) uint16 and padding."""
     n, k = x.shape
     terms = xp.zeros((n, -(-3 * k // SIDE) * SIDE), np.uint16)
     for i in range(3):

@@ -7,7 +7,6 @@ from helpers import rest_slow, sample, subspace
 from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.subspace import Subspace
-from hopfed.errors import ArgumentError
 from hopfed.memory.layered import LayeredMemory
 
 
@@ -34,20 +33,6 @@ def test_layered_memories_search_as_well():
         assert (score.found(), score.false_discoveries) == (3, 0)
 
 
-def test_the_same_seed_repeats_the_search():
-    eta = sample(20, 300, 3000, 0.7, 3)[1]
-    space = subspace(eta)
-    one, two = (search_candidates(space, Search(), 9) for _ in range(2))
-    np.testing.assert_array_equal(one, two)
-
-
-def test_it_gives_up_where_there_is_nothing_binary():
-    rng = np.random.default_rng(4)
-    eta = np.sign(rng.standard_normal((2000, 30)) @ rng.standard_normal((30, 200)))
-    found = search_candidates(subspace(eta), Search(starts=8, sweeps=40), 0)
-    assert len(found) < 10
-
-
 def test_one_direction_at_the_threshold_does_not_stop_the_others():
     """Its overlap may come out as nothing; memories still run until they are close to one."""
     xi, eta = sample(60, 400, 4000, 0.8, 5)
@@ -65,13 +50,6 @@ def test_one_direction_at_the_threshold_does_not_stop_the_others():
     assert min(told) > 0.9 * space.judged(xi)[1].min()
 
 
-def test_bad_settings():
-    with pytest.raises(ArgumentError, match="starts must be at least 1"):
-        Search(starts=0)
-    with pytest.raises(ArgumentError, match="settings must be"):
-        Search(settings=())
-
-
 def test_states_that_rest_but_attract_nothing_are_not_archetypes():
     """Beyond the load limit rest states of a random subspace score as archetypes do."""
     rng = np.random.default_rng(0)
@@ -83,15 +61,7 @@ def test_states_that_rest_but_attract_nothing_are_not_archetypes():
     assert len(search_candidates(space, few, 0)) < len(anything)
 
 
-def test_archetypes_attract_where_most_rest_states_do_not():
-    xi, eta = sample(45, 100, 2000, 0.95, 1)
-    score = retrieval(search_candidates(subspace(eta), Search(), 1), xi)
-    careless = retrieval(search_candidates(subspace(eta), Search(flips=0.0), 1), xi)
-    assert score.found() > careless.found()
-    assert score.false_discoveries < careless.false_discoveries
-
-
-@pytest.mark.parametrize(("K", "N"), rest_slow([(16, 40), (36, 100), (24, 64), (72, 200)], 2))
+@pytest.mark.parametrize(("K", "N"), rest_slow([(16, 40), (36, 100), (24, 64), (72, 200)], 1))
 def test_loads_above_a_third_are_recovered_where_examples_are_clean(K, N):
     xi, eta = sample(K, N, 20 * N, 0.95, 1)
     score = retrieval(search_candidates(subspace(eta), Search(), 1), xi)

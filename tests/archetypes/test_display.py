@@ -129,11 +129,3 @@ def test_what_is_said_of_rates_holds_of_every_column_that_is_named():
         half = 1.96 * found.errors[k, named].max() / 2
         assert half > 0.02 > 1.96 * np.median(found.errors[k]) / 2
         assert f"each rate known within {100 * half:.1f} points (95% interval):" in lines[2 * k]
-
-
-def test_nothing_is_said_of_rates_where_no_column_is_named_or_an_error_is_not_known(found):
-    alike = replace(found, graded_means=found.means * 0)
-    assert "+-" not in alike.summary()
-    errors = found.own_errors.copy()
-    errors[:, telling(found, 0)[0][0].column] = np.nan
-    assert "+-" not in replace(found, own_errors=errors).summary().splitlines()[1]

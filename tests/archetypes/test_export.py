@@ -28,15 +28,6 @@ def test_the_one_rate_has_its_error_in_every_column(found):
     assert abs(found.quality - 0.7) < 4 * errors.min()
 
 
-def test_python_says_the_errors_that_are_exported_and_keeps_them_in_files(found, tmp_path):
-    np.testing.assert_array_equal(report_of(found)["errors"], found.errors)
-    found.save(tmp_path / "found.h5")
-    again = hopfed.load(tmp_path / "found.h5")
-    np.testing.assert_array_equal(again.errors, found.errors)
-    np.testing.assert_array_equal(again.means, found.means)
-    np.testing.assert_array_equal(again.expected_overlaps, found.expected_overlaps)
-
-
 def test_the_errors_of_rates_by_column_are_those_of_their_columns():
     """A pattern is known for sure from 300 rows; how often rows agree with it is not."""
     rng = np.random.default_rng(0)

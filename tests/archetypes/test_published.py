@@ -9,12 +9,10 @@ from hopfed.archetypes import factorize as published
 from hopfed.archetypes.factorize import published_patterns
 from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError
-from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import TracyWidom
-from hopfed.spectral.sharpening import iterate
 
 
 def counted(eta):
@@ -38,17 +36,6 @@ def test_what_it_accepts_scores_and_differs(monkeypatch):
     assert ((found @ V) ** 2).sum(axis=1).min() / 200 < 0.99
 
 
-def test_sharpened_eigenvalues_are_those_of_the_dense_iteration(monkeypatch):
-    """With tau just above and below a dense eigenvalue the thin form counts as the dense one."""
-    _, eta = sample(3, 100, 400, 0.8, 101)
-    spectrum, rank = counted(eta)
-    C = eta.T.astype(float) @ eta / len(eta)
-    dense = np.linalg.eigvalsh(iterate(rank.n_detected * C / 100, eps=0.01, steps=200))[::-1]
-    for shift, empty in ((1e-6, True), (-1e-6, False)):
-        monkeypatch.setattr(published, "TAU", float(dense[0]) + shift)
-        assert (len(published_patterns(spectrum, rank, 0)) == 0) == empty
-
-
 def test_given_mixtures_take_the_place_of_random_ones():
     xi, eta = sample(3, 300, 2400, 0.9, 102)
     spectrum, rank = counted(eta)
@@ -68,23 +55,3 @@ def test_recover_says_when_it_accepted_too_many():
     assert found.status == "poor fit"
     assert retrieval(found.patterns, xi).false_discoveries > 0
     assert hopfed.recover(eta, seed=100, channel="symmetric").status == "ok"
-
-
-def test_the_papers_own_federation():
-    xi, _ = sample(3, 200, 10, 0.8, 103)
-    source = ArchetypeStream(xi, np.full((2, 3, 3), 1 / 3), 400, 0.9, seed=0)
-    own = {"memory": "literal", "votes": False, "groups": 0}
-    played = hopfed.simulate(source, factoriser="paper", **own)
-    better = hopfed.simulate(source)
-    assert len(played.patterns) > 0
-    assert retrieval(better.patterns, xi).frobenius == 0
-    assert retrieval(played.patterns, xi).frobenius >= 0
-    with pytest.raises(ArgumentError, match="factoriser"):
-        hopfed.simulate(source, factoriser="papers")
-
-
-def test_where_nothing_is_counted_nothing_is_accepted():
-    _, eta = sample(3, 100, 400, 0.05, 104)
-    spectrum, rank = counted(eta)
-    assert rank.n_detected == 0
-    assert published_patterns(spectrum, rank, 0).shape == (0, 100)

@@ -1,16 +1,13 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from helpers import sample, subspace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopfed.archetypes.subspace import (
-    Subspace,
     accepted,
     distinct,
-    fit_exposures,
     match_known,
     merge,
     select,
@@ -19,7 +16,7 @@ from hopfed.hopfield.channel import rademacher
 from hopfed.theory.resolution import expected_overlap
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(st.integers(0, 2**32))
 def test_theory_predicts_the_score_of_archetypes_and_refuses_what_is_none(seed):
     xi, eta = sample(8, 400, 1600, 0.6, seed)
@@ -45,20 +42,6 @@ def test_the_fit_gives_exposures_and_drops_what_is_not_needed():
     assert fit.explained > 0.99
 
 
-def test_exact_binary_combinations_of_correlated_archetypes_are_dropped():
-    # Four patterns with xi_4 = -xi_1 xi_2 xi_3: their signed halves are binary and in their span.
-    rng = np.random.default_rng(1)
-    a, b, c = rademacher(3, 600, rng)
-    xi = np.stack([a, b, c, -(a * b * c)]).astype(np.int8)
-    from hopfed.hopfield.channel import draw_examples
-
-    space = subspace(draw_examples(xi, 3000, 0.8, rng)[0])
-    false = ((xi * [[1], [1], [1], [-1]]).sum(axis=0) // 2).astype(np.int8)
-    candidates = np.vstack([xi, false[None]]) if (np.abs(false) == 1).all() else xi
-    kept, _ = select(space, candidates)
-    np.testing.assert_array_equal(np.unique(kept, axis=0), np.unique(xi, axis=0))
-
-
 def test_merge_takes_one_of_each_sign_and_keeps_likenesses():
     xi, eta = sample(3, 300, 2000, 0.8, 2)
     like = xi[0].copy()
@@ -74,14 +57,6 @@ def test_merge_takes_one_of_each_sign_and_keeps_likenesses():
     assert merge(space, merged, none) is merged
 
 
-def test_nothing_to_fit():
-    space = Subspace(np.zeros((10, 0)), np.zeros(0), np.zeros(0))
-    fit = fit_exposures(space, np.zeros((0, 10), np.int8))
-    assert fit.explained == 0
-    kept, _ = select(space, np.zeros((0, 10), np.int8))
-    assert kept.shape == (0, 10)
-
-
 def test_polish_rests_at_archetypes():
     xi, eta = sample(5, 400, 2000, 0.8, 4)
     space = subspace(eta)
@@ -94,7 +69,7 @@ def test_polish_rests_at_archetypes():
         np.testing.assert_array_equal(found, np.hstack([xi, np.ones((5, 1), np.int8)]))
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32), st.integers(1, 30), st.integers(0, 12))
 def test_distinct_keeps_the_first_of_each(seed, N, C):
     patterns = rademacher(3, N, np.random.default_rng(seed))
@@ -103,7 +78,7 @@ def test_distinct_keeps_the_first_of_each(seed, N, C):
     assert [x.tobytes() for x in distinct(patterns)] == list(first)
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(st.integers(0, 2**32), st.floats(0.5, 1.0))
 def test_refining_rests_at_archetypes_and_repairs_them(seed, quality):
     xi, eta = sample(20, 300, 3000, quality, seed)
@@ -124,23 +99,6 @@ def test_refining_turns_a_mixture_into_what_nothing_else_explains():
     np.testing.assert_array_equal(space.refine(states), xi)
 
 
-def test_refining_nothing_and_copies():
-    xi, eta = sample(3, 300, 2000, 0.8, 2)
-    space = subspace(eta)
-    assert space.refine(xi[:0]).shape == (0, 300)
-    copies = np.vstack([xi, xi])
-    np.testing.assert_array_equal(space.refine(copies), copies)
-
-
-@pytest.mark.parametrize("K", [1, 4])
-def test_subspace_quantities_are_invariant_under_sign(K):
-    xi, eta = sample(K, 200, 800, 0.8, 6)
-    space = subspace(eta)
-    np.testing.assert_allclose(space.scores(-xi), space.scores(xi))
-    np.testing.assert_allclose(space.judged(-xi)[1], space.judged(xi)[1])
-    np.testing.assert_array_equal(space.refine(-xi), -space.refine(xi))
-
-
 def blur(xi, overlap, rng):
     """Patterns of that overlap with `xi`, in expectation."""
     return np.where(rng.random(xi.shape) < (1 + overlap) / 2, xi, -xi).astype(np.int8)
@@ -149,7 +107,7 @@ def blur(xi, overlap, rng):
 def test_the_overlap_with_the_archetype_is_the_expected_one():
     """In evidence in which archetypes are blurred, r = .11; the spread of a draw is .011."""
     gaps = []
-    for seed in range(20):
+    for seed in range(8):
         xi, eta = sample(4, 600, 1500, 0.11, seed)
         space = subspace(eta)
         states = space.polish(xi)
@@ -160,7 +118,7 @@ def test_the_overlap_with_the_archetype_is_the_expected_one():
     assert max(map(abs, gaps)) < 0.05
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(st.integers(0, 2**32), st.floats(0.35, 0.9))
 def test_blurred_patterns_descend_to_what_the_operator_shows_of_them(seed, m):
     rng = np.random.default_rng(seed)
@@ -180,7 +138,7 @@ def test_what_is_surer_than_the_operator_stays_as_it_is():
     np.testing.assert_array_equal(candidates[rows], falls)
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(st.integers(0, 2**32), st.sampled_from([0.4, 0.8, 1.0]))
 def test_of_what_is_not_exposed_the_operator_says_nothing(seed, m):
     rng = np.random.default_rng(seed)
@@ -202,13 +160,3 @@ def test_estimates_of_one_archetype_become_one_and_likenesses_do_not():
     candidates, rows = match_known(subspace(eta), known, np.array([0.6, 0.7, 1.0]))
     assert rows.tolist() == [0, 0, -1]
     np.testing.assert_array_equal(candidates, xi[:1])
-
-
-def test_archetypes_that_no_eigenvector_tells_apart_stay_two():
-    """Both are remembered exactly, and the operator shows one direction between them."""
-    rng = np.random.default_rng(0)
-    xi = rademacher(2, 400, rng)
-    mixture = (xi.sum(axis=0) / np.linalg.norm(xi.sum(axis=0)))[:, None]
-    space = Subspace(mixture, np.array([5.0]), np.array([0.4]), 1.0)
-    rows = match_known(space, xi, np.ones(2))[1]
-    assert sorted(rows.tolist()) == [-1, 0]

@@ -4,14 +4,13 @@ import csv
 import json
 from dataclasses import fields, replace
 
-import h5py
 import numpy as np
 import pytest
 
 import hopfed
 from hopfed.archetypes import storage
 from hopfed.archetypes.storage import load, report_of, table_of
-from hopfed.errors import ArgumentError, BackendError, RunFileError
+from hopfed.errors import ArgumentError, RunFileError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.runs import Run
 
@@ -124,12 +123,6 @@ def test_a_frame_has_the_same_rows(graded, monkeypatch):
     np.testing.assert_array_equal(frame.index.get_level_values("share"), graded.shares)
 
 
-def test_without_pandas_a_frame_is_refused_in_one_line(graded, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(BackendError, match=r"^frames need pandas: pip install pandas$"):
-        graded.to_frame()
-
-
 def test_the_report_is_json(graded, symmetric):
     for found in (graded, symmetric):
         made = json.loads(json.dumps(report_of(found), allow_nan=False))
@@ -146,13 +139,3 @@ def test_archetypes_take_no_name_of_another_kind_of_file(symmetric, tmp_path, na
     with pytest.raises(ArgumentError, match=r"path must be a \.h5 or \.hdf5 file"):
         symmetric.save(path)
     assert path.read_text() == "tea,cake\n1,0\n"
-
-
-def test_archetypes_take_the_place_of_no_table(symmetric, tmp_path):
-    path = tmp_path / "rows.h5"
-    with h5py.File(path, "w") as file:
-        file["x"] = np.ones((2, 2))
-    with pytest.raises(ArgumentError, match="path must be a new file, or a run file of hopfed"):
-        symmetric.save(path)
-    symmetric.save(tmp_path / "found.h5")
-    symmetric.save(tmp_path / "found.h5")

@@ -83,7 +83,7 @@ def test_modules_in_the_folder_are_not_those_that_they_are_called(tmp_path):
 
 def test_compiled_losses_are_kept_at_home(tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="torch is not installed")
-    from hopfed.neural.training.compiled import keep_compiled_at_home
+    from hopfed.neural.training.together import keep_compiled_at_home
 
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)

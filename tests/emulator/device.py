@@ -15,6 +15,7 @@ gram.cu.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import re
 import shutil
@@ -50,6 +51,7 @@ KINDS = {
 ORDER, WITHOUT = "HOPFED_EMULATED_ORDER", "HOPFED_EMULATED_WITHOUT"  # of the environment
 BARRIER = re.compile(r"(__sync(threads|warp)|copies_wait)\(\);")  # what threads wait for
 
+_INCLUDED = ((Path(__file__).parent, "emulate.cu"), (FOLDER, "common.cu"))
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-w", "-x", "c++")
 
 
@@ -343,19 +345,22 @@ def _as_c(x: Any) -> Any:
 
 @lru_cache(maxsize=16)
 def _library(module: str) -> ctypes.CDLL:
-    """Compile `module`.cu for the host."""
+    """Compile `module`.cu for the host, unless the same was compiled before."""
     compiler = shutil.which("g++") or shutil.which("c++")
     if compiler is None:
         raise BackendError("the emulated device needs a C++ compiler: none of g++, c++ is there")
-    folder = Path(tempfile.mkdtemp(prefix="hopfed-emulated-"))
-    library = folder / f"{module}.so"
-    here = Path(__file__).parent
-    file = folder / f"{module}.cu"
-    file.write_text(source(module), encoding="utf-8")
-    command = [compiler, *FLAGS, f"-I{here}", f"-I{FOLDER}", str(file), "-o", str(library)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise BackendError(f"{compiler} cannot compile {module}.cu: {done.stderr.strip()}")
-    loaded = ctypes.CDLL(str(library))
-    shutil.rmtree(folder)
-    return loaded
+    text, here = source(module), Path(__file__).parent
+    parts = [text, *FLAGS, *((f / n).read_text("utf-8") for f, n in _INCLUDED)]
+    marked = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    kept = Path(tempfile.gettempdir(), f"hopfed-emulated-{os.getuid()}", f"{marked}.so")
+    if not kept.is_file():
+        kept.parent.mkdir(mode=0o700, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
+            file, library = Path(folder, f"{module}.cu"), Path(folder, f"{module}.so")
+            file.write_text(text, encoding="utf-8")
+            command = [compiler, *FLAGS, f"-I{here}", f"-I{FOLDER}", str(file), "-o", str(library)]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                raise BackendError(f"{compiler} cannot compile {module}.cu: {done.stderr.strip()}")
+            library.replace(kept)  # at once: other processes see all of it or nothing
+    return ctypes.CDLL(str(kept))

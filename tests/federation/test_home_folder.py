@@ -8,7 +8,7 @@ from asking import signs
 from hopfed.errors import ArgumentError, BackendError, LocalError
 from hopfed.federation.machines.client import client_folder
 from hopfed.hopfield.ledger import Ledger, Terms
-from hopfed.neural.training.compiled import keep_compiled_at_home
+from hopfed.neural.training.together import keep_compiled_at_home
 from hopfed.tables.examples import as_examples
 
 

@@ -4,8 +4,10 @@ import shutil
 import subprocess
 import sys
 import types
+from itertools import product
 
 import pytest
+from helpers import rest_slow
 
 from hopfed.errors import BackendError
 from hopfed.kernels.cuda import device
@@ -13,11 +15,10 @@ from hopfed.kernels.cuda import device
 SOURCES = sorted(path.stem for path in device.FOLDER.glob("*.cu"))
 
 
-CHIPS = ["sm_90", *(pytest.param(chip, marks=pytest.mark.slow) for chip in ("sm_80", "sm_100"))]
-
-
-@pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize(
+    ("name", "chip"),
+    rest_slow([("gram", "sm_90"), *product(SOURCES, ("sm_80", "sm_90", "sm_100"))], 1),
+)
 def test_nvcc_compiles(name, chip, tmp_path):
     nvcc = shutil.which("nvcc")
     if nvcc is None:

@@ -17,7 +17,7 @@ from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels.cuda import layered
 
-SIZES = [(1, 1, 0), (3, 40, 5), (2, 65, 1), (5, 31, 0), (9, 70, 37)]
+SIZES = [(1, 1, 0), (2, 65, 1), (5, 31, 4), (9, 70, 37)]
 
 
 def signs(shape, seed=0):
@@ -99,17 +99,6 @@ def test_layered_memory(device, monkeypatch, options, piece):
             assert_same(run, wanted, ("state", "energy", "changed"))
             assert (run.updates.get() <= wanted.updates).all()
             np.testing.assert_array_equal(x.get(), state)  # not changed
-
-
-def test_a_block_at_rest_stops_on_its_own(device):
-    W = signs((3, 200)).T / np.sqrt(200)
-    state = np.stack([(W[:, :1] > 0).T * 2 - 1, signs((1, 200), 5)]).astype(np.int8)
-    run = kernels.layered_step(
-        device.xp.asarray(state), device.xp.asarray(W), beta=2.0, noise=0.0, updates=40
-    )
-    assert run.updates.get()[0] == 1
-    assert (run.updates.get() < 40).all()
-    assert (run.changed.get() == 0).all()
 
 
 def test_wrong_arguments_name_themselves(device):

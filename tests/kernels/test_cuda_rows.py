@@ -112,18 +112,6 @@ def displaced(p, device, offset):
     return kernels.Rows(held[offset:].reshape(p.signs.shape), p.n)
 
 
-def test_packing_refuses_what_the_cpu_refuses(device):
-    for bad, value in ((2, 2), (0, 0), (np.nan, np.nan)):
-        x = entries((5, 70)).astype(np.float64)
-        x[3, 65] = bad
-        with pytest.raises(ArgumentError, match=f"got {value:.1f} at row 3, column 65"):
-            kernels.pack(device.xp.asarray(x))
-    with pytest.raises(ArgumentError, match="two-dimensional real"):
-        kernels.pack(device.xp.asarray(np.ones((2, 2), complex)))
-    with pytest.raises(ArgumentError, match="uint64"):
-        kernels.Rows(device.xp.zeros((2, 1), np.int64), 3)
-
-
 @pytest.mark.parametrize("method", gram.METHODS)
 @pytest.mark.parametrize("gaps", KINDS)
 @pytest.mark.parametrize("shape", SHAPES)

@@ -94,44 +94,6 @@ def test_every_route_sees_the_spectrum_of_the_host(device, shape, route):
     assert alike(V, here.vectors)
 
 
-def test_a_rule_counts_on_the_host(device):
-    op = FactorOperator.from_examples(device.xp.asarray(sample(3, 60, 200, 0.9, 4)[1]))
-    seen = []
-
-    def rule(values, complete):
-        seen.append((type(values), complete))
-        return int((values > 5).sum())
-
-    assert eigenpairs(op, rule).vectors.shape == (60, 3)
-    assert seen == [(np.ndarray, True)]
-    none = eigenpairs(op, 0)
-    assert none.vectors.shape == (60, 0)
-    np.testing.assert_allclose(none.values, eigenpairs(op, 1).values, atol=1e-9)
-    with pytest.raises(ArgumentError, match="wanted must be"):
-        eigenpairs(op, -1)
-
-
-@pytest.mark.parametrize("shape", [(70, 150), (150, 70)])
-def test_large_small_sides_are_iterated_on(device, monkeypatch, shape):
-    x = sample(3, shape[1], shape[0], 0.9, 5)[1]
-    op = FactorOperator.from_examples(device.xp.asarray(x))
-    want = eigenpairs(op, 3)
-    monkeypatch.setattr(spectrum, "FULL_LIMIT", 50)
-    found = eigenpairs(op, 3)
-    assert (want.complete, found.complete, found.status) == (True, False, "converged")
-    np.testing.assert_allclose(found.values[:3], want.values[:3], rtol=1e-4)
-    assert alike(found.vectors.get(), want.vectors.get())
-
-
-def test_a_solver_that_fails_is_found_out(device, monkeypatch):
-    def broken(A, wanted):
-        return spectrum.Leading(np.full(len(A), np.nan), A[0, :1] * np.nan, A[:, :1] * np.nan)
-
-    monkeypatch.setattr(spectrum, "all_pairs", broken)
-    found = eigenpairs(FactorOperator.from_examples(device.xp.asarray(signs((4, 9)))), 1)
-    assert found.status != "converged"
-
-
 def test_out_of_memory_is_one_clear_line(device, monkeypatch):
     x = device.xp.asarray(signs((8, 9)))
     op = FactorOperator.from_examples(x)
@@ -150,19 +112,6 @@ def test_out_of_memory_is_one_clear_line(device, monkeypatch):
     monkeypatch.setattr("hopfed.kernels.cuda.bits.unpack_into", scarce)
     with pytest.raises(BackendError, match="out of device memory in unpack"):
         kernels.unpack(op.rows)
-
-
-def test_plain_rows_on_a_device(device):
-    rng = np.random.default_rng(3)
-    rows, weights = rng.standard_normal((6, 20)), rng.random(6) + 0.1
-    masses = float(weights.sum()), float((weights**2).sum())
-    here = FactorOperator(20, *masses, rows, weights)
-    there = FactorOperator(20, *masses, device.xp.asarray(rows), device.xp.asarray(weights))
-    assert there.trace == pytest.approx(here.trace)
-    for route in ("gram", "dense", "krylov"):
-        found, want = (eigenpairs(op, 2, route=route, width=8, tol=1e-5) for op in (there, here))
-        np.testing.assert_allclose(found.values[:2], want.values[:2], rtol=1e-5)
-        assert alike(found.vectors.get(), want.vectors)
 
 
 def test_owners_on_both_sides_do_not_mix(device):

@@ -74,7 +74,7 @@ def test_serial_updates_sample_the_boltzmann_distribution(coupling):
     cue = np.array([1, -1, 1], np.int8)
     states = np.array(list(itertools.product([-1, 1], repeat=6)), np.int8).reshape(64, 2, 3)
     weights = np.exp(-0.5 * 0.8 * conserved(states, W, coupling, 0.5, 0.2, cue))
-    start = rng.choice(np.array([-1, 1], np.int8), (40000, 2, 3))
+    start = rng.choice(np.array([-1, 1], np.int8), (8000, 2, 3))
     final = kernels.layered_step(
         start,
         W,
@@ -142,18 +142,6 @@ def test_ranks_of_any_number_of_registers(rank):
     wanted = reference.layered_step(state, W, **options)
     run = kernels.layered_step(state, W, **options)
     np.testing.assert_array_equal(run.state, wanted)
-
-
-def test_cues_broadcast():
-    state, W, _ = system((4, 3, 64, 5), 6)
-    rng = np.random.default_rng(7)
-    full = rng.choice(np.array([-1, 1], np.int8), (4, 3, 64))
-    for cue in (full[0, 0], full[0], full[:, :1], full[:1], full):
-        got = kernels.layered_step(state, W, beta=1.0, field=0.5, cue=cue, seed=2)
-        whole = np.broadcast_to(cue, state.shape)
-        wanted = kernels.layered_step(state, W, beta=1.0, field=0.5, cue=whole, seed=2)
-        np.testing.assert_array_equal(got.state, wanted.state)
-        np.testing.assert_array_equal(got.energy, wanted.energy)
 
 
 def test_wrong_arguments():

@@ -16,12 +16,6 @@ def test_importing_the_package_loads_no_numba():
     assert out.stdout.split() == ["False", "False"]
 
 
-def test_every_public_name_is_there():
-    for name in kernels.__all__:
-        assert callable(getattr(kernels, name))
-        assert name in dir(kernels)
-
-
 def test_the_number_of_threads_can_be_set(monkeypatch):
     monkeypatch.setenv("HOPFED_NUM_THREADS", "3")
     assert thread_count() == 3

@@ -5,7 +5,7 @@ import builtins
 import numpy as np
 import pytest
 from emulator.device import Emulated, HostArray
-from helpers import sample
+from helpers import rest_slow, sample
 
 from hopfed import kernels, recover
 from hopfed.errors import ArgumentError, BackendError, DataError
@@ -79,7 +79,7 @@ def test_rows_of_one_device_go_to_another(monkeypatch):
     np.testing.assert_array_equal(Place().put(second).signs, kernels.pack(x).signs)
 
 
-@pytest.mark.parametrize("owners", [1, 3])
+@pytest.mark.parametrize("owners", rest_slow([3, 1], 1))
 def test_recover_works_where_it_is_told(opened, owners):
     xi, x = sample(3, 120, 400, 0.9, 1)
     parts = np.array_split(x, owners)

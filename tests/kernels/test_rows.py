@@ -66,8 +66,9 @@ def test_pack_takes_values_of_any_dtype_and_stride(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float64])
-@pytest.mark.parametrize("bad", [2, -2, 3, 127, -128, 0])
-@pytest.mark.parametrize("column", [0, 5, 63, 64, 100, 128])
+@pytest.mark.parametrize(
+    ("bad", "column"), zip([2, -2, 3, 127, -128, 0], [0, 5, 63, 64, 100, 128], strict=True)
+)
 def test_pack_names_the_first_bad_value(dtype, bad, column):
     x = spins((9, 129), 3).astype(dtype)
     x[4, column] = bad
@@ -121,8 +122,8 @@ def test_sums_are_exact(shape, seed, gaps):
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize("m", [1, 127, 129, 260])
-@pytest.mark.parametrize("n", rest_slow([1, 64, 7937, 7936, 16385, 40_000], 3))
+@pytest.mark.parametrize("m", [1, 129, 260])
+@pytest.mark.parametrize("n", rest_slow([64, 7937, 1, 7936, 16385, 40_000], 2))
 def test_gram_beyond_one_tile_and_one_chunk(m, n, gaps):
     x = entries((m, n), m + n, gaps)
     np.testing.assert_array_equal(kernels.gram(packed(x, gaps)), reference.gram(x.astype(float)))
@@ -237,7 +238,7 @@ def test_complete_rows_stay_what_they_are():
     np.testing.assert_array_equal(kernels.unpack(kernels.with_gaps(p)), complete)
 
 
-@pytest.mark.parametrize("shape", [(20, 77), (7, 64), (3, 8), (300, 9001)])
+@pytest.mark.parametrize("shape", rest_slow([(20, 77), (7, 64), (3, 8), (300, 9001)], 2))
 def test_what_counts_as_missing(shape):
     x = entries(shape, 4, True)
     x[0, :2] = -1, 1  # a -1 is there: zeros are missing

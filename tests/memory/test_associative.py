@@ -1,6 +1,5 @@
 """Recall against a plain loop, the laws of its energies, and what stays equal where it must."""
 
-import math
 import shutil
 
 import kernel_oracle as reference
@@ -19,7 +18,6 @@ from hopfed.testing import check_recall
 QUADRATIC = [Hebb(), Projector(), Dreamed(2.0)]
 OVERLAPS = [Dense(2), Dense(3), Dense(5), Exponential(0.5)]
 SINGLE = [*QUADRATIC, *OVERLAPS]  # one layer
-ROUNDING = 3e-7  # of energies that are sums of float32 products
 
 
 def name(rule):
@@ -36,10 +34,10 @@ def loop(cues, xi, rule, held=None):
 
 
 @pytest.mark.parametrize("rule", SINGLE, ids=name)
-@pytest.mark.parametrize("shape", [(1, 30), (9, 100), (25, 101)])
+@pytest.mark.parametrize("shape", [(1, 30), (9, 61)])
 def test_serial_recall_equals_a_plain_loop_to_the_bit(rule, shape):
     xi = random_signs(shape, 1)
-    cues = np.concatenate([corrupted(xi, 0.25, 2), random_signs((20, shape[1]), 3)])
+    cues = np.concatenate([corrupted(xi, 0.25, 2), random_signs((8, shape[1]), 3)])
     found = AssociativeMemory.store(xi, rule).recall(cues)
     np.testing.assert_array_equal(found.states, loop(cues, xi, rule))
     np.testing.assert_allclose(found.overlaps, found.states @ xi.T / shape[1], atol=1e-12)
@@ -59,39 +57,6 @@ def test_synchronous_recall_equals_a_plain_loop_to_the_bit(rule):
         for _ in range(updates):
             wanted = step(wanted, J)
         np.testing.assert_array_equal(found, wanted)
-
-
-@pytest.mark.parametrize("n", [2, 3, 4])
-def test_synchronous_fields_of_the_dense_rule_are_those_of_the_serial_order(n):
-    xi, cues = random_signs((40, 61), 1), random_signs((8, 61), 2)
-    found = AssociativeMemory.store(xi, Dense(n)).recall(cues, updates=1, order="synchronous")
-    for s, new in zip(cues.astype(float), found.states, strict=True):
-        for i in range(61):
-            c = xi @ s - xi[:, i] * s[i]
-            h = reference.dense_field(c, xi[:, i].astype(float), "power", n)
-            assert new[i] == (np.sign(h) or s[i])
-
-
-def test_one_synchronous_step_of_the_exponential_rule_is_the_sign_of_attention():
-    xi, cues = random_signs((40, 60), 1), random_signs((50, 60), 2)
-    found = AssociativeMemory.store(xi, Exponential(0.1)).recall(
-        cues, updates=1, order="synchronous"
-    )
-    a = np.exp(0.1 * (cues.astype(float) @ xi.T))
-    attention = a / a.sum(axis=1, keepdims=True) @ xi
-    np.testing.assert_array_equal(found.states, np.where(attention == 0, cues, np.sign(attention)))
-
-
-@pytest.mark.parametrize("rule", SINGLE, ids=name)
-def test_energy_never_rises_in_serial_order_without_noise(rule):
-    xi = random_signs((30, 80), 1)
-    memory = AssociativeMemory.store(xi, rule)
-    states = random_signs((12, 80), 2)
-    before = memory.energy(states)
-    for _ in range(6):
-        found = memory.recall(states, updates=1)
-        assert (found.energy <= before + ROUNDING * np.abs(before)).all()
-        states, before = found.states, found.energy
 
 
 @pytest.mark.parametrize("rule", [Hebb(), Dense(2), Dense(4), Exponential(0.5)], ids=name)
@@ -114,19 +79,6 @@ def test_recall_has_the_properties_of_every_memory(rule):
         lambda xi, state: AssociativeMemory.store(xi, rule).energy(state)[0],
         even=rule.quadratic or getattr(rule, "n", 1) % 2 == 0,
     )
-
-
-@pytest.mark.parametrize(
-    ("rule", "order"),
-    [(rule, "synchronous") for rule in SINGLE] + [(Layered(2), "serial")],
-    ids=str,
-)
-def test_turning_sites_of_patterns_and_cues_alike_turns_the_answer(rule, order):
-    xi, g = random_signs((10, 40), 1), random_signs(40, 2)
-    cues = random_signs((100, 40), 3)
-    plain = AssociativeMemory.store(xi, rule).recall(cues, order=order).states
-    turned = AssociativeMemory.store(xi * g, rule).recall(cues * g, order=order).states
-    np.testing.assert_array_equal(turned, plain * g)
 
 
 def test_a_field_of_zero_leaves_the_spin():
@@ -175,7 +127,7 @@ def test_a_pattern_and_its_negative_cancel_in_an_odd_power_and_that_is_said():
 def test_opposite_cues_have_opposite_ends_where_the_energy_is_even(rule, order):
     """K even: many fields are 0, and turned a spin to +1 from either side."""
     for seed in range(2):
-        xi, cues = random_signs((10, 40 + seed), seed), random_signs((150, 40 + seed), 50 + seed)
+        xi, cues = random_signs((10, 40 + seed), seed), random_signs((40, 40 + seed), 50 + seed)
         memory = AssociativeMemory.store(xi, rule)
         gaps = np.random.default_rng(seed).random(cues.shape) < 0.5 * (seed % 2)
         cues = np.where(gaps, 0, cues)  # the first cell of a cue is never 0 alone
@@ -184,19 +136,6 @@ def test_opposite_cues_have_opposite_ends_where_the_energy_is_even(rule, order):
         found, turned = (memory.recall(c, observed=c != 0, order=order) for c in (cues, -cues))
         np.testing.assert_array_equal(turned.states, -found.states)
         np.testing.assert_array_equal(turned.converged, found.converged)
-
-
-@pytest.mark.parametrize(
-    ("rule", "K"), [(Hebb(), 6), (Projector(), 100), (Dreamed(5.0), 40), (Dense(3), 400),
-                    (Exponential(1.0), 5000)], ids=lambda x: getattr(x, "name", x),
-)  # fmt: skip
-@pytest.mark.parametrize("order", ["serial", "synchronous"])
-def test_stored_patterns_are_rest_states_below_capacity(rule, K, order):
-    xi = random_signs((K, 200), 1)
-    found = AssociativeMemory.store(xi, rule).recall(xi[:50], order=order)
-    np.testing.assert_array_equal(found.states, xi[:50])
-    assert found.converged.all()
-    np.testing.assert_array_equal(found.updates, 1)
 
 
 @pytest.mark.parametrize("rule", SINGLE, ids=name)
@@ -285,25 +224,6 @@ def test_a_device_recalls_what_the_host_does(order, rule):
     asked = np.where(gaps["observed"], cues, 0)
     there = memory.recall(device.xp.asarray(asked), order=order).states.get()
     np.testing.assert_array_equal(there, memory.recall(asked, order=order).states)
-
-
-@pytest.mark.parametrize("order", ["serial", "synchronous"])
-@pytest.mark.parametrize("beta", [0.3, 1.0, 2.0])
-def test_patterns_of_equal_overlap_cancel_exactly(beta, order):
-    """Few sites and patterns: fields that are exactly 0, which leaves the spin."""
-    for seed in range(40):
-        K, n = 2 + seed % 3, 6 + seed % 9
-        xi, cues = random_signs((K, n), seed), random_signs((10, n), 100 + seed)
-        found = AssociativeMemory.store(xi, Exponential(beta)).recall(
-            cues, order=order, updates=100 if order == "serial" else 1
-        )
-        if order == "serial":
-            np.testing.assert_array_equal(found.states, loop(cues, xi, Exponential(beta)))
-            continue
-        for s, new in zip(cues, found.states, strict=True):
-            terms = np.exp(beta * (xi @ s.astype(float) - n))[:, None] * xi
-            fields = np.array([math.fsum(column) for column in terms.T])
-            np.testing.assert_array_equal(new, np.where(fields == 0, s, np.sign(fields)))
 
 
 def test_a_recovery_and_an_operator_are_stored():

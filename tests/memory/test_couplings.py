@@ -59,13 +59,6 @@ def test_dependent_and_equal_patterns(rule):
     assert_same(memory.remove(range(1, 8)), AssociativeMemory.store(xi[:1], rule))
 
 
-def test_more_patterns_than_sites_span_everything():
-    xi = random_signs((40, 16), 1)
-    memory = AssociativeMemory.store(xi, "projector")
-    np.testing.assert_allclose(dense(memory), np.eye(16), atol=1e-12)
-    np.testing.assert_allclose(dense(memory.add(-xi[:2])), np.eye(16), atol=1e-12)
-
-
 @pytest.mark.parametrize("rule", [Hebb(), Dreamed(1.0), Projector(), Dense(3), Exponential(0.3)])
 def test_an_emptied_memory_takes_patterns_again(rule):
     xi = random_signs((3, 30), 1)

@@ -5,6 +5,7 @@ wait is counted.
 """
 
 from dataclasses import fields, replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -23,8 +24,8 @@ from hopfed.neural.methods import METHODS, method  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
 
-# Networks of the methods that the fast tests play; all others, and these with LeNet, are slow.
-FAST = {"fedavg": "lenet"} | dict.fromkeys(("fedproto", "apfl", "sohip", "fedh2l"), "mlp:16")
+# What the fast tests play, with a small network; all methods with LeNet are slow.
+FAST = [("fedavg", "stacked"), ("apfl", "sequential"), ("fedh2l", "stacked")]
 
 pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
 
@@ -72,21 +73,22 @@ def check(monkeypatch, name, way, model="lenet"):
     assert all(count <= waits[0].get(what, 0) for what, count in waits[1].items()), waits
 
 
-@pytest.mark.parametrize("way", ["sequential", "stacked"])
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize(("name", "way"), FAST)
 def test_a_method_on_a_device(monkeypatch, name, way):
-    check(monkeypatch, name, way, FAST[name])
+    check(monkeypatch, name, way, "mlp:8")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["sequential", "stacked"])
-@pytest.mark.parametrize("name", [n for n in METHODS if n != "fedavg"])
+@pytest.mark.parametrize("name", METHODS)
 def test_any_method_on_a_device(monkeypatch, name, way):
     check(monkeypatch, name, way)
 
 
-@pytest.mark.parametrize("way", ["sequential", "stacked"])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "amsgrad"])
+WAYS = product(("sgd", "adam", "amsgrad"), ("stacked", "sequential"))
+
+
+@pytest.mark.parametrize(("optimizer", "way"), rest_slow(sorted(WAYS), 1))
 def test_every_optimizer_keeps_its_state_on_the_way(monkeypatch, optimizer, way):
     # FedMD's optimizers go on from round to round.
     own = {"optimizer": optimizer, "lr": 0.003, "clip": 1.0, "augment": True}
@@ -140,7 +142,7 @@ def test_a_device_that_is_not_there_is_one_line():
 
 @pytest.mark.parametrize("way", rest_slow(["sequential", "stacked"], 1))
 def test_compiled_losses_are_the_same(way):
-    config = settings("fedprox", way=way, models=("mlp:16",))
+    config = settings("fedprox", way=way, models=("mlp:8",), rounds=1)
     plain, compiled = play(config), play(replace(config, compile="eager"))
     for (loss, _), (other, _) in zip(plain, compiled, strict=True):
         np.testing.assert_allclose(loss, other, rtol=1e-4)

@@ -8,10 +8,10 @@ from scipy.special import log_softmax
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from asked import play  # noqa: E402
+
 from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
-from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.memory.neighbours import SmallStoreWarning  # noqa: E402
 from hopfed.neural.methods.fedavg import FedAvg, FedAvgPrior  # noqa: E402
 from hopfed.neural.methods.knn_per import KNNPer  # noqa: E402
@@ -20,7 +20,7 @@ from hopfed.neural.training.task import TaskSpec  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
 
 SPEC = TaskSpec(partition="dirichlet:0.3", clients=4, models=("mlp",), examples=400)
-STORES = KNNPer.rules["store"]
+STORES = ("neighbours", "prototypes", "hopfield", "archetypes")
 TRAINING = Training(lr=0.05, way="sequential")
 
 
@@ -28,17 +28,9 @@ def made(cls=KNNPer, **settings):
     return cls(SPEC, TRAINING, **settings)
 
 
-def trained(method, rounds=2, **settings):
-    state = None
-    for t in range(rounds):
-        played = play_round(method, state, t, seed=0, clients=4, engine=LocalEngine(), **settings)
-        state = played.state
-    return played
-
-
 @pytest.fixture(scope="module")
 def down():
-    return trained(made(FedAvg)).state.down[EVERYONE]
+    return play(made(FedAvg), 2).state.down[EVERYONE]
 
 
 def inputs(method, client, part="test"):
@@ -128,31 +120,6 @@ def test_weak_clients_keep_less_and_strong_ones_as_much_more(down, store):
     torch.testing.assert_close(weak(x), made(lam=0.0).classifier({}, down, 0)(x))
 
 
-def test_what_a_small_store_keeps_is_no_run_of_one_class(down):
-    labels = made(capacity=0.2).remember(down, 0)[1]
-    assert len(np.unique(labels)) > 1
-
-
-@pytest.mark.parametrize(
-    ("rule", "capacity", "kept"),
-    [("fifo", 1.0, "last"), ("fixed", 1.0, "first"), ("concatenate", 1.0, "all")],
-)
-def test_a_stream_replaces_what_the_rule_says(down, rule, capacity, kept):
-    method = made(rule=rule, capacity=capacity)
-    before = method.remember(down, 0)
-    fresh = method.loaded.split.train[1][:9]
-    after = method.remember(down, 0, fresh, before)
-    keys = method.remember(down, 1, fresh)[0]
-    n = len(before[0])
-    assert len(after[0]) == n + 9 * (kept == "all")
-    arrived = {"last": after[0][-9:], "all": after[0][n:]}
-    if kept in arrived:
-        np.testing.assert_array_equal(arrived[kept], keys)
-    else:
-        np.testing.assert_array_equal(after[0], before[0])
-    assert method.mixed(after, down, 0)(inputs(method, 0)[0]).isfinite().any()
-
-
 def test_k_beyond_the_store_takes_what_there_is_and_says_so(down):
     method = made(capacity=5, lam=1.0)
     with pytest.warns(SmallStoreWarning, match="k = 10 is more than the examples of a store"):
@@ -170,17 +137,6 @@ def test_an_empty_store_falls_back_to_the_global_model_and_says_so(down):
     np.testing.assert_array_equal(found(x), made(lam=0.0).classifier({}, down, 2)(x))
     assert found.memory is None
     assert found.nbytes == 0
-
-
-@pytest.mark.parametrize("store", STORES)
-def test_every_store_helps_where_labels_are_unequal(down, store):
-    task = made().loaded
-    methods = made(FedAvg), made(store=store, lam=0.7, capacity=0.5)
-    scores = [
-        accuracies([m.classifier({}, down, c) for c in range(4)], task.tensors, [task.split.test])
-        for m in methods
-    ]
-    assert scores[1].mean() > scores[0].mean()
 
 
 def test_a_prior_is_the_frequency_of_the_clients_labels(down):

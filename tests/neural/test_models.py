@@ -24,6 +24,8 @@ FEATURES = {
 }
 
 
+SHALLOW = ("mlp", "lenet", "cnn-5", "mobilenet-v2")
+
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -49,8 +51,10 @@ def same_weights(a, b):
     return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
 
 
-@pytest.mark.parametrize(("channels", "size"), [(1, 8), (3, 32)])
-@pytest.mark.parametrize("name", IMAGE)
+@pytest.mark.parametrize(
+    ("channels", "size", "name"),
+    rest_slow([(1, 8, n) for n in SHALLOW] + [(3, 32, n) for n in IMAGE], len(SHALLOW)),
+)
 def test_images_to_features_to_logits(name, channels, size):
     model = build(name, channels=channels, size=size, classes=7, seed=0)
     x = torch.randn(2, channels, size, size, generator=torch.Generator().manual_seed(0))
@@ -66,7 +70,7 @@ def test_images_to_features_to_logits(name, channels, size):
     assert (z[0] - z[1]).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("name", LEAST)
+@pytest.mark.parametrize("name", ["lenet", "cnn-5", "mobilenet-v2"])
 def test_the_smallest_images_work_and_smaller_ones_are_refused(name):
     least = LEAST[name]
     model = build(name, channels=1, size=least, classes=3, seed=0)
@@ -105,14 +109,6 @@ def test_fedssa_models_have_the_sizes_of_its_table(number, megabytes):
     assert 4 * count(model) / 2**20 == pytest.approx(megabytes, abs=0.0075)
 
 
-@pytest.mark.parametrize("name", [name for name in NORMALISED if name != "resnet-34"])
-def test_group_norm_has_the_parameters_of_batch_norm_and_no_buffers(name):
-    group, batch = digits_model(name), digits_model(name, norm="batch")
-    assert count(group) == count(batch)
-    assert not list(group.buffers())
-    assert list(batch.buffers())
-
-
 def sgd_step(model):
     """One step of SGD as a function of (parameters, buffers, batch, labels)."""
 
@@ -144,12 +140,7 @@ def check_stacked_step(models, x, atol):
             torch.testing.assert_close(buffers[k][i], b, rtol=0, atol=atol)
 
 
-DEEP = ("resnet-34", "resnet-18")  # of parts that the others have, too
-
-
-@pytest.mark.parametrize(
-    "name", rest_slow(sorted(MODELS, key=DEEP.__contains__), len(MODELS) - len(DEEP))
-)
+@pytest.mark.parametrize("name", rest_slow(["lenet", "mobilenet-v2", "lstm", *IMAGE], 3))
 def test_stacked_step_equals_the_loop(name):
     # In double precision: in single, rounding now and then puts one of the 100,000 activations of
     # a deep network on the other side of zero, and gradients near it then differ in earnest.
@@ -171,22 +162,7 @@ def test_lstm_is_that_of_pytorch():
     torch.testing.assert_close(z, torch.cat([h[1], h[0], c[1], c[0]], dim=1))
 
 
-def test_lstm_for_characters():
-    model = build("lstm", channels=90, size=80, classes=90, seed=0)
-    cells = 4 * 256 * (8 + 256) + 4 * 256 * (256 + 256) + 2 * 2 * 4 * 256
-    assert count(model) == 90 * 8 + cells + 256 * 90 + 90
-    assert model.feature_dim == 1024
-    x = torch.randint(0, 90, (3, 7), generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        z = model.features(x)
-        assert z.shape == (3, 1024)
-        assert torch.equal(model(x), model.head(z))
-        # The head reads the hidden state of the top layer and nothing else.
-        z[:, 256:] = 7.0
-        assert torch.equal(model(x), model.head(z))
-
-
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["lenet", "cnn-5", "mobilenet-v2", "lstm"])
 def test_weights_depend_on_the_seed_alone(name):
     model = digits_model(name)
     torch.manual_seed(123)

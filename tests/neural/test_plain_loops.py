@@ -14,6 +14,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -31,7 +32,6 @@ from hopfed.neural.training.training import Training  # noqa: E402
 
 SEED, CLIENTS, ROUNDS, BATCH, EPOCHS = 0, 4, 3, 16, 2
 LR, MOMENTUM, DECAY = 0.05, 0.9, 1e-3
-WAYS = ("sequential", "stacked")
 CLOSE = 1e-5
 
 
@@ -1170,15 +1170,13 @@ def close(found, due):
     torch.testing.assert_close(found, due, atol=CLOSE, rtol=CLOSE)
 
 
-@pytest.mark.parametrize(
-    ("name", "way"),
-    [
-        (n, w)
-        for n in LOOPS
-        for w in WAYS
-        if (n, w) != ("hebbian", "stacked") and (" " not in n or w == "stacked")
-    ],
-)
+ALONE = ("fedavg", "sohip", "fedh2l", "hebbian")  # also client by client; others in the slow tests
+CASES = [(n, "sequential" if n == "hebbian" else "stacked") for n in LOOPS]
+CASES += [(n, "sequential") for n in ALONE[:-1]]
+SLOW = [(n, "sequential") for n in LOOPS if " " not in n and n not in ALONE]
+
+
+@pytest.mark.parametrize(("name", "way"), rest_slow(CASES + SLOW, len(CASES)))
 def test_a_method_is_its_plain_loop(name, way, one_thread):
     m = made(name, way)
     x, _ = m.loaded.tensors.batch(torch.arange(len(m.loaded.tensors.labels)))

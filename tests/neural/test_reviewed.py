@@ -5,6 +5,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -177,8 +178,12 @@ class TwoLayers(nn.Module):
         return self.head(self.body(x.flatten(1)))
 
 
+KEPT = [n for n in METHODS if n not in ("hebbian", "afl", "ranpac")]
+FAST = ("fedavg", "fml", "sohip", "pfedgp", "fedssa", "fedh2l")  # modules of their own, and rows
+
+
 @pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
-@pytest.mark.parametrize("name", [n for n in METHODS if n not in ("hebbian", "afl", "ranpac")])
+@pytest.mark.parametrize("name", rest_slow(sorted(KEPT, key=lambda n: n not in FAST), len(FAST)))
 def test_a_kept_network_loads_into_its_own_class(name, tmp_path):
     conf = config(name, models=(NoBias,), keep=str(tmp_path / "kept"), rounds=1)
     execute(fl, conf)

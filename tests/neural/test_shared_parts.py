@@ -1,26 +1,35 @@
-"""Parts of networks that clients share: heads, projections, matrices, truncated updates, rows."""
+"""What single methods do beside their equations: parts, public examples, clusters, processes."""
+
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize, nnls
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from asked import Asked  # noqa: E402
+from asked import Asked, play  # noqa: E402
 
 from hopfed._lib.random import stream  # noqa: E402
+from hopfed.errors import DataError  # noqa: E402
 from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
-from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.method import Client, below, pack  # noqa: E402
+from hopfed.federation.rounds import FederationState, play_round  # noqa: E402
+from hopfed.neural.method import Client, below, pack, unpack  # noqa: E402
 from hopfed.neural.methods import method  # noqa: E402
-from hopfed.neural.methods.fedkd import truncate  # noqa: E402
+from hopfed.neural.methods.clustered_fl import ClusteredFL, bipartition  # noqa: E402
+from hopfed.neural.methods.fedh2l import FedH2L, project  # noqa: E402
 from hopfed.neural.methods.lg_fedavg import supervised_contrast  # noqa: E402
-from hopfed.neural.training.evaluation import Network  # noqa: E402
+from hopfed.neural.methods.pairs import truncate  # noqa: E402
+from hopfed.neural.methods.pfedgp import PFedGP, log_evidence  # noqa: E402
+from hopfed.neural.methods.stepwise import seed_set  # noqa: E402
+from hopfed.neural.training.evaluation import Network, accuracies  # noqa: E402
 from hopfed.neural.training.losses import Batch, Net  # noqa: E402
-from hopfed.neural.training.task import TaskSpec  # noqa: E402
+from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
 
 TASK = TaskSpec(models=("mlp:20",), clients=4, examples=300, partition="classes:4")
@@ -30,32 +39,12 @@ def make(name, task=TASK, **settings):
     return method(name)(task, Training(lr=0.05, way="sequential"), **settings)
 
 
-def play(made, rounds, participation=None, each=None):
-    state, who = None, participation
-    for t in range(rounds):
-        played = play_round(
-            made, state, t, seed=0, clients=4, engine=LocalEngine(), participation=who
-        )
-        state = played.state
-        if each:
-            each(played)
-    return played
-
-
-def test_the_schedule_of_fedssa_at_its_ends():
-    made = make("fedssa", fusion="normalised", stable=10, mu_0=0.5)
-    assert made.mu(0) == 0.5
-    assert made.mu(10) == pytest.approx(0, abs=1e-15)
-    assert made.mu(11) == 0
-    assert made.mu(5) == pytest.approx(0.5 * np.sqrt(0.5))
-
-
 def test_rows_that_nobody_sent_or_that_a_client_has_not_seen_keep_their_history():
     made = make("fedssa")
     seen = made.seen(0)
     rows = np.ones((seen.sum(), 21), np.float32)
     rows[1] = 0  # nobody has sent this one yet
-    params = made.blended(Client(made, {}, Context(0, 1, 0, 0)), {"rows": rows})
+    params = made.begin(Client(made, {}, Context(0, 1, 0, 0)), {"rows": rows})
     own, kept = made.initial(0)["head.bias"], ~seen
     kept[np.flatnonzero(seen)[1]] = True
     np.testing.assert_array_equal(params["head.bias"][kept], own[kept])
@@ -68,23 +57,6 @@ def test_rows_that_nobody_sent_or_that_a_client_has_not_seen_keep_their_history(
     after, *_ = made.play(start, Asked(few))
     assert (after["head"][only] == 9).all()
     assert (after["head"][made.seen(1)] == 0).all()
-
-
-def test_the_five_models_of_the_paper_share_one_head():
-    task = TaskSpec(models=tuple(f"cnn-{n}" for n in range(1, 6)), clients=5, examples=100)
-    made = make("fedssa", task)
-    forms = [made.expects({}, Context(0, 0, 0, c))["rows"].shape for c in range(5)]
-    assert forms == [(made.seen(c).sum(), 501) for c in range(5)]
-
-
-def test_what_a_client_of_lg_fedavg_is_scored_by():
-    own, mean = make("lg-fedavg").initial(0), {"head/bias": np.ones(10, np.float32)}
-    kept, given_ = (
-        m.personal(*m.readied(pack(own), mean, 0))["head.bias"]
-        for m in (make("lg-fedavg", scored=how) for how in ("local", "global"))
-    )
-    assert torch.equal(kept, own["head.bias"])
-    assert (given_ == 1).all()
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 0, 1, 2], [0, 0, 0, 0, 0], [0, 1, 2, 3, 4], [3]])
@@ -151,7 +123,7 @@ def test_both_ends_of_fedkd_hold_the_same_model_whoever_was_absent_or_late():
             for name, tensor in below(made.begin(*made.readied(own, down, c)), "shared").items():
                 np.testing.assert_array_equal(tensor.numpy(), server[name])
 
-    play(made, 6, Participation(rate=0.75, late=0.4, delay=2), check)
+    play(made, 6, each=check, participation=Participation(rate=0.75, late=0.4, delay=2))
     assert kinds == {True, False}
 
 
@@ -167,17 +139,242 @@ def test_the_truncation_is_that_of_a_singular_value_decomposition(seed, m, n, en
     np.testing.assert_allclose(rows[:, :m].T @ rows[:, m:], expected, atol=1e-8)
 
 
-def test_one_direction_is_always_kept_and_what_is_not_finite_stays_visible():
-    for matrix in (np.zeros((4, 3)), np.zeros((1, 1)), np.diag([5.0, 1e-9, 0.0])):
-        assert truncate(matrix, 0.95).shape == (1, sum(matrix.shape))
-    assert np.isnan(truncate(np.array([[np.inf, 1.0], [0.0, 1.0]]), 0.9)).all()
+ROTATED = TaskSpec(
+    partition="rotation:0,20,40,60:20:same", clients=4, models=("mlp:16",), shares=(75, 10, 15)
+)
+SGD = Training("sgd", lr=0.05, batch=16, way="sequential")
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
-def test_a_band_of_fedral_has_the_entries_of_its_diagonals(share):
-    made = make("fedral", least=share, levels=2)
-    b = int(np.ceil(share * 19))
-    assert made.band(0).all()
-    assert made.band(1).sum() == 20 * (2 * b + 1) - b * (b + 1)
-    kept = play(made, 1).state.clients[1]["model/shared.weight"]
-    np.testing.assert_array_equal(kept[~made.band(1)], 0)
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.15])
+def test_public_and_private_are_the_training_examples_of_each_node(share):
+    made, seeds = task_of(ROTATED), seed_set(ROTATED, share)
+    labels = made.split.dataset.labels
+    for client, rows in enumerate(made.split.train):
+        private, public = seeds.private[client], seeds.public[client]
+        assert len(public) == round(share * 200)
+        np.testing.assert_array_equal(np.sort(np.concatenate([private, public])), rows)
+        assert np.ptp(np.bincount(labels[public], minlength=10)) <= 1
+    other = seed_set(replace(ROTATED, seed=1), share)
+    assert any((a != b).any() for a, b in zip(seeds.public, other.public, strict=True))
+
+
+def test_public_images_are_no_rotations_of_test_images():
+    split, seeds = task_of(ROTATED).split, seed_set(ROTATED, 0.15)
+    tested = split.dataset.group[np.concatenate(split.test)]
+    shown = split.dataset.group[np.concatenate(seeds.public)]
+    assert len(np.unique(tested)) == 30
+    assert not set(tested) & set(shown)
+
+
+def test_a_node_keeps_a_private_example():
+    spec = TaskSpec(partition="iid", clients=10, models=("mlp:16",), examples=30)
+    with pytest.raises(DataError, match=r"client 0 of 10 has 1 training examples, too few"):
+        seed_set(spec, 0.1)
+    assert [len(rows) for rows in seed_set(spec, 0).private] == [1] * 10
+
+
+numbers = st.floats(-10, 10, allow_subnormal=False).map(lambda v: 0.0 if abs(v) < 1e-3 else v)
+pairs = st.integers(1, 12).flatmap(
+    lambda n: st.tuples(*[st.lists(numbers, min_size=n, max_size=n)] * 2)
+)
+
+
+def named(vector):
+    """A gradient of two parameters, the first with the first half of the numbers."""
+    vector = torch.as_tensor(vector, dtype=torch.float64)
+    return {"w": vector[: len(vector) // 2], "b": vector[len(vector) // 2 :]}
+
+
+def flat(gradient):
+    return torch.cat(list(gradient.values())).numpy()
+
+
+@settings(max_examples=40)
+@given(pairs)
+def test_the_projection_solves_the_quadratic_program_and_its_dual(pair):
+    public, local = map(np.asarray, pair)
+    found = flat(project(named(public), named(local)))
+    primal = minimize(
+        lambda z: ((z - public) ** 2).sum() / 2,
+        np.zeros_like(public),
+        jac=lambda z: z - public,
+        constraints={"type": "ineq", "fun": lambda z: local @ z, "jac": lambda z: local},
+        method="SLSQP",
+        options={"ftol": 1e-14},
+    )
+    np.testing.assert_allclose(found, primal.x, atol=1e-5)
+    v, _ = nnls(local[:, None], -public)  # (14): the v of least |v g_loc + g_pub|^2
+    np.testing.assert_allclose(found, public + v * local, atol=1e-10)
+    if public @ local >= 0:
+        np.testing.assert_array_equal(found, public)
+
+
+@pytest.mark.parametrize("kl", [True, False])
+def test_pairs_hear_their_partner_alone_and_who_has_none_makes_its_local_step(kl):
+    method = FedH2L(replace(ROTATED, clients=4), SGD, pairs=True, kl=kl)
+    circles = [method.circles(0, t) for t in range(12)]
+    assert all(sorted(i for c in circle for i in c) == [0, 1, 2, 3] for circle in circles)
+    three = TaskSpec(partition="iid", clients=3, models=("mlp:16",), examples=240)
+    method = FedH2L(three, SGD, pairs=True, kl=kl)
+    (alone,) = next(c for c in method.circles(0, 0) if len(c) == 1)
+    played = play(method)
+    conflict = played.client_metrics["conflict"]
+    assert np.flatnonzero(np.isnan(conflict)).tolist() == [alone]
+    assert np.flatnonzero(played.traffic.down == 0).tolist() == ([alone] if kl else [0, 1, 2])
+
+
+FIVE = TaskSpec(partition="dirichlet:0.3", clients=5, models=("mlp",), examples=300)
+TRAINING = Training(lr=0.05, way="sequential")
+
+
+def made(cls, spec=FIVE, **settings):
+    return cls(spec, TRAINING, **settings)
+
+
+clusters = st.integers(2, 7).flatmap(
+    lambda n: st.integers(0, 10**6).map(
+        lambda seed: np.random.default_rng(seed).standard_normal((n, 5))
+    )
+)
+
+
+@given(clusters)
+def test_single_linkage_has_the_least_similarity_across(x):
+    x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    cos = x @ x.T
+    part = bipartition(cos, "single")
+    assert 0 < part.sum() < len(x)
+    assert not part[0]
+
+    def across(second):
+        return cos[np.ix_(~second, second)].max()
+
+    every = [np.array((False, *rest)) for rest in product([False, True], repeat=len(x) - 1)]
+    assert across(part) <= min(across(s) for s in every if s.any()) + 1e-12
+
+
+@pytest.mark.parametrize("linkage", ["complete", "single"])
+def test_groups_that_pull_apart_are_told_apart(linkage):
+    rng = np.random.default_rng(0)
+    ways = np.array([1, -1, -1, 1, -1])[:, None] * rng.standard_normal(200)
+    updates = ways + 0.3 * rng.standard_normal((5, 200))
+    updates /= np.linalg.norm(updates, axis=1, keepdims=True)
+    assert bipartition(updates @ updates.T, linkage).tolist() == [False, True, True, False, True]
+
+
+def sent(method, moves, cluster=0):
+    """Messages of clients whose models have moved from the initial one."""
+    base = method.loaded.initial(0)
+    return {
+        c: pack({n: t + move * torch.ones_like(t) for n, t in base.items()})
+        | {"examples": np.asarray(10), "cluster": np.asarray(cluster)}
+        for c, move in moves.items()
+    }
+
+
+def test_a_cluster_is_parted_at_rest_and_goes_on_in_two():
+    method = made(ClusteredFL)
+    moves = {0: 0.1, 1: -0.1, 2: 0.1, 4: -0.1}  # client 3 is absent
+    state, down, metrics = method.play({}, Asked(sent(method, moves)))
+    assert metrics["clusters"] == 2
+    assert state["cluster_of"].tolist() == [0, 1, 0, -1, 1]
+    base = method.loaded.initial(0)
+    for c, move in moves.items():
+        for name, tensor in unpack(down[c]).items():
+            torch.testing.assert_close(tensor, base[name] + move)
+    assert set(down) == {0, 1, 2, 4, EVERYONE}
+    # The absent one chooses by its validation examples, among models good and bad.
+    everything = dict(down[EVERYONE])
+    for name in [n for n in everything if n.startswith("0/")]:
+        everything[name] = np.zeros_like(everything[name])
+    client = Client(method, {}, Context(0, 0, 0, 3))
+    fits = [method._fits(unpack(everything, k), client) for k in ("0", "1")]
+    chosen, params = method.choose(client, everything)
+    assert chosen == int(np.argmax([f[0] + 1e-6 * f[1] for f in fits]))
+    for name, tensor in unpack(everything, str(chosen)).items():
+        assert (params[name] == tensor).all()
+    # Cluster 0 goes on alone; cluster 1, not heard, keeps its model; client 3 joins.
+    messages = sent(method, {0: 0.2, 2: 0.2, 3: 0.2})
+    state, down, _ = method.play(state, Asked(messages, 1))
+    assert state["cluster_of"].tolist() == [0, 1, 0, 0, 1]
+    for name, tensor in unpack(down[1]).items():
+        torch.testing.assert_close(tensor, base[name] - 0.1)
+    for name, tensor in unpack(down[3]).items():
+        torch.testing.assert_close(tensor, base[name] + 0.2)
+
+
+def test_a_late_message_does_not_assign_its_client_to_a_cluster_that_was_split():
+    method = made(ClusteredFL)
+    state, *_ = method.play({}, Asked(sent(method, {0: 0.1, 1: -0.1, 2: 0.1, 4: -0.1})))
+    late = sent(method, {3: 0.1})
+    state, down, _ = method.play(state, Asked(late, 1, {3: 1}))
+    assert state["cluster_of"].tolist() == [0, 1, 0, -1, 1]
+    assert 3 not in down  # so that it gets all models, and chooses
+
+
+def test_clusters_of_every_round_survive_absence_and_flattening():
+    method = made(ClusteredFL, spec=replace(FIVE, clients=8, examples=600), tol_1=1e9, tol_2=0.0)
+    state, counts, most = None, [], 0
+    for t in range(4):
+        played = play_round(
+            method,
+            state,
+            t,
+            seed=0,
+            clients=8,
+            engine=LocalEngine(),
+            participation=Participation(rate=0.75),
+        )
+        assert not played.faults.words()
+        counts.append(played.server_metrics["clusters"])
+        most = max(most, played.traffic.down.max() / played.traffic.up.max())
+        state = FederationState.unflatten(played.state.flatten())
+    assert counts[0] == 2
+    assert counts[-1] > counts[0]
+    everyone = state.down[EVERYONE]
+    accuracy = accuracies(
+        [method.classifier({}, state.down.get(c, everyone), c) for c in range(8)],
+        method.loaded.tensors,
+        [method.loaded.split.test],
+    )
+    assert np.isfinite(accuracy).all()
+    assert most > 1.9  # one that was absent got the models of all clusters
+
+
+SPEC = TaskSpec(partition="dirichlet:0.3", clients=4, models=("mlp",), examples=300)
+LENGTH, SCALE = torch.tensor([0.2]), torch.tensor([1.5])
+
+
+def examples(n=12, d=5, classes=3, seed=0):
+    draws = torch.Generator().manual_seed(seed)
+    labels = torch.arange(n) % classes
+    return torch.randn(n, d, generator=draws) + labels[:, None], labels
+
+
+def test_rows_that_pad_a_batch_do_not_count():
+    x, labels = examples()
+    padded = torch.cat([x, x[:1].expand(5, -1)])
+    more = torch.cat([labels, labels[:1].expand(5)])
+    mask = torch.tensor(12 * [1.0] + 5 * [0.0])
+
+    def both(z, y, mask):
+        z = z.clone().requires_grad_()
+        value = log_evidence(z, y, 3, LENGTH, SCALE, mask)
+        return value, torch.autograd.grad(value, z)[0][:12]
+
+    for a, b in zip(both(x, labels, None), both(padded, more, mask), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_every_client_has_its_own_process_also_one_that_never_took_part():
+    method = PFedGP(SPEC, Training(lr=0.05, way="sequential"))
+    played = play(method, 3, participation=Participation(joins=(0, 0, 0, 99)))
+    assert 3 not in played.state.clients
+    down, task = played.state.down[EVERYONE], method.loaded
+    ways = [method.classifier({}, down, c) for c in range(4)]
+    scores = accuracies(ways, task.tensors, [task.split.test])
+    assert scores.mean() > 0.6
+    assert ways[0].network is ways[3].network
+    assert [w.process.size for w in ways] == task.split.sizes[:, 0].tolist()
+    crossed = accuracies(ways[1:] + ways[:1], task.tensors, [task.split.test])
+    assert crossed.mean() < scores.mean()

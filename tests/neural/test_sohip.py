@@ -5,17 +5,15 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from asked import Asked  # noqa: E402
+from asked import Asked, play  # noqa: E402
 from torch import nn  # noqa: E402
 
 from hopfed.experiments import fl  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
-from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.memory.recall import Form, Remembering  # noqa: E402
-from hopfed.neural.method import pack, unpack  # noqa: E402
+from hopfed.neural.methods.sohip import Form, Remembering, SoHip, group  # noqa: E402  # noqa: E402
 from hopfed.neural.models.architectures import Model  # noqa: E402
 from hopfed.neural.training.evaluation import Network  # noqa: E402
+from hopfed.neural.training.task import TaskSpec  # noqa: E402
 
 
 def make(name="sohip", options="", **settings):
@@ -29,14 +27,6 @@ def make(name="sohip", options="", **settings):
         "partition": "classes:4",
     }
     return fl.Config(method=name, options=options, **(small | settings)).make(0)
-
-
-def play(method, rounds=2, **settings):
-    state = None
-    for t in range(rounds):
-        played = play_round(method, state, t, seed=0, clients=4, engine=LocalEngine(), **settings)
-        state = played.state
-    return played
 
 
 def inputs(method, count=20):
@@ -157,7 +147,7 @@ def doubled(params):
 
 def test_with_a_linear_header_the_memory_is_an_offset_of_the_logits():
     method = make()
-    played = play(method)
+    played = play(method, 2)
     state, down = played.state.clients[0], message_to(played, 0)
     params, (x, _) = doubled(method.begin(*method.readied(state, down, 0))), inputs(method)
     own = doubled(method.personal(*method.readied(state, down, 0)))
@@ -175,24 +165,6 @@ def test_with_a_linear_header_the_memory_is_an_offset_of_the_logits():
     torch.testing.assert_close(apart, offset.expand_as(apart), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("options", ["memory=class", "memory=sample", "head=mlp"])
-def test_otherwise_it_differs_from_example_to_example(options):
-    method, started = make(options=options), None
-    played = play(method)
-    state, down = played.state.clients[0], message_to(played, 0)
-    x, _ = inputs(method)
-    if "head" in options:
-        without = pack(unpack(state) | {"decoder.weight": torch.zeros(200, 64)})
-        without["model/decoder.bias"] = np.zeros(200, np.float32)
-        started = method.classifier(without, down, 0)
-    with torch.inference_mode():
-        bare = started or Network(
-            method.loaded.model(0), method.personal(*method.readied(state, down, 0))
-        )
-        apart = method.classifier(state, down, 0)(x) - bare(x)
-    assert apart.std(dim=0).max() > 1e-3
-
-
 def test_a_class_is_averaged_over_those_who_hold_it_and_kept_where_nobody_does():
     method = make(options="memory=class,m=20", partition="iid")
     one, two = np.zeros((2, 10, 2), np.float32)
@@ -207,26 +179,73 @@ def test_a_class_is_averaged_over_those_who_hold_it_and_kept_where_nobody_does()
     assert (np.delete(state["memory"], [3, 4], axis=0) == 9).all()
 
 
-def test_classes_that_a_client_has_not_seen_leave_no_memory():
-    method = make(options="memory=class")
-    played = play(method, rounds=1)
-    for c in range(4):
-        held = (played.state.clients[c]["model/long_term"] != 0).any(axis=1)
-        np.testing.assert_array_equal(held, method.loaded.split.counts("train")[c] > 0)
+def hopfield(clients):
+    task = TaskSpec(clients=clients, models=("mlp",), examples=300, partition="dirichlet:5")
+    return SoHip(task, aggregation="hopfield")
 
 
-def test_a_learned_bias_is_the_control():
-    alone, control = make("standalone"), make("standalone-bias")
-    x, _ = inputs(alone)
-    played = play(control)
-    with torch.inference_mode():
-        start = [m.classifier({}, {}, 0)(x) for m in (alone, control)]
-        torch.testing.assert_close(*start, rtol=0, atol=0)
-        state = played.state.clients[0]
-        own = control.personal(*control.readied(state, {}, 0))
-        shift = torch.as_tensor(state["model/bias"]) @ own["head.weight"].T
-        apart = control.classifier(state, {}, 0)(x) - Network(control.loaded.model(0), own)(x)
-    assert shift.abs().max() > 1e-3
-    torch.testing.assert_close(apart, shift.expand_as(apart), rtol=0, atol=1e-5)
-    assert (played.traffic.up == 0).all()
-    assert set(own) == set(alone.initial(0))
+def kinds(n, m=64, seed=0):
+    """n memories, by turns of two kinds."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((2, m))[np.arange(n) % 2]
+    return (rows + 0.2 * rng.standard_normal(rows.shape)).astype(np.float32)
+
+
+def test_memories_are_grouped_by_archetype():
+    memories = kinds(10)
+    weights = np.arange(1.0, 11.0)
+    found = group(memories, weights, seed=0)
+    assert found.count == 2
+    for parity in (0, 1):
+        mine = np.arange(10) % 2 == parity
+        assert len(set(found.labels[mine])) == 1
+        mean = np.average(memories[mine], axis=0, weights=weights[mine])
+        np.testing.assert_allclose(found.means[mine], np.tile(mean, (5, 1)), rtol=1e-5, atol=1e-6)
+
+
+def test_opposite_memories_are_two_groups_and_noise_is_none():
+    one = np.random.default_rng(0).standard_normal(64)
+    found = group(np.outer([1, -1, 1, -1, 1], one), np.ones(5), seed=0)
+    assert found.count == 2
+    np.testing.assert_array_equal(found.labels == found.labels[0], [1, 0, 1, 0, 1])
+    for seed in range(5):
+        noise = np.random.default_rng(seed).standard_normal((10, 64))
+        assert group(noise, np.ones(10), seed) is None
+
+
+def hopfield_step(method, memories, state=None, t=0):
+    sent = {c: {"memory": memory[None]} for c, memory in memories.items()}
+    return method.play(state or {}, Asked(sent, t))
+
+
+def test_every_client_gets_the_archetype_that_it_is_nearest_to():
+    method = hopfield(clients=10)
+    memories = kinds(10)
+    state, down, metrics = hopfield_step(method, dict(enumerate(memories[:9])))
+    assert metrics == {"archetypes": 2}
+    sizes = method.loaded.split.sizes[:9, 0]
+    for c in range(9):
+        mine = np.arange(9) % 2 == c % 2
+        mean = np.average(memories[:9][mine], axis=0, weights=sizes[mine])
+        np.testing.assert_allclose(down[c]["memory"][0], mean, rtol=1e-4, atol=1e-5)
+    everyone = np.average(memories[:9], axis=0, weights=sizes)
+    np.testing.assert_allclose(down[EVERYONE]["memory"][0], everyone, rtol=1e-4, atol=1e-5)
+    assert 9 not in down
+    # Who is absent in the next round is answered all the same, by what it sent last.
+    _, later, _ = hopfield_step(method, {9: memories[9]}, state, t=1)
+    assert set(later) == {EVERYONE, *range(10)}
+    mine = np.arange(10) % 2 == 0
+    mean = np.average(memories[mine], axis=0, weights=method.loaded.split.sizes[mine, 0])
+    np.testing.assert_allclose(later[0]["memory"][0], mean, rtol=1e-4, atol=1e-5)
+
+
+def test_without_evidence_everyone_gets_the_mean_and_the_metric_says_so():
+    method = hopfield(clients=4)
+    noise = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
+    for memories in ({0: noise[0]}, dict(enumerate(noise))):
+        _, down, metrics = hopfield_step(method, memories)
+        plain = SoHip(method.task)
+        _, mean, _ = plain.play({}, Asked({c: {"memory": m[None]} for c, m in memories.items()}))
+        assert metrics == {"archetypes": 0}
+        assert set(down) == {EVERYONE}
+        np.testing.assert_array_equal(down[EVERYONE]["memory"], mean[EVERYONE]["memory"])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
-from hopfed.spectral.eigenpairs import Leading, canonical_gauge, eigenpairs, site_gauge
+from hopfed.spectral.eigenpairs import Leading, eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator, PooledOperator
 from hopfed.testing import check_eigenpairs
 
@@ -79,16 +79,6 @@ def test_eigenpairs_have_their_properties(route):
         return found.values[:k], found.vectors[:, :k]
 
     check_eigenpairs(leading)
-
-
-def test_weighted_rows():
-    rng = np.random.default_rng(3)
-    rows, weights = rng.standard_normal((6, 20)), rng.random(6) + 0.1
-    op = FactorOperator(20, float(weights.sum()), float((weights**2).sum()), rows, weights)
-    want = np.linalg.eigvalsh((rows.T * weights) @ rows / weights.sum())[::-1][:6]
-    for route in ("gram", "dense", "krylov"):
-        found = eigenpairs(op, 2, route=route, width=8, tol=1e-5)
-        np.testing.assert_allclose(found.values[:2], want[:2], rtol=1e-4)
 
 
 def test_wanted_may_be_a_rule():
@@ -178,14 +168,6 @@ def test_operators_of_another_library(torch):
         assert isinstance(got, torch.Tensor)
         np.testing.assert_allclose(got.numpy(), here.matmat(X), rtol=1e-10, atol=1e-10)
         assert there.trace == pytest.approx(here.trace)
-
-
-def test_gauge_of_another_library(torch):
-    V = np.linalg.qr(np.random.default_rng(1).standard_normal((20, 4)))[0]
-    V[:, 3] = 0
-    np.testing.assert_array_equal(canonical_gauge(torch.asarray(V)).numpy(), canonical_gauge(V))
-    np.testing.assert_array_equal(site_gauge(torch.asarray(V)).numpy(), site_gauge(V))
-    assert canonical_gauge(torch.asarray(V[:, :0])).shape == (20, 0)
 
 
 def test_a_solver_that_fails_is_found_out(torch, monkeypatch):

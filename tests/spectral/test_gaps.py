@@ -54,18 +54,6 @@ def test_every_route_finds_the_spectrum(shape):
         assert found.status == "converged"
 
 
-def test_the_krylov_route_finds_what_gaps_leave_of_archetypes():
-    rng = np.random.default_rng(0)
-    xi = rng.choice([-1, 1], (3, 300))
-    x = xi[rng.integers(0, 3, 900)] * np.where(rng.random((900, 300)) < 0.9, 1, -1)
-    x[rng.random(x.shape) < 0.4] = 0
-    op, want = FactorOperator.from_examples(x), np.linalg.eigvalsh(second_moment(x))[::-1]
-    krylov, dense = (eigenpairs(op, 3, route=route, tol=1e-4) for route in ("krylov", "dense"))
-    assert krylov.status == dense.status == "converged"
-    np.testing.assert_allclose(krylov.values[:3], want[:3], rtol=1e-5)
-    np.testing.assert_allclose(abs(np.diag(krylov.vectors.T @ dense.vectors)), 1, atol=1e-3)
-
-
 def test_weights_and_owners_with_gaps_and_without():
     x, y = draw(30, 50, 1), np.where(draw(20, 50, 2) > 0, 1, -1)
     first, second = FactorOperator.from_examples(x) * 2.0, FactorOperator.from_examples(y)

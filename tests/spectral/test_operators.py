@@ -83,13 +83,6 @@ def test_scaling_leaves_the_normalised_operator_alone(weight):
     assert scaled.n_examples == pytest.approx(op.n_examples)
 
 
-def test_all_kinds_of_binary_values_are_one():
-    eta = sample(2, 30, 12, 0.8, 5)[1]
-    want = DenseOperator.from_examples(eta).matrix
-    for same in (eta > 0, (eta > 0).astype(np.uint8), eta.astype(np.float32), eta[:, ::1].tolist()):
-        np.testing.assert_array_equal(DenseOperator.from_examples(np.asarray(same)).matrix, want)
-
-
 def test_bytes():
     eta = sample(2, 1000, 500, 0.8, 6)[1]
     assert DenseOperator.from_examples(eta).nbytes == 1000 * 1001 // 2 * 2

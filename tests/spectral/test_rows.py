@@ -71,17 +71,6 @@ def test_rows_with_gaps_are_exact_and_missing_entries_are_zero(M, N, seed):
     assert seen_times(pack_masked(x), X.astype(np.float32)).dtype == np.float32
 
 
-def test_complete_rows_see_everything():
-    x = np.where(np.random.default_rng(0).random((7, 70)) < 0.5, 1, -1)
-    X = np.arange(140.0).reshape(70, 2)
-    for rows in (pack(x), x):
-        np.testing.assert_array_equal(seen_times(rows, X), np.ones((7, 70)) @ X)
-        np.testing.assert_array_equal(seen_transposed_times(rows, X[:7]), np.ones((70, 7)) @ X[:7])
-        sums, counts = column_moments(rows)
-        np.testing.assert_array_equal(sums, x.sum(axis=0))
-        np.testing.assert_array_equal(counts, np.full(70, 7))
-
-
 def test_batches_with_gaps_and_without_are_stacked():
     gaps = np.array([[1, -1, 0], [0, 0, 1]])
     complete = np.array([[1, 1, -1]])

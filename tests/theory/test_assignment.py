@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from helpers import rest_slow
 from scipy.stats import binom
 
 from hopfed.theory import assignment
 from hopfed.theory.graded import Classes
-from hopfed.theory.graded_simulation import draw_rows, maximum_likelihood, responsibilities
+from hopfed.theory.graded_simulation import draw_rows, responsibilities
 
 
 def beta(seed, a, K, N, shares, observed=1.0):
@@ -64,22 +63,3 @@ def test_errors_with_true_labels_match_simulation():
     assert np.abs(ratio - 1).max() < 5 * np.sqrt(2.5 / draws)
     first = np.sqrt((1 - classes.means**2) / (1e9 * classes.shares[:, None] * classes.observed))
     np.testing.assert_allclose(assignment.mean_errors(classes, 1e9), first, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("seed", "a", "shares", "observed", "M"),
-    rest_slow([(5, 8, [0.7, 0.3], 0.6, 3000), (3, 5, [0.4, 0.35, 0.25], 0.8, 2000)], 1),
-)
-def test_errors_of_maximum_likelihood_match_simulation(seed, a, shares, observed, M):
-    classes = beta(seed, a, len(shares), 60, shares, observed)
-    rng, draws = np.random.default_rng(seed), 16
-    want = np.mean(assignment.estimated_errors(classes, M) ** 2, axis=1)
-    known = np.mean(assignment.mean_errors(classes, M) ** 2, axis=1)
-    squares = []
-    for _ in range(draws):
-        rows, _ = draw_rows(classes, M, rng)
-        squares.append(np.mean((maximum_likelihood(rows, classes) - classes.means) ** 2, axis=1))
-    found, error = np.mean(squares, axis=0), np.std(squares, axis=0, ddof=1) / np.sqrt(draws)
-    assert (np.abs(found - want) < 4 * error + 0.03 * want).all()
-    assert (want > 1.05 * known).all()  # so that labels matter, and the simulation can tell
-    assert (np.abs(found - known) > 2 * error).all()

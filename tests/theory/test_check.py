@@ -8,12 +8,16 @@ from hopfed.theory import (
     concentration,
     covariance,
     density,
+    discrete_gaussian,
+    ensembles,
     general_spikes,
     graded_planning,
     marchenko_pastur,
     planning,
     private,
     profile,
+    shrinkage,
+    spiked,
     spikes,
     storage,
     storage_thermal,
@@ -62,7 +66,6 @@ def test_the_projector_has_its_line():
         storage.capacity(np.nan)
 
 
-RNG = np.random.default_rng(0)
 WHITE = covariance.Population.flat()
 
 
@@ -101,6 +104,12 @@ WHITE = covariance.Population.flat()
         (lambda: graded_planning.ClassLaw(rates=(1, 1), r=0.5), "r"),
         (lambda: graded_planning.plan(graded_planning.ClassLaw(r=0.5), 1.0, 10), "exposure"),
         (lambda: study.Study(0.4, [0.5, 0.6], 100), "exposures"),
+        (lambda: discrete_gaussian.delta_bound(1.0, 63, 10), "variance"),
+        (lambda: discrete_gaussian.least_variance(1e-9, 1e-12, 10), "epsilon"),
+        (lambda: ensembles.Wigner(10, 3), "beta"),
+        (lambda: spiked.predict([1.0], 20, 40, exposures=[0.5, 0.6]), "exposures"),
+        (lambda: shrinkage.shrink([1.0], 5, 5), "singular_values"),
+        (lambda: shrinkage.clean([0.0, 1.0], 5), "eigenvalues"),
     ],
 )
 def test_bad_arguments_are_named(call, argument):

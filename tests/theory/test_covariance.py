@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.theory import covariance, marchenko_pastur, tracy_widom
+from hopfed.theory import covariance, marchenko_pastur
 from hopfed.theory.covariance import Population
 
 # Population, aspect, edge, Tracy-Widom scale.
@@ -27,7 +27,6 @@ def populations(draw, smallest=0.05, largest=20.0):
 
 
 aspects = st.floats(0.01, 20)
-radii = st.just(0.0) | st.floats(1e-3, 5)
 
 
 @pytest.mark.parametrize(("population", "q", "location", "scale"), REFERENCE)
@@ -84,52 +83,3 @@ def test_no_eigenvalue_outside_the_support(q, radius):
     assert sum(inside) == N
     if q == 3.0:
         assert inside == [200, 100]  # the smeared atom holds 1 - 1/q
-
-
-def largest_autoregressive(rng, rho, N, M):
-    from scipy.signal import lfilter
-
-    noise = rng.standard_normal((M, N))
-    noise[:, 1:] *= np.sqrt(1 - rho**2)
-    return largest(lfilter([1.0], [1.0, -rho], noise, axis=1))
-
-
-def largest(X):
-    """Top eigenvalue of (1/M) X^T X by Lanczos."""
-    from scipy.sparse.linalg import LinearOperator, eigsh
-
-    M, N = X.shape
-    product = LinearOperator((N, N), matvec=lambda v: X.T @ (X @ v) / M, dtype=np.float64)
-    return float(eigsh(product, k=1, which="LA", v0=np.ones(N), tol=1e-6)[0][0])
-
-
-def check_fluctuation(tops, population, N, M, slack):
-    """The mean scaled deviation from the edge is Tracy-Widom's, within its error and `slack`."""
-    edge = covariance.upper_edge(population, N / M)
-    scaled = (np.array(tops) - edge.location) * M ** (2 / 3) / edge.scale
-    law = tracy_widom.moments(1)
-    error = np.sqrt(law.variance / len(tops))
-    assert np.mean(scaled) == pytest.approx(law.mean, abs=3.5 * error + slack)
-
-
-def test_edges_match_simulation_at_moderate_size():
-    rng = np.random.default_rng(17)
-    N, M = 300, 600
-    check_fluctuation(
-        [largest_autoregressive(rng, 0.6, N, M) for _ in range(30)], Population.ar1(0.6), N, M, 0.4
-    )
-    block = np.sqrt(np.repeat([1.0, 3.0], N // 2))
-    tops = [largest(rng.standard_normal((M, N)) * block) for _ in range(30)]
-    check_fluctuation(tops, Population([1.0, 3.0]), N, M, 0.4)
-
-
-@given(values=st.lists(st.floats(0.1, 10), min_size=1, max_size=8), seed=st.integers(0, 99))
-def test_population_is_a_law(values, seed):
-    weights = np.random.default_rng(seed).uniform(0.1, 2, len(values))
-    population = Population(values, weights)
-    assert population.weights.sum() == pytest.approx(1, rel=1e-14)
-    assert population.mean == pytest.approx(np.average(values, weights=weights), rel=1e-12)
-    assert (np.diff(population.eigenvalues) > 0).all()
-    order = np.random.default_rng(seed).permutation(len(values))
-    shuffled = Population(np.array(values)[order], weights[order])
-    np.testing.assert_allclose(shuffled.weights, population.weights, rtol=1e-13)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from hopfed.errors import ArgumentError
 from hopfed.theory import private
 from hopfed.theory.discrete_gaussian import EPSILON, delta_bound, least_variance
 
@@ -71,21 +70,3 @@ def test_the_library_agrees():
 
 def test_a_large_epsilon_is_guaranteed_by_a_smaller_one():
     assert delta_bound(1e6, 64, 30) == delta_bound(EPSILON, 64, 30)
-
-
-@pytest.mark.parametrize(
-    ("call", "argument"),
-    [
-        (lambda: delta_bound(-1.0, 64, 10), "epsilon"),
-        (lambda: delta_bound(1.0, 63, 10), "variance"),
-        (lambda: delta_bound(1.0, 64, 1), "N"),
-        (lambda: least_variance(np.inf, 1e-5, 10), "epsilon"),
-        (lambda: least_variance(1e-9, 1e-12, 10), "epsilon"),
-        (lambda: least_variance(1.0, 0.0, 10), "delta"),
-        (lambda: least_variance(1.0, 1e-5, 2.5), "N"),
-    ],
-)
-def test_bad_arguments_are_named(call, argument):
-    with pytest.raises(ArgumentError) as raised:
-        call()
-    assert raised.value.argument == argument

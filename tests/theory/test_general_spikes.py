@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from helpers import rest_slow
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,27 +31,3 @@ def test_outlier_leaves_the_edge_and_its_vector_turns(population, q, radius):
     assert eigenvalue[0] > covariance.upper_edge(population, q, radius).location
     assert (np.diff(overlap) > 0).all()
     assert ((overlap > 0) & (overlap < 1)).all()
-
-
-@pytest.mark.parametrize("radius", rest_slow([2.0, 0.0], 1))
-def test_predictions_match_simulation(radius):
-    rng = np.random.default_rng(12)
-    N, M, rho, theta, draws = 300, 600, 0.6, 15.0, 25
-    covariance_matrix = rho ** np.abs(np.subtract.outer(np.arange(N), np.arange(N)))
-    factor = np.linalg.cholesky(covariance_matrix).T
-    population = Population.ar1(rho)
-    eigenvalues, overlaps = [], []
-    for _ in range(draws):
-        u = rng.choice([-1.0, 1.0], N) / np.sqrt(N)
-        X = rng.standard_normal((M, N)) @ factor
-        X += np.sqrt(theta) * rng.standard_normal((M, 1)) * u
-        W = rng.standard_normal((N, N))
-        values, vectors = np.linalg.eigh(X.T @ X / M + radius / 2 * (W + W.T) / np.sqrt(2 * N))
-        eigenvalues.append(values[-1])
-        overlaps.append((vectors[:, -1] @ u) ** 2)
-    ell, alignment = general_spikes.population_spike(theta, population)
-    predicted = general_spikes.outlier(ell, population, N / M, radius)
-    # The Gaussian signal makes an outlier fluctuate by sqrt(2 / M) of itself.
-    assert np.mean(eigenvalues) == pytest.approx(predicted, rel=4 * np.sqrt(2 / M / draws))
-    overlap = alignment * general_spikes.overlap(ell, population, N / M, radius)
-    assert np.mean(overlaps) == pytest.approx(overlap, abs=0.01)

@@ -55,27 +55,3 @@ def test_a_gap_of_signs_is_a_loss_of_quality(p):
     xi = np.array([[1, 1, 1, 1], [1, -1, 1, -1]] * 1, dtype=float).repeat(25, axis=1)
     want = spikes.spike_strength(r * np.sqrt(p), shares, 100)
     np.testing.assert_allclose(Classes(r * xi, shares, p).strengths, want, rtol=1e-12)
-
-
-@pytest.mark.slow
-def test_predictions_match_simulation():
-    """Graded means, gaps that differ by column; every draw predicted from its own shares."""
-    rng = np.random.default_rng(7)
-    K, N, M, draws = 3, 250, 600, 40
-    means, observed = rng.uniform(-0.9, 0.9, (K, N)), rng.uniform(0.2, 1, N)
-    gaps, scores = [], []
-    for _ in range(draws):
-        labels = rng.choice(K, M, p=[0.5, 0.3, 0.2])
-        rows = np.where(rng.random((M, N)) < (1 + means[labels]) / 2, 1, -1)
-        rows = rows * (rng.random((M, N)) < observed)
-        own = Classes(means, np.bincount(labels) / M, observed)
-        rows = rows / np.sqrt(own.noise * M)
-        values, axes = np.linalg.eigh(rows.T @ rows)
-        unit = own.signals / np.linalg.norm(own.signals, axis=1, keepdims=True)
-        want = graded.predict_white(own, M)
-        gaps.append(values[: -K - 1 : -1] - want.outliers)
-        scores.append(((unit @ axes[:, -K:]) ** 2).sum(axis=1) - want.scores)
-    for gap in (np.array(gaps), np.array(scores)):
-        error = gap.std(axis=0, ddof=1) / np.sqrt(draws)
-        assert (np.abs(gap.mean(axis=0)) < 4 * error).all()
-    assert np.abs(np.mean(scores, axis=0)).max() < 0.01

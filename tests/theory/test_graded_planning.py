@@ -6,13 +6,12 @@ from helpers import rest_slow
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hopfed.theory import graded_simulation, planning
-from hopfed.theory.graded import Classes
+from hopfed.theory import planning
 from hopfed.theory.graded_planning import ClassLaw, plan
 from hopfed.theory.graded_simulation import QUANTITIES, compare
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(
     r=st.floats(0.1, 0.9),
     share=st.floats(0.005, 0.95),
@@ -34,7 +33,9 @@ def test_signs_without_gaps_are_planned_as_archetypes(r, share, N, power, strong
     assert got.margin == pytest.approx(want.margin, rel=1e-10)
 
 
-@pytest.mark.parametrize("law", [ClassLaw(r=0.3, missing=0.4), ClassLaw(rates=(2, 3), missing=0.1)])
+@pytest.mark.parametrize(
+    "law", rest_slow([ClassLaw(r=0.3, missing=0.4), ClassLaw(rates=(2, 3), missing=0.1)], 1)
+)
 def test_a_plan_is_the_fewest_rows_and_answers_for_them(law):
     found = plan(law, [0.4, 0.1], 60, power=0.8)
     assert (found.power >= 0.8).all()
@@ -52,13 +53,14 @@ def test_a_plan_is_the_fewest_rows_and_answers_for_them(law):
     ("law", "share", "N", "M"),
     rest_slow(
         [
+            (ClassLaw(rates=(5, 5), missing=0.2), 0.3, 60, 500),
             (ClassLaw(r=0.3, missing=0.3), 0.1, 150, 1200),
             (ClassLaw(rates=(1, 1), missing=0.3), 0.1, 100, 600),
             (ClassLaw(rates=(5, 5), missing=0.2), 0.3, 100, 800),
             (ClassLaw(rates=(1, 4), missing=0.5), 0.3, 150, 500),
             (ClassLaw(rates=(0.5, 5)), 0.1, 100, 600),
         ],
-        2,
+        1,
     ),
 )
 def test_predictions_agree_with_planted_classes(law, share, N, M):
@@ -69,24 +71,6 @@ def test_predictions_agree_with_planted_classes(law, share, N, M):
     # The plan speaks of a typical table, not of these: it is near.
     scale = np.maximum(np.abs(found.measured), 0.02)
     assert (np.abs(found.planned - found.measured) < 0.1 * scale + 4 * found.standard_error).all()
-
-
-@pytest.mark.parametrize(
-    ("law", "share", "N"),
-    rest_slow(
-        [(ClassLaw(rates=(5, 5), missing=0.3), 0.2, 100), (ClassLaw(r=0.3, missing=0.3), 0.1, 150)],
-        1,
-    ),
-)
-def test_the_power_of_the_plan_is_that_of_planted_classes(law, share, N):
-    found, draws, hits = plan(law, share, N, power=0.8), 200, 0
-    rng, M = np.random.default_rng(5), int(found.samples)
-    for _ in range(draws):
-        classes = Classes(law.draw(rng, 2, N), [share, 1 - share], 1 - law.missing)
-        rows, _ = graded_simulation.draw_rows(classes, M, rng)
-        rows /= np.sqrt(classes.noise * M)
-        hits += np.linalg.eigvalsh(rows.T @ rows)[-2] > found.threshold
-    assert hits / draws == pytest.approx(found.power, abs=0.05 + 3 * np.sqrt(0.16 / draws))
 
 
 @pytest.mark.slow

@@ -91,12 +91,3 @@ def test_stieltjes_solves_its_equation_in_the_upper_half_plane(q, re, im):
     assert abs(terms.sum()) < 1e-12 * np.abs(terms).sum()
     assert m.imag > 0
     assert mp.stieltjes(np.conj(z), q, 2.0) == pytest.approx(np.conj(m), rel=1e-12)
-
-
-def test_eigenvalues_of_white_noise_follow_the_law():
-    rng = np.random.default_rng(3)
-    M, N = 1200, 400
-    X = rng.standard_normal((M, N))
-    eigenvalues = np.linalg.eigvalsh(X.T @ X / M)
-    distance = np.abs(mp.cdf(eigenvalues, N / M) - (np.arange(N) + 0.5) / N).max()
-    assert distance < 0.01

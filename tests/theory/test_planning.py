@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from helpers import rest_slow
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopfed.theory import planning, spikes
@@ -24,6 +25,7 @@ def test_minimal_values_lie_on_the_boundary(r, exposure, N, M):
     assert planning.margin(r, exposure, N, 1) * np.sqrt(samples) == pytest.approx(1, rel=1e-12)
 
 
+@settings(max_examples=20)
 @given(
     r=st.floats(0.05, 0.9),
     exposure=st.floats(1e-3, 1.0),
@@ -45,18 +47,9 @@ def test_plan_is_the_smallest_sufficient(r, exposure, N, power, false_alarm, str
         )
 
 
-@pytest.mark.slow
-def test_false_alarm_rate_of_the_threshold():
-    rng = np.random.default_rng(21)
-    N, M, draws = 80, 120, 1500
-    noise = rng.choice([-1.0, 1.0], size=(draws, M, N))
-    top = np.linalg.eigvalsh(noise.transpose(0, 2, 1) @ noise / M)[:, -1]
-    limit = planning.noise_threshold(1e-6, N, M, [0.1, 0.05])
-    size = (top[:, None] > limit).mean(axis=0)
-    np.testing.assert_allclose(size, [0.1, 0.05], atol=0.025)
-
-
-@pytest.mark.parametrize(("N", "M"), [(5, 5), (8, 5), (6, 12), (3, 30), (30, 3), (2, 100)])
+@pytest.mark.parametrize(
+    ("N", "M"), rest_slow([(5, 5), (3, 30), (8, 5), (6, 12), (30, 3), (2, 100)], 2)
+)
 def test_false_alarm_rate_of_small_tables(N, M):
     """By the first order of the kurtosis shift a level of .05 was .298 at 5 x 5."""
     noise = np.random.default_rng(22).choice([-1.0, 1.0], size=(8000, M, N))
@@ -70,7 +63,7 @@ def test_false_alarm_rate_of_small_tables(N, M):
 def test_power_matches_simulation():
     rng = np.random.default_rng(33)
     N, r, pi, draws = 200, 0.3, np.array([0.5, 0.4, 0.1]), 150
-    for M in (205, 307):
+    for M in (205,):
         threshold = planning.noise_threshold(r, N, M)
         hits = 0
         for _ in range(draws):

@@ -35,15 +35,3 @@ def test_predictions_match_simulation():
     assert np.mean(edges) == pytest.approx(prediction.edge, rel=0.05)
     # The edge of noise with the mean variance in every sample would be visibly lower.
     assert marchenko_pastur.edges(N / M, np.mean(1 - r**2))[1] < 0.97 * prediction.edge
-
-
-def test_noise_edge_matches_simulation():
-    rng = np.random.default_rng(7)
-    N, M, draws = 200, 400, 40
-    r = np.array([0.9, 0.0])
-    scale = np.sqrt(np.repeat(1 - r**2, M // 2))[:, None]
-    tops = [np.linalg.norm(rng.standard_normal((M, N)) * scale, 2) ** 2 / M for _ in range(draws)]
-    edge = profile.profile_edge(r, N / M)
-    scaled = (np.array(tops) - edge.location) * M ** (2 / 3) / edge.scale
-    assert np.mean(scaled) == pytest.approx(-1.2065, abs=3.5 * np.sqrt(1.608 / draws) + 0.3)
-    assert np.std(scaled) == pytest.approx(1.268, rel=0.4)

@@ -61,7 +61,7 @@ def test_outlier_sd_of_mixtures_matches_simulation():
     rng = np.random.default_rng(11)
     N, M, r, pi = 200, 300, 0.35, np.array([0.5, 0.3, 0.2])
     top, conditional = [], []
-    for _ in range(250):
+    for _ in range(100):
         xi = rng.choice([-1.0, 1.0], size=(3, N))
         examples, shares = draw(rng, xi, pi, r, M)
         top.append(np.linalg.eigvalsh(examples.T @ examples / M)[:-4:-1])
@@ -69,7 +69,7 @@ def test_outlier_sd_of_mixtures_matches_simulation():
     kappa, variance = spikes.spike_strength(r, pi, N), 1 - r**2
     mixture = spikes.outlier_sd(kappa, N / M, M, variance, pi)
     noise = spikes.outlier_sd(kappa, N / M, M, variance, 1.0)
-    # A standard deviation from 250 draws is known to 4.5%; three of them, and the formula's own
+    # A standard deviation from 100 draws is known to 7%; three of them, and the formula's own
     # finite-size error.
     np.testing.assert_allclose(np.std(top, axis=0), mixture, rtol=0.2)
     np.testing.assert_allclose(np.std(conditional, axis=0), noise, rtol=0.2)
@@ -125,20 +125,3 @@ def test_kurtosis_of_the_channel():
         second, fourth = weights @ values**2, weights @ values**4
         assert spikes.excess_kurtosis(r) == pytest.approx(fourth / second**2 - 3, rel=1e-12)
     assert spikes.edge_shift(3**-0.5, 10, 10) == pytest.approx(1, abs=1e-15)
-
-
-def test_edge_shift_repairs_the_size_of_the_test():
-    from hopfed.theory import tracy_widom
-
-    rng = np.random.default_rng(8)
-    N, M, r, draws = 150, 150, 0.9, 400
-    centre, scale = tracy_widom.wishart_scaling(M, N)
-    bare = (1 - r**2) * (centre + scale * tracy_widom.isf(0.05)) / M
-    xi = np.ones(N)
-    tops = []
-    for _ in range(draws):
-        noise = xi * np.where(rng.random((M, N)) < (1 + r) / 2, 1, -1) - r * xi
-        tops.append(np.linalg.norm(noise, 2) ** 2 / M)
-    tops = np.array(tops)
-    assert np.mean(tops > bare) > 0.3
-    assert np.mean(tops > bare * spikes.edge_shift(r, M, N)) < 0.11

@@ -68,6 +68,7 @@ def test_heavy_tails_do_not_reach_the_spectrum():
     assert sample[-1] / np.median(sample) > 10 * spectrum[-1] / np.median(spectrum)
 
 
+@pytest.mark.slow
 def test_the_level_of_noise_holds_whatever_the_tails():
     """At the level of white noise a fifth of these draws alarm at 5%."""
     rng, level = np.random.default_rng(6), noise_threshold(15, 40, 0.05)

@@ -6,7 +6,7 @@ import io
 import os
 import re
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
@@ -19,10 +19,41 @@ import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed.errors import ArgumentError, BackendError, DataError
-from hopfed.neural.data import text
 from hopfed.neural.data.dataset import PARTS, PREFIX, Dataset, encode, from_arrays, given
 from hopfed.neural.data.partitions import in_order
 from hopfed.tables.files import opened, reading
+
+LENGTH = 80  # characters of context
+
+# The 80 characters of LEAF, in its order. As in LEAF, any other character counts as a space.
+VOCABULARY = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
+SPACE = VOCABULARY.index(" ")
+
+_CODES = np.full(128, SPACE, dtype=np.uint8)
+_CODES[[ord(c) for c in VOCABULARY]] = np.arange(len(VOCABULARY))
+
+
+def encode_text(text: str) -> np.ndarray:
+    """Return the codes of `text`, uint8 (len(text),)."""
+    points = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+    return np.where(points < 128, _CODES[np.minimum(points, 127)], np.uint8(SPACE))
+
+
+def speech_windows(speeches: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return every window of every speech, the character that follows it, and its speech.
+
+    As in LEAF, a speech becomes one line: line breaks and runs of spaces become single spaces, and
+    a line break ends it. 80 spaces before it make its first character predictable too.
+    """
+    lines = [" ".join(speech.split()) + "\n" for speech in speeches]
+    padded = encode_text("".join(" " * LENGTH + line for line in lines))
+    lengths = np.array([len(line) for line in lines], dtype=np.int64)
+    speech = np.repeat(np.arange(len(lines)), lengths)
+    # The k-th target follows k other targets and the padding of all speeches so far.
+    start = np.arange(len(speech)) + LENGTH * speech
+    windows = np.lib.stride_tricks.sliding_window_view(padded, LENGTH)[start]
+    return windows, padded[start + LENGTH].astype(np.int64), speech
+
 
 ENVIRONMENT = "HOPFED_DATA"
 HUB = {  # names that experiments use -> datasets of the hub of Hugging Face
@@ -436,12 +467,12 @@ def _speeches(
         raise ValueError(f"{start.size} speeches for {speaker.size} speakers")
     if not ((start >= 0) & (start <= end) & (end <= len(script))).all():
         raise ValueError(f"a speech is outside of the {len(script)} characters of text")
-    require_memory(3 * text.LENGTH * int((end - start + 1).sum()), "speeches")
+    require_memory(3 * LENGTH * int((end - start + 1).sum()), "speeches")
     speeches = [script[a:b] for a, b in zip(start.tolist(), end.tolist(), strict=True)]
     spoken = np.array([k for k, speech in enumerate(speeches) if speech.strip()], dtype=np.int64)
-    windows, following, speech = text.speech_windows([speeches[k] for k in spoken])
+    windows, following, speech = speech_windows([speeches[k] for k in spoken])
     group = spoken[speech]
-    return Dataset(name, windows, following, tuple(text.VOCABULARY), writer=speaker[group],
+    return Dataset(name, windows, following, tuple(VOCABULARY), writer=speaker[group],
                    writer_names=names, group=group)  # fmt: skip
 
 
@@ -500,10 +531,7 @@ def _columns(path: Path) -> dict[str, Any]:
 
 
 def _typed(cells: Any) -> Any:
-    """A column as numbers or truth values where all its cells are; of a text file they are words.
-
-    An empty cell is missing, and so is NA, nan and the like.
-    """
+    """A column as numbers or truth values where all its cells are, else words; or missing ones."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow.csv import ConvertOptions

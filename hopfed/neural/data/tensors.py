@@ -1,7 +1,4 @@
-"""`Tensors`: a dataset on a device, where it is normalised and augmented.
-
-Only this module turns the arrays of a dataset into tensors.
-"""
+"""`Tensors`: a dataset on a device, where it is normalised and augmented."""
 
 from __future__ import annotations
 

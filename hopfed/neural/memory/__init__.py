@@ -1,4 +1,1 @@
-"""Memories used with a network: neighbours, recall, prototypes, Gaussians and a bounded store.
-
-Features and labels of examples come in; class probabilities or averaged memories go out.
-"""
+"""Memories of a client's examples: features and labels in, class probabilities out."""

@@ -1,18 +1,9 @@
 """A client's examples as an associative memory: Hopfield retrieval, and class archetypes.
 
-Source: theory/NOTES.md, "Softmax retrieval is a neighbour vote" and "Recall energies".
-
-The softmax over stored keys is the update of a modern Hopfield network (Ramsauer et al., 2021,
-arXiv:2008.02217): ``q -> X^T softmax(beta X q)`` for keys X (n, d) and inverse temperature beta. If
-all keys have the same norm, its weights equal those of a kernel on squared distances, because only
-the last term of ``|q - x_i|^2 = |q|^2 + |x_i|^2 - 2 q . x_i`` then differs between keys:
-
-    softmax_i(-beta/2 |q - x_i|^2) = softmax_i(beta q . x_i).
-
-So kNN-Per (arXiv:2111.09360) equals this retrieval, read out in labels, under four conditions: the
-kernel of its authors' program, all keys as neighbours, keys of unit norm, and
-``sigma = 2 / (beta d)``. Tests check this. Class archetypes are a smaller set of keys: one or a few
-sign patterns for each class.
+Source: theory/NOTES.md, "Softmax retrieval is a neighbour vote" and "Recall energies". The softmax
+over stored keys is the update of a modern Hopfield network (Ramsauer et al., 2021):
+``q -> X^T softmax(beta X q)``. With keys of unit norm, all of them neighbours, the program's kernel
+and ``sigma = 2 / (beta d)``, kNN-Per (arXiv:2111.09360) is this retrieval, read out in labels.
 """
 
 from __future__ import annotations
@@ -85,9 +76,8 @@ def class_archetypes(
 ) -> Associative:
     """Return the memory of the archetypes of each class, sign patterns around the mean feature.
 
-    If a class has at least `FEW` examples, its archetypes are recovered from the second moments of
-    its signs (`hopfed.recover`). If the class has fewer examples, or the recovery finds nothing,
-    the majority vote represents the class. An archetype represents the examples nearest to it.
+    They are recovered from `FEW` examples or more; else, or without any, a majority represents the
+    class.
     """
     mean = features.mean(axis=0, dtype=np.float64)
     binary = signs(features, mean)

@@ -1,8 +1,6 @@
 """Nearest neighbours: exact search, kernels, votes, and the mix with a model.
 
 Source: arXiv:2111.09360, eqs. (6), (7); theory/NOTES.md, "kNN-Per interpolation".
-
-The functions take and return NumPy arrays.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from scipy.special import log_softmax, softmax
 
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
-from hopfed.neural.memory.store import blend
 
 KERNELS = ("paper", "program")
 MIXINGS = ("probabilities", "logits")
@@ -31,10 +28,7 @@ class SmallStoreWarning(UserWarning):
 
 
 class Index:
-    """Keys (n, d), float32, searched by comparing all pairs on a device, in float64.
-
-    Candidates are found by products, and their distances computed from differences.
-    """
+    """Keys (n, d), float32, compared with queries in float64; distances are of differences."""
 
     def __init__(self, keys: np.ndarray, device: str = "cpu"):
         require(keys.ndim == 2 and keys.shape[1] > 0, "keys", "of shape (n, d)", keys.shape)
@@ -63,11 +57,7 @@ class Index:
 
 
 def log_kernel(squared: np.ndarray, kernel: str, sigma: float, dim: int) -> np.ndarray:
-    """Return the logarithm of a kernel of squared distances D.
-
-    "paper" is the kernel of eq. (6), ``-sqrt(D) / sigma``. "program" is the kernel of the authors'
-    program, ``-D / (dim sigma)`` (theory/NOTES.md, "kNN-Per interpolation").
-    """
+    """Logarithm of a kernel of squared distances, the paper's, eq. (6), or its program's."""
     if kernel == "paper":
         return -np.sqrt(squared) / sigma
     if kernel == "program":
@@ -76,10 +66,7 @@ def log_kernel(squared: np.ndarray, kernel: str, sigma: float, dim: int) -> np.n
 
 
 def vote(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return ``sum_i w_i v_i / sum_i w_i``, the labels weighted by the kernel as in eq. (6).
-
-    All weights are first divided by the largest one, so that a narrow kernel cannot give 0 / 0.
-    """
+    """Return ``sum_i w_i v_i / sum_i w_i``, the labels weighted by the kernel as in eq. (6)."""
     w = softmax(np.asarray(log_weights, dtype=np.float64), axis=1)
     return w @ values if values.ndim == 2 else np.einsum("qk,qkc->qc", w, values)
 
@@ -93,9 +80,9 @@ def mix(logits: np.ndarray, p: np.ndarray, weight: float, mixing: str) -> np.nda
         if weight == 1:
             return np.log(p)
         if mixing == "probabilities":
-            return np.log(blend(np.exp(model), p, weight))
+            return np.log((1 - weight) * np.exp(model) + weight * p)
     if mixing == "logits":
-        return log_softmax(blend(np.asarray(logits, dtype=np.float64), p, weight), axis=1)
+        return log_softmax((1 - weight) * np.float64(logits) + weight * p, axis=1)
     raise ArgumentError("mixing", f"one of {', '.join(MIXINGS)}", mixing)
 
 
@@ -108,9 +95,7 @@ def choose_weight(
 ) -> float:
     """Return the lambda of `grid` that classifies most examples correctly.
 
-    If several values tie, the middle one is returned, or the lower of two in the middle. On a
-    small validation set many values tie, and the first or last of them would be extreme
-    (theory/NOTES.md, "kNN-Per interpolation").
+    Of tied values it is the middle one: on small validation sets the ends would be extreme.
     """
     found = [mix(logits, p, weight, mixing).argmax(axis=1) for weight in grid]
     right = np.array([(f == labels).sum() for f in found])
@@ -120,12 +105,7 @@ def choose_weight(
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Classifier by the labels of the k nearest keys, weighted by a kernel.
-
-    Attributes
-    ----------
-    kernel, sigma : see `log_kernel`.
-    """
+    """Classifier by the labels of the k nearest keys, weighted by a kernel, see `log_kernel`."""
 
     index: Index  # the keys
     labels: np.ndarray = field(repr=False)  # (n,) labels of the keys

@@ -1,16 +1,9 @@
 """Compression of a client's examples to a few prototypes with soft labels, as in ProtoNN.
 
-Source: theory/NOTES.md, "Compressed stores"; Gupta et al. (2017).
-
-A projection W to few dimensions, prototypes b_j in these dimensions and their labels z_j are
-learned together:
+Source: theory/NOTES.md, "Compressed stores"; Gupta et al. (2017). A projection W, prototypes b_j
+and their labels z_j are learned together, from principal axes and k-means, by the cross-entropy of
 
     p(y | x) = sum_j a_j z_j[y] exp(-g |W x - b_j|^2) / sum_j a_j exp(-g |W x - b_j|^2).
-
-Training starts from principal axes, k-means, and the labels of each cluster. Three things differ
-from ProtoNN. The votes are normalised to probabilities, which kNN-Per can mix with a model
-(arXiv:2111.09360, eq. (7)). The loss is their cross-entropy, not a squared error. Nothing is made
-sparse.
 """
 
 from __future__ import annotations

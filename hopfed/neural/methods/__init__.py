@@ -14,7 +14,7 @@ METHODS = {
     "hebbian": "hebbian:Hebbian",
     "afl": "hebbian:AFL",
     "ranpac": "hebbian:RanPAC",
-    "standalone-bias": "standalone:StandaloneBias",
+    "standalone-bias": "sohip:StandaloneBias",
     "fedavg": "fedavg:FedAvg",
     "fedavg+": "fedavg:FedAvgPlus",
     "fedprox": "fedavg:FedProx",
@@ -23,15 +23,15 @@ METHODS = {
     "fedmd": "stepwise:FedMD",
     "fedavg-prior": "fedavg:FedAvgPrior",
     "knn-per": "knn_per:KNNPer",
-    "scaffold": "drift:Scaffold",
-    "feddyn": "drift:FedDyn",
-    "moon": "drift:MOON",
+    "scaffold": "fedavg:Scaffold",
+    "feddyn": "fedavg:FedDyn",
+    "moon": "fedavg:MOON",
     "fedbn": "fedavg:FedBN",
     "fedper": "fedavg:FedPer",
     "fedbabu": "fedavg:FedBABU",
-    "per-fedavg": "adapting:PerFedAvg",
-    "pfedme": "adapting:PFedMe",
-    "fedala": "adapting:FedALA",
+    "per-fedavg": "fedavg:PerFedAvg",
+    "pfedme": "fedavg:PFedMe",
+    "fedala": "fedavg:FedALA",
     "clustered-fl": "clustered_fl:ClusteredFL",
     "ditto": "pairs:Ditto",
     "fedrep": "fedavg:FedRep",
@@ -43,11 +43,11 @@ METHODS = {
     "sohip": "sohip:SoHip",
     "fedproto": "fedproto:FedProto",
     "fd": "fedproto:FD",
-    "fedgh": "server_trained:FedGH",
-    "fedtgp": "server_trained:FedTGP",
-    "fedgen": "server_trained:FedGen",
+    "fedgh": "fedproto:FedGH",
+    "fedtgp": "fedproto:FedTGP",
+    "fedgen": "fedproto:FedGen",
     "fml": "pairs:FML",
-    "fedkd": "fedkd:FedKD",
+    "fedkd": "pairs:FedKD",
     "fedmrl": "pairs:FedMRL",
     "fedral": "pairs:FedRAL",
     "pfedes": "pairs:PFedES",
@@ -74,31 +74,6 @@ def method(name: str) -> Any:
         raise ArgumentError("method", f"one of {', '.join(METHODS)}{hint}", repr(name))
     module, _, cls = METHODS[name].partition(":")
     return getattr(import_module(f"hopfed.neural.methods.{module}"), cls)
-
-
-def first_round(name: str, **settings: Any) -> Any:
-    """Play the first round of a method: two clients with 200 digits and a network of dense layers.
-
-    Parameters
-    ----------
-    name : as in `method`.
-    settings : of the method itself.
-
-    Returns
-    -------
-    `hopfed.federation.rounds.Played`.
-
-    Examples
-    --------
-    >>> sorted(first_round("fedprox", mu=0.1).client_metrics)
-    ['flops', 'loss']
-    """
-    from hopfed.federation.engines.local import LocalEngine
-    from hopfed.federation.rounds import play_round
-    from hopfed.neural.training.task import TaskSpec
-
-    made = method(name)(TaskSpec(models=("mlp",), clients=2, examples=200), **settings)
-    return play_round(made, None, 0, seed=0, clients=2, engine=LocalEngine())
 
 
 def _yours(module: str, name: str) -> Any:

@@ -1,18 +1,13 @@
 """Clustered FL: FedAvg in clusters, which are split when the clients' updates disagree.
 
-Source: theory/NOTES.md, "Baselines".
-
-Each cluster runs FedAvg. A cluster is split when its mean update has become small but some of its
-clients still have large updates: the model is then at a stationary point of the common loss, but
-not of each client's own loss. The cosine similarity of the updates decides the split into two
-parts, which then continue separately.
+Source: theory/NOTES.md, "Baselines". A cluster is split where its mean update is small and some of
+its clients' are large: a stationary point of the common loss, but not of each client's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from scipy.cluster.hierarchy import cut_tree, linkage
@@ -22,7 +17,7 @@ from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Answer, Client, Played, Rule, pack, unpack
+from hopfed.neural.method import Answer, Client, Played, pack, setting, unpack
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.training.evaluation import Network
 from hopfed.neural.training.task import Params
@@ -35,7 +30,7 @@ Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class ClusteredFL(FedAvg):
+class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 2020", shared=False):
     """Clustered federated learning of Sattler et al. (2020).
 
     A cluster is split if ``|mean update| < tol_1`` and ``max |update| > tol_2``. Both use the
@@ -54,26 +49,11 @@ class ClusteredFL(FedAvg):
     tol_1, tol_2 : the two tolerances, as in the programs. They are norms of updates of all weights,
         so they fit one model and learning rate: with LeNet on digits nothing is ever split.
     linkage : "complete" or "single".
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("clustered-fl", linkage="single").traffic.up.tolist()  # bytes of each client
-    [220856, 220856]
     """
 
-    tol_1: float = 0.4
-    tol_2: float = 1.6
-    linkage: str = "complete"
-
-    name: ClassVar[str] = "clustered-fl"
-    source: ClassVar[str] = "Sattler et al., TNNLS 2020"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "tol_1": "at least 0",
-        "tol_2": "at least 0",
-        "linkage": ("complete", "single"),
-    }
-    shared: ClassVar[bool] = False
+    tol_1: float = setting(0.4, "at least 0")
+    tol_2: float = setting(1.6, "at least 0")
+    linkage: str = setting("complete", ("complete", "single"))
 
     def begin(self, client: Client, down: Message) -> Params:
         """The model of its cluster."""

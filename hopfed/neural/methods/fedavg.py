@@ -5,61 +5,73 @@ Source: theory/NOTES.md, "Baselines".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import cosine_similarity, softplus
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.random import stream
-from hopfed.federation.contract import Context
+from hopfed._lib.settings import require
+from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Message, digest
+from hopfed.federation.rounds import Session
 from hopfed.neural.averaged import Averaged
 from hopfed.neural.method import (
     Answer,
     Client,
-    NeuralMethod,
-    Rule,
+    Played,
     above,
     below,
     pack,
+    setting,
     unpack,
 )
 from hopfed.neural.training.cost import training_flops
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net, squared_distance
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Job, is_batch_norm
+from hopfed.neural.training.training import Job, Training, is_batch_norm
 
-__all__ = ["FedAvg", "FedAvgPlus", "FedAvgPrior", "FedBABU", "FedBN", "FedPer", "FedProx", "FedRep"]
+__all__ = [
+    "MOON",
+    "FedALA",
+    "FedAvg",
+    "FedAvgPlus",
+    "FedAvgPrior",
+    "FedBABU",
+    "FedBN",
+    "FedDyn",
+    "FedPer",
+    "FedProx",
+    "FedRep",
+    "PFedMe",
+    "PerFedAvg",
+    "Scaffold",
+]
 
 _NETWORKS = Recent(1 << 28)
 
 
 @dataclass(frozen=True)
-class FedAvg(Averaged):
+class FedAvg(
+    Averaged,
+    name="fedavg",
+    source="McMahan et al., AISTATS 2017",
+    same_model=True,
+    shared=True,
+    opens="",
+):
     """McMahan et al. (2017): the mean of parameters and buffers, weighted by size.
 
     Attributes
     ----------
     bound, noise, delta : of private means, see `hopfed.neural.averaged.Averaged`: the norm to which
         a client's update is cut, the noise multiplier, and the delta at which epsilon is told.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedavg").traffic.up.tolist()  # bytes that each client sent
-    [220848, 220848]
     """
-
-    name: ClassVar[str] = "fedavg"
-    source: ClassVar[str] = "McMahan et al., AISTATS 2017"
-    same_model: ClassVar[bool] = True
-    shared: ClassVar[bool] = True
-    opens: ClassVar[str | None] = ""
 
     def fetches(self, known: bool) -> bool:  # noqa: ARG002
         """Every client classifies with the global model."""
@@ -69,10 +81,9 @@ class FedAvg(Averaged):
         """The global model."""
         return unpack(down) or client.initial
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train the global model and send it."""
-        trained = yield client.train(self.begin(client, down))
-        return pack(trained.params) | client.size
+    def sent(self, client: Client, params: Params) -> Message:
+        """The whole model."""
+        return pack(params) | client.size
 
     def network(self, client: Client, down: Message) -> Network:
         """Return the model in the server's message to all, one object for all clients."""
@@ -84,32 +95,19 @@ class FedAvg(Averaged):
 
 
 @dataclass(frozen=True)
-class FedProx(FedAvg):
+class FedProx(FedAvg, name="fedprox", source="Li et al., MLSys 2020"):
     """Li et al. (2020): cross-entropy + ``mu / 2 |w - w_global|^2``.
 
     Attributes
     ----------
     mu : strength of the penalty; 0 is FedAvg.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedprox", mu=0.1).traffic.up.tolist()  # bytes that each client sent
-    [220848, 220848]
     """
 
-    mu: float = 0.01
+    mu: float = setting(0.01, "at least 0")
 
-    name: ClassVar[str] = "fedprox"
-    source: ClassVar[str] = "Li et al., MLSys 2020"
-    rules: ClassVar[Mapping[str, Rule]] = {"mu": "at least 0"}
-
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train near the global model, of which buffers do not count, and send it."""
-        first = self.begin(client, down)
-        received = {n: first[n] for n, _ in client.net.named_parameters()} if self.mu else {}
-        trained = yield client.train(first, extra=received)
-        return pack(trained.params) | client.size
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
+        """The global model, of which buffers do not count."""
+        return {n: first[n] for n, _ in client.net.named_parameters()} if self.mu else {}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy and the penalty."""
@@ -118,15 +116,8 @@ class FedProx(FedAvg):
 
 
 @dataclass(frozen=True)
-class Tuned(FedAvg):
-    """FedAvg whose clients adapt the global model to be scored.
-
-    The FLOPs of this count in every round in which the client takes part, because a round is
-    scored with the adapted model.
-    """
-
-    shared: ClassVar[bool] = False
-    tunes: ClassVar[bool] = True
+class Tuned(FedAvg, shared=False, tunes=True):
+    """FedAvg whose clients adapt the global model to be scored, which is counted in each round."""
 
     def tuning(self, client: Client, down: Message) -> Job:
         """Training by which a client adapts the global model."""
@@ -155,7 +146,7 @@ class Tuned(FedAvg):
 
 
 @dataclass(frozen=True)
-class FedAvgPlus(Tuned):
+class FedAvgPlus(Tuned, name="fedavg+", source="Jiang et al., 2019", reads=FedAvg):
     """Jiang et al. (2019): FedAvg, then fine-tuning; the fine-tuned model stays with the client.
 
     Attributes
@@ -163,21 +154,10 @@ class FedAvgPlus(Tuned):
     tune : epochs of fine-tuning.
     capacity : share of a client's training examples that it is tuned on, the first in random order,
         at least one.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedavg+", tune=2).traffic.up.tolist()  # bytes that each client sent
-    [220848, 220848]
     """
 
-    tune: int = 1
-    capacity: float = 1.0
-
-    name: ClassVar[str] = "fedavg+"
-    source: ClassVar[str] = "Jiang et al., 2019"
-    rules: ClassVar[Mapping[str, Rule]] = {"tune": "at least 0", "capacity": "in (0, 1]"}
-    reads: ClassVar[type[NeuralMethod] | None] = FedAvg
+    tune: int = setting(1, "at least 0")
+    capacity: float = setting(1.0, "in (0, 1]")
 
     def tuning(self, client: Client, down: Message) -> Job:
         """Fine-tuning of the whole model."""
@@ -203,7 +183,9 @@ class Shifted:
 
 
 @dataclass(frozen=True)
-class FedAvgPrior(FedAvg):
+class FedAvgPrior(
+    FedAvg, name="fedavg-prior", source="control, proposed here", shared=False, reads=FedAvg
+):
     """FedAvg with each client's label prior, a control in kNN-Per's tables, proposed here.
 
     Source: theory/NOTES.md, "Label prior". ``p(y | x)`` is proportional to ``p_global(y | x)
@@ -215,21 +197,9 @@ class FedAvgPrior(FedAvg):
     ----------
     smooth : number of pseudo-examples, divided equally among the labels. With 0, a label that the
         client has not seen gets probability 0.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedavg-prior", smooth=0.5).traffic.up.tolist()  # bytes of each client
-    [220848, 220848]
     """
 
-    smooth: float = 1.0
-
-    name: ClassVar[str] = "fedavg-prior"
-    source: ClassVar[str] = "control, proposed here"
-    rules: ClassVar[Mapping[str, Rule]] = {"smooth": "at least 0"}
-    shared: ClassVar[bool] = False
-    reads: ClassVar[type[NeuralMethod] | None] = FedAvg
+    smooth: float = setting(1.0, "at least 0")
 
     def decide(self, client: Client, down: Message) -> Classifier:
         """The global model times the prior."""
@@ -241,44 +211,34 @@ class FedAvgPrior(FedAvg):
 
 
 @dataclass(frozen=True)
-class FedPer(FedAvg):
+class FedPer(
+    FedAvg,
+    name="fedper",
+    source="Arivazhagan et al., 2019",
+    shared=False,
+    opens="features.",
+    trains_first=True,
+):
     """Arivazhagan et al. (2019): the body is averaged, the head stays local, trained together.
 
     A client classifies with its head on the latest global body. A client that never took part
     first trains a head, and a body that it drops, from the global body for the epochs of a round.
     The personal layers are the last one.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedper").traffic.up.tolist()  # bytes that each client sent
-    [212808, 212808]
     """
-
-    name: ClassVar[str] = "fedper"
-    source: ClassVar[str] = "Arivazhagan et al., 2019"
-    shared: ClassVar[bool] = False
-    opens: ClassVar[str | None] = "features."
-    trains_first: ClassVar[bool] = True
 
     def begin(self, client: Client, down: Message) -> Params:
         """The global body and its own head."""
         body = above(unpack(down, "body"), "features")
         return client.initial | body | above(client.kept("head"), "head")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train the model; keep the head and send the body."""
-        trained = yield client.train(self.begin(client, down))
-        return self.divided(client, trained.params)
-
-    def divided(self, client: Client, params: Params) -> Message:
-        """Keep the head of a trained model; return the body as a message."""
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep the head and send the body."""
         client.keep(below(params, "head"), "head")
         return pack(below(params, "features"), "body") | client.size
 
 
 @dataclass(frozen=True)
-class FedRep(FedPer):
+class FedRep(FedPer, name="fedrep", source="Collins et al., ICML 2021"):
     """Collins et al. (2021): the body is averaged, the head stays local, trained alternately.
 
     In each round a participant first trains its head with the global body frozen. It then trains
@@ -289,30 +249,20 @@ class FedRep(FedPer):
     Attributes
     ----------
     head : epochs of training the head; the body is trained for `training.epochs`.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedrep", head=2).traffic.up.tolist()  # bytes that each client sent
-    [212808, 212808]
     """
 
-    head: int = 10
-
-    name: ClassVar[str] = "fedrep"
-    source: ClassVar[str] = "Collins et al., ICML 2021"
-    rules: ClassVar[Mapping[str, Rule]] = {"head": "at least 0"}
+    head: int = setting(10, "at least 0")
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Train the head, then the body; keep the first and send the second."""
         first = self.begin(client, down)
         head = yield client.train(first, epochs=self.head, frozen=("features.",))
         body = yield client.train(head.params, frozen=("head.",))
-        return self.divided(client, body.params)
+        return self.sent(client, body.params)
 
 
 @dataclass(frozen=True)
-class FedBABU(Tuned):
+class FedBABU(Tuned, name="fedbabu", source="Oh et al., ICLR 2022"):
     """Oh et al. (2022): bodies are trained and averaged under a head that keeps its first values.
 
     All clients have the same head, which nobody trains or sends. To be scored, a client fine-tunes
@@ -321,19 +271,9 @@ class FedBABU(Tuned):
     Attributes
     ----------
     tune : epochs of fine-tuning, of the whole model.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedbabu").traffic.up.tolist()  # bytes that each client sent
-    [212808, 212808]
     """
 
-    tune: int = 5
-
-    name: ClassVar[str] = "fedbabu"
-    source: ClassVar[str] = "Oh et al., ICLR 2022"
-    rules: ClassVar[Mapping[str, Rule]] = {"tune": "at least 0"}
+    tune: int = setting(5, "at least 0")
 
     def begin(self, client: Client, down: Message) -> Params:
         """The global body and the first head."""
@@ -352,37 +292,25 @@ class FedBABU(Tuned):
 
 
 @dataclass(frozen=True)
-class FedBN(FedAvg):
+class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", shared=False, trains_first=True):
     """Li et al. (2021): FedAvg of all but batch normalisation, which stays local.
 
     Its scales, shifts and running statistics are neither sent nor averaged. A network without
     batch normalisation makes it FedAvg: those of hopfed have it with ``norm=batch``. A client that
     never took part first trains for the epochs of a round, and keeps what that makes of these
     layers.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedbn").traffic.up.tolist()  # bytes that each client sent
-    [220848, 220848]
     """
-
-    name: ClassVar[str] = "fedbn"
-    source: ClassVar[str] = "Li et al., ICLR 2021"
-    shared: ClassVar[bool] = False
-    trains_first: ClassVar[bool] = True
 
     def begin(self, client: Client, down: Message) -> Params:
         """The global model with its own batch normalisation."""
         return client.initial | unpack(down) | client.kept()
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train the model; keep the batch normalisation and send the rest."""
-        trained = (yield client.train(self.begin(client, down))).params
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep the batch normalisation and send the rest."""
         layers = tuple(f"{n}." for n, m in client.net.named_modules() if is_batch_norm(m))
-        own = {n: t for n, t in trained.items() if layers and n.startswith(layers)}
+        own = {n: t for n, t in params.items() if layers and n.startswith(layers)}
         client.state = pack(own) | client.size  # never empty: it took part
-        return pack({n: t for n, t in trained.items() if n not in own}) | client.size
+        return pack({n: t for n, t in params.items() if n not in own}) | client.size
 
 
 def stepped(old: Mapping[str, np.ndarray], new: Message, step: float) -> Message:
@@ -390,3 +318,356 @@ def stepped(old: Mapping[str, np.ndarray], new: Message, step: float) -> Message
     if step == 1:
         return new
     return {n: (old[n] + step * (a - old[n])).astype(a.dtype) for n, a in new.items()}
+
+
+@dataclass(frozen=True)
+class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", averages=True):
+    """Karimireddy et al. (2020): local steps less the client's drift, ``y -= lr (g - c_i + c)``.
+
+    After K steps from the global model x to y, the control variate of the client becomes
+    ``c_i - c + (x - y) / (K lr)``, option II of the paper: the mean gradient of the steps. With
+    momentum b, step j before the end counts ``(1 - b^j) / (1 - b)`` times, and K is the sum of
+    these. The server takes equal means over the participants: ``x += step mean(y - x)`` and
+    ``c += S / N mean(change of c_i)``, S of N clients being heard.
+
+    Attributes
+    ----------
+    step : learning rate of the server.
+    """
+
+    step: float = setting(1.0, "above 0")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        optimizer = self.training.optimizer
+        require(optimizer == "sgd", "optimizer", f"sgd for {self.name}", optimizer)
+
+    def server_start(self, seed: int) -> State:
+        """The first model."""
+        return super().server_start(seed) | pack(self.initial(0))
+
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train with corrected gradients; send the model and the change of the control variate."""
+        first = self.begin(client, down)
+        job = client.train(first, direct=corrected)
+        zero = zeros(first, job.trained())
+        own, server = zero | client.kept("control"), zero | unpack(down, "control")
+        job.extra = {n: server[n] - own[n] for n in zero}
+        reach = job.training.lr * weight_of_steps(job.training, len(job.steps()))
+        trained = (yield job).params
+        change = {
+            n: (first[n] - trained[n]) / reach - server[n] if reach else zero[n] for n in zero
+        }
+        client.keep({n: own[n] + change[n] for n in zero}, "control")
+        return pack(trained) | pack(change, "control")
+
+    def started(self, state: State) -> Message:
+        """The model; changes of control variates start from 0."""
+        return super().started({n: a for n, a in state.items() if n.startswith("model/")})
+
+    def play(self, state: State, session: Session) -> Played:
+        """Move the model along the mean update, and the control variate by its share."""
+        heard = session.ask()
+        if not heard and not self.noise:
+            return state, {EVERYONE: state}, {}
+        mean = self.average(heard, state, session, sized=False)
+        share = np.float32(self.turnout(heard, session))
+        after = stepped(state, {n: a for n, a in mean.items() if n.startswith("model/")}, self.step)
+        for n in mean.keys() - after.keys():
+            after[n] = state.get(n, 0 * mean[n]) + share * mean[n]
+        return after, {EVERYONE: after}, {}
+
+
+@dataclass(frozen=True)
+class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", averages=True):
+    """Acar et al. (2021): ``CE - <g_i, w> + alpha / 2 |w - w_global|^2``, linear at each client.
+
+    After training ``g_i -= alpha (w_i - w_global)``, the gradient of the client's loss at its
+    optimum. The server keeps ``h -= alpha / N sum(w_i - w_global)`` over the participants, of N
+    clients; the global model is ``mean(w_i) - h / alpha``, with equal weights. Buffers are
+    averaged.
+
+    Attributes
+    ----------
+    alpha : strength of the penalty.
+    """
+
+    alpha: float = setting(0.01, "above 0")
+
+    def server_start(self, seed: int) -> State:
+        """The first model, and an h of zeros."""
+        first, names = self.initial(0), [n for n, _ in self.net(0).named_parameters()]
+        return super().server_start(seed) | pack(first) | pack(zeros(first, names), "h")
+
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train with the linear term and the penalty; keep the gradient, send the model."""
+        first = self.begin(client, down)
+        job = client.train(first)
+        slope = zeros(first, job.trained()) | client.kept("slope")
+        job.extra = above({n: first[n] for n in slope}, "first") | above(slope, "slope")
+        trained = (yield job).params
+        moves = {n: g - self.alpha * (trained[n] - first[n]) for n, g in slope.items()}
+        client.keep(moves, "slope")
+        return pack(trained)
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Cross-entropy, linear term and penalty."""
+        first, slope = below(batch.extra, "first"), below(batch.extra, "slope")
+        along = [(g * net.params[n]).sum() for n, g in slope.items()]
+        far = squared_distance(net.params, first)
+        return super().objective(net, batch) - sum(along[1:], along[0]) + self.alpha / 2 * far
+
+    def play(self, state: State, session: Session) -> Played:
+        """Move h, and subtract it from the mean model."""
+        heard = session.ask()
+        model = {n: a for n, a in state.items() if n.startswith("model/")}
+        if not heard and not self.noise:
+            return state, {EVERYONE: model}, {}
+        mean, h = self.average(heard, state, session, sized=False), dict[str, np.ndarray]()
+        scale = np.float32(self.alpha * self.turnout(heard, session))
+        for name in (n for n in state if n.startswith("h/")):
+            of = name.replace("h/", "model/", 1)
+            h[name] = state[name] - scale * (mean[of] - model[of])
+            mean[of] = mean[of] - h[name] / np.float32(self.alpha)
+        return mean | h, {EVERYONE: mean}, {}
+
+
+@dataclass(frozen=True)
+class MOON(FedAvg, name="moon", source="Li et al., CVPR 2021"):
+    """Li et al. (2021): FedAvg with a contrast of features between models.
+
+    The features z of an example are drawn to those of the global model, z_g, away from those of
+    the client's own model after its last training, z_p:
+    ``CE + mu softplus((cos(z, z_p) - cos(z, z_g)) / temperature)``. A client that takes part for
+    the first time has no such model, and the term has no gradient. The paper's projection head is
+    left out: z is what the head reads.
+
+    Attributes
+    ----------
+    mu : weight of the contrast; 0 is FedAvg.
+    temperature : temperature of the contrast.
+    """
+
+    mu: float = setting(5.0, "at least 0")
+    temperature: float = setting(0.5, "above 0")
+
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
+        """The global and the last own model."""
+        return above(first, "first") | above(client.kept() or first, "last") if self.mu else {}
+
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep the model and send it."""
+        client.keep(params)
+        return super().sent(client, params)
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Cross-entropy and contrast."""
+        features, logits = net(batch.x)
+        loss = batch.cross_entropy(logits)
+        if not self.mu:
+            return loss
+        others = (net.with_(below(batch.extra, n))(batch.x)[0].detach() for n in ("last", "first"))
+        last, first = (cosine_similarity(features, z, dim=1) for z in others)
+        return loss + self.mu * batch.mean(softplus((last - first) / self.temperature))
+
+
+def zeros(params: Params, names: Iterable[str]) -> Params:
+    """Return zeros in place of some parameters."""
+    return {n: torch.zeros_like(params[n]) for n in names}
+
+
+def corrected(gradient: Params, extra: Params) -> Params:
+    """Return a gradient plus what a job has as `extra`."""
+    return {n: g + extra[n] for n, g in gradient.items()}
+
+
+def weight_of_steps(training: Training, steps: int) -> float:
+    """Sum of the weights of the gradients of so many steps in the way that SGD went, over lr."""
+    b = training.momentum
+    if b == 1:
+        return steps * (steps + 1) / 2
+    return (steps - b * (1 - b**steps) / (1 - b)) / (1 - b)
+
+
+WINDOW, CLOSE, MOST = 10, 0.1, 100  # epochs of FedALA's first weights: see its docstring
+
+
+@dataclass(frozen=True)
+class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
+    """Fallah et al. (2020): a global model from which a step of gradient descent is good.
+
+    On each batch w follows the gradient of ``f(w - alpha grad f(w; D); D')``, second derivatives
+    included. D and D' are every other example of the batch, and the same if it has but one. The
+    learning rate of the step of w is `Training.lr`, beta in the paper. A client classifies with
+    the global model after a step along the gradient of all of its training examples. Weights of
+    the mean are the data sizes.
+
+    Attributes
+    ----------
+    alpha : learning rate of the step inside.
+    hessian : whether second derivatives count; without them it is the paper's first-order variant.
+    """
+
+    alpha: float = setting(0.01, "at least 0")
+    hessian: bool = True
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Cross-entropy of the second half of a batch after a step on the first."""
+        mask = torch.ones_like(batch.y, dtype=torch.float32) if batch.mask is None else batch.mask
+        odd = mask * (torch.arange(len(mask), device=mask.device) % 2)
+        first, second = mask - odd, torch.where(odd.sum() > 0, odd, mask)
+        named = self.loaded.model(0).named_parameters()
+        free = {n: net.params[n] for n, p in named if p.requires_grad}
+        rest = {n: t for n, t in net.params.items() if n not in free}
+
+        def loss(free: Params) -> Tensor:
+            copies = {n: t.clone() for n, t in rest.items()}  # running statistics move but once
+            return replace(batch, mask=first).cross_entropy(net.with_(copies | free)(batch.x)[1])
+
+        slope = torch.func.grad(loss)(free)
+        if not self.hessian:
+            slope = {n: g.detach() for n, g in slope.items()}
+        moved = net.with_({n: t - self.alpha * slope[n] for n, t in free.items()})
+        return replace(batch, mask=second).cross_entropy(moved(batch.x)[1])
+
+    def tuning(self, client: Client, down: Message) -> Job:
+        """A step along the gradient of all examples."""
+        plan = [client.rows] if len(client.rows) and self.alpha else []
+        plain = replace(self.training, optimizer="sgd", momentum=0.0, weight_decay=0.0, clip=0.0)
+        step = replace(plain, lr=self.alpha or 1.0)
+        first = self.begin(client, down)
+        return client.train(first, super().objective, training=step, augment=False, plan=plan)
+
+
+@dataclass(frozen=True)
+class PFedMe(
+    FedAvg,
+    name="pfedme",
+    source="Dinh et al., NeurIPS 2020",
+    averages=True,
+    shared=False,
+    trains_first=True,
+):
+    """Dinh et al. (2020): a personal model theta that is pulled to a shared w, and w to it.
+
+    On each batch theta takes `steps` steps of plain gradient descent on
+    ``CE + lam / 2 |theta - w|^2``, then w the step ``w -= lr lam (w - theta)`` with `Training.lr`
+    and no momentum. In a round both start as the global model, and theta goes on from batch to
+    batch. The server's model is ``(1 - beta) w + beta mean(w_i)``, with equal weights. A client
+    classifies with theta; a client that never took part trains it for the epochs of a round.
+
+    Attributes
+    ----------
+    lam : strength of the penalty.
+    steps : steps of theta on a batch, K in the paper.
+    theta_lr : learning rate of theta, which the paper tunes; below ``2 / lam``.
+    beta : step of the server.
+    """
+
+    lam: float = setting(15.0, "above 0")
+    steps: int = setting(5, "at least 1")
+    theta_lr: float = setting(0.05, "above 0")
+    beta: float = setting(1.0, "above 0")
+
+    def fetches(self, known: bool) -> bool:
+        """A client that took part has its theta."""
+        return not known
+
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train theta and w in turn; keep the first and send the second."""
+        theta = w = self.begin(client, down)
+        whole = client.train(w)
+        inner = replace(whole.training, optimizer="sgd", lr=self.theta_lr, momentum=0.0)
+        for rows in whole.steps():
+            near, plan = {n: w[n] for n in whole.trained()}, [rows] * self.steps
+            theta = (yield client.train(theta, training=inner, plan=plan, extra=near)).params
+            step = whole.training.lr * self.lam
+            w = theta | {n: t - step * (t - theta[n]) for n, t in near.items()}
+        client.keep(theta)
+        return pack(w)
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Cross-entropy and the penalty."""
+        far = [((net.params[n] - t) ** 2).sum() for n, t in batch.extra.items()]
+        return super().objective(net, batch) + self.lam / 2 * sum(far[1:], far[0])
+
+    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
+        """The client's theta."""
+        return client.kept()
+
+    def play(self, state: State, session: Session) -> Played:
+        """Move the model along the mean update."""
+        heard, after = session.ask(), self.started(state)
+        if heard or self.noise:
+            after = stepped(after, self.average(heard, state, session, sized=False), self.beta)
+        return after, {EVERYONE: after}, {}
+
+
+@dataclass(frozen=True)
+class FedALA(
+    FedAvg, name="fedala", source="Zhang et al., AAAI 2023", shared=False, trains_first=True
+):
+    """Zhang et al. (2023): clients learn to mix their own head with the global one.
+
+    With the global model g and the client's own after its last training, v, a round starts from
+    g's body and the head ``v + W (g - v)``. The weights W in [0, 1], one for each parameter, start
+    at 1 and stay with the client. They are learned on a share of its examples by
+    ``W -= eta grad (g - v)``, cut to [0, 1]. The first time this goes on until the loss has a
+    deviation below .1 over 10 epochs, at most 100 epochs; afterwards for one epoch. A client
+    classifies with its own model after training. A client that never took part first trains one.
+
+    Attributes
+    ----------
+    share : of the examples on which W is learned, drawn in each round.
+    eta : learning rate of W.
+    """
+
+    share: float = setting(0.8, "in (0, 1]")
+    eta: float = setting(1.0, "at least 0")
+
+    def fetches(self, known: bool) -> bool:
+        """A client that took part has its own model."""
+        return not known
+
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Learn the weights and train from the mixture; keep both, send the model."""
+        first, weights = self.begin(client, down), client.kept("weights")
+        if client.kept() and len(client.rows):
+            weights = yield from self.learned(client, first, weights)
+            first = first | mixed(client.kept(), first, weights)
+        here = (client.context.round, client.context.exchange, client.number)
+        trained = (yield client.train(first, path=here)).params
+        client.state = pack(trained) | pack(weights, "weights")
+        return pack(trained) | client.size
+
+    def learned(
+        self, client: Client, first: Params, weights: Params
+    ) -> Generator[Job, Job, Params]:
+        """Weights of the global head after training them."""
+        own, epochs = client.kept(), 1 if weights else MOST
+        w = weights or {n: torch.ones_like(t) for n, t in own.items() if n.startswith("head.")}
+        rows = client.context.rng("weights").permutation(client.rows)
+        rows, batch = rows[: max(1, round(self.share * len(rows)))], self.training.batch
+        losses: list[float] = []
+        for _ in range(epochs):
+            for at in range(0, len(rows), batch):
+                start = first | mixed(own, first, w)
+                plan, body = [rows[at : at + batch]], ("features.",)
+                job = yield client.train(start, augment=False, plan=plan, frozen=body, moments={})
+                w = {
+                    n: (t - self.eta * job.gradient[n] * (first[n] - own[n])).clamp(0, 1)
+                    for n, t in w.items()
+                }
+            losses.append(job.loss)
+            if len(losses) > WINDOW and np.std(losses[-WINDOW:]) < CLOSE:
+                break
+        return w
+
+    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
+        """The client's own model."""
+        return client.kept()
+
+
+def mixed(own: Params, other: Params, weights: Params) -> Params:
+    """Return those parameters that have weights: ``own + weights (other - own)``."""
+    return {n: own[n] + w * (other[n] - own[n]) for n, w in weights.items()}

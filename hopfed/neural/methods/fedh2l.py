@@ -5,9 +5,7 @@ Source: arXiv:2101.11296, eqs. (1) to (8), (14); theory/NOTES.md, "FedH2L mutual
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -20,7 +18,7 @@ from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Answer, Client, Played, Rule, pack
+from hopfed.neural.method import Answer, Client, Played, pack, setting
 from hopfed.neural.methods.stepwise import Consulting, timely
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
@@ -30,7 +28,7 @@ __all__ = ["FedH2L"]
 
 
 @dataclass(frozen=True)
-class FedH2L(Consulting):
+class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="Li et al., 2021"):
     """FedH2L of Li et al. (2021). The method has no server; here the server only relays messages.
 
     Exchange 0 is local, eqs. (1), (2). A node makes E steps on the cross-entropy of its own
@@ -57,22 +55,11 @@ class FedH2L(Consulting):
         with an odd number of nodes one has no partner.
     labelled : whether public labels are known. If not, only the KL term is used; every Acc_j is
         then 1 and is not sent.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedh2l", conflict="ignore").traffic.up.tolist()  # bytes that each client sent
-    [444, 364]
     """
 
     kl: bool = True
-    conflict: str = "project"
+    conflict: str = setting("project", ("project", "pcgrad", "ignore"))
     pairs: bool = False
-
-    questions: ClassVar[tuple[str, ...]] = ("local", "mutual")
-    name: ClassVar[str] = "fedh2l"
-    source: ClassVar[str] = "Li et al., 2021"
-    rules: ClassVar[Mapping[str, Rule]] = {"conflict": ("project", "pcgrad", "ignore")}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -191,10 +178,7 @@ def inner(a: Params, b: Params) -> Tensor:
 def project(public: Params, local: Params) -> Params:
     """Return the vector nearest to `public` that has no negative inner product with `local`.
 
-    This solves the quadratic program of eq. (8), which has one constraint, in closed form: the
-    result is ``g_pub + v g_loc``, and ``v = max(0, -<g_pub, g_loc> / |g_loc|^2)`` solves its dual,
-    eq. (14). Without a conflict the result is `public` itself, bit for bit. With a conflict its
-    inner product with `local` is 0 up to rounding.
+    Eq. (8) solved: ``g_pub + v g_loc``, ``v = max(0, -<g_pub, g_loc> / |g_loc|^2)``, eq. (14).
     """
     square = inner(local, local)
     least = torch.finfo(square.dtype).tiny
@@ -203,10 +187,7 @@ def project(public: Params, local: Params) -> Params:
 
 
 def pcgrad(public: Params, local: Params) -> Params:
-    """Return the sum of both gradients, each projected off the other where they conflict.
-
-    Source: Yu et al. (2020), Algorithm 1, for two tasks.
-    """
+    """Sum of both gradients, each projected off the other (Yu et al., 2020, Algorithm 1)."""
     ours, theirs = project(local, public), project(public, local)
     return {name: g + ours[name] for name, g in theirs.items()}
 

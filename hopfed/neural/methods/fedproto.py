@@ -7,33 +7,34 @@ row, where these are its weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 import torch
 from scipy.special import softmax
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, one_hot
 
+from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Answer, Client, Played, Rule
+from hopfed.neural.method import Client, Played, above, below, pack, setting, unpack
+from hopfed.neural.methods.lg_fedavg import LGFedAvg, require_one_head
 from hopfed.neural.methods.standalone import Standalone
+from hopfed.neural.models.networks import drawing
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.losses import Batch, Net
+from hopfed.neural.training.task import Params, copied
+from hopfed.neural.training.together import one_thread
 
-__all__ = ["FD", "FedProto"]
+__all__ = ["FD", "FedGH", "FedGen", "FedProto", "FedTGP"]
 
 
 @dataclass(frozen=True)
 class Classwise(Standalone):
-    """Clients that train alone, with a row of each class from the server, and send such rows.
-
-    The rows come from one pass over the training examples after training; its FLOPs, about a third
-    of an epoch's, are counted.
-    """
+    """Clients that train beside rows of classes, and send such rows, of one counted pass."""
 
     @property
     def length(self) -> int:
@@ -44,25 +45,27 @@ class Classwise(Standalone):
         """What a row is the mean of, in the examples `seen`: features (n, d)."""
         return seen.features
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train with the rows of the server; send the means of the classes held."""
-        return without_counts((yield from self.means_of(client, down)))
+    @property
+    def counted(self) -> bool:
+        """Whether messages tell the number of examples behind each row."""
+        return False
 
-    def means_of(self, client: Client, down: Message) -> Answer:
-        """Train with the rows of the server; return the means of the classes held, counted."""
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
+        """The rows of the server, and which are known."""
         rows, counts = self.table(down)
-        known = torch.as_tensor(np.float32(counts > 0))
-        extra = {"rows": torch.as_tensor(rows), "known": known}
-        trained = yield client.train(self.begin(client, down), extra=extra)
-        client.keep(trained.params)
+        return {"rows": torch.as_tensor(rows), "known": torch.as_tensor(np.float32(counts > 0))}
+
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep the model; send the means of the classes held."""
+        client.keep(params)
         client.spend(client.pass_flops)
-        seen = Network(client.model, trained.params).embed(client.task.tensors, client.rows)
+        seen = Network(client.model, params).embed(client.task.tensors, client.rows)
         held, where, counts = np.unique(client.labels, return_inverse=True, return_counts=True)
         sums = np.zeros((len(held), self.length))
         np.add.at(sums, where, self.values(seen))
         means = (sums / counts[:, None]).astype(np.float32)
-        labels, counts = held.astype(np.int32), counts.astype(np.int32)
-        return {"labels": labels, "rows": means, "counts": counts}
+        more = {"counts": counts.astype(np.int32)} if self.counted else {}
+        return {"labels": held.astype(np.int32), "rows": means} | more
 
     def table(self, message: Message) -> tuple[np.ndarray, np.ndarray]:
         """Rows (classes, d) of a message, and examples (classes,) behind each, 1 if not told.
@@ -89,22 +92,17 @@ class Classwise(Standalone):
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """A row for each class of the client's training examples."""
-        held = len(np.unique(self.loaded.labels_of(context.client or 0)))
-        return {"labels": Field((held,), "iu"), "rows": Field((held, self.length), "f")}
+        labels = Field((len(np.unique(self.loaded.labels_of(context.client or 0))),), "iu")
+        spec = {"labels": labels, "rows": Field((*labels.shape, self.length), "f")}
+        return spec | ({"counts": labels} if self.counted else {})
 
 
 @dataclass(frozen=True)
 class Prototypical(Classwise):
-    """Clients that pull features to prototypes C from the server: CE + lam ||z - C_y||^2 / d.
+    """Clients that pull features to prototypes C from the server: CE + lam ||z - C_y||^2 / d."""
 
-    The squared distance is divided by the feature length d, as in FedProto's program, so that
-    `lam` has the same effect for wide and narrow features.
-    """
-
-    lam: float = 1.0
+    lam: float = setting(1.0, "at least 0")
     nearest: bool = False
-
-    rules: ClassVar[Mapping[str, Rule]] = {"lam": "at least 0"}
 
     def fetches(self, known: bool) -> bool:  # noqa: ARG002
         """Prototypes are needed only by the nearest."""
@@ -133,7 +131,7 @@ class Prototypical(Classwise):
 
 
 @dataclass(frozen=True)
-class FedProto(Prototypical):
+class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
     """Tan et al. (2022): cross-entropy + lam ||z - C_y||^2 / d.
 
     A client's prototypes are the mean features of its classes. The server's prototype C of a class
@@ -149,29 +147,14 @@ class FedProto(Prototypical):
         examples of the class, as in the paper's eq. (6) (arXiv:2105.00243) without its second
         division by the number of clients, which that program leaves out too.
     nearest : classify by the nearest prototype, as in the paper, instead of by the head.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedproto", lam=0.5).traffic.up.tolist()  # bytes that each client sent
-    [6432, 5628]
     """
 
-    weights: str = "equal"
+    weights: str = setting("equal", ("size", "equal"))
 
-    name: ClassVar[str] = "fedproto"
-    source: ClassVar[str] = "Tan et al., AAAI 2022"
-    rules: ClassVar[Mapping[str, Rule]] = {"weights": ("size", "equal")}
-
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Send the mean features of the classes held, and perhaps their numbers."""
-        means = yield from self.means_of(client, down)
-        return means if self.weights == "size" else without_counts(means)
-
-    def expects(self, down: Message, context: Context) -> Spec:
-        """Rows, and their counts if these are weights."""
-        spec = super().expects(down, context)
-        return spec if self.weights == "equal" else {**spec, "counts": spec["labels"]}
+    @property
+    def counted(self) -> bool:
+        """Whether these are weights."""
+        return self.weights == "size"
 
     def play(self, state: State, session: Session) -> Played:
         """Mean rows, class by class; a class that nobody sent keeps its last row."""
@@ -198,7 +181,7 @@ class Nearest:
 
 
 @dataclass(frozen=True)
-class FD(Classwise):
+class FD(Classwise, name="fd", source="Jeong et al., 2018"):
     """Jeong et al. (2018), federated distillation: cross-entropy + lam CE(t_y, softmax).
 
     For each class that it holds, a client sends the mean softmax output over its examples of the
@@ -213,19 +196,9 @@ class FD(Classwise):
     Attributes
     ----------
     lam : weight of the soft labels; 0 is Standalone.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fd", lam=0.5).traffic.up.tolist()  # bytes that each client sent
-    [352, 308]
     """
 
-    lam: float = 1.0
-
-    name: ClassVar[str] = "fd"
-    source: ClassVar[str] = "Jeong et al., 2018"
-    rules: ClassVar[Mapping[str, Rule]] = {"lam": "at least 0"}
+    lam: float = setting(1.0, "at least 0")
 
     @property
     def length(self) -> int:
@@ -263,6 +236,221 @@ def as_message(rows: np.ndarray, known: np.ndarray) -> Message:
     return {"labels": held.astype(np.int32), "rows": rows[held]}
 
 
-def without_counts(means: Message) -> Message:
-    """Return rows and labels alone."""
-    return {name: array for name, array in means.items() if name != "counts"}
+@dataclass(frozen=True)
+class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="head."):
+    """Yi et al. (2023): the server trains a head on the mean features of clients' classes.
+
+    A client replaces its head by the global one, trains its model, and sends the mean features of
+    each of its classes. The server goes through them, client by client and class by class, with a
+    step of gradient descent of the head's cross-entropy on each. A client classifies with its
+    model after training, as FedSSA's paper states for all methods that it compares.
+
+    Attributes
+    ----------
+    head_lr : learning rate of the server.
+    """
+
+    head_lr: float = setting(0.01, "above 0")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_one_head(self)
+
+    def begin(self, client: Client, down: Message) -> Params:
+        """The client's own body and the global head."""
+        return super().begin(client, down) | above(unpack(down, "head"), "head")
+
+    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
+        """The client's own model."""
+        return super().begin(client, {})
+
+    def play(self, state: State, session: Session) -> Played:
+        """Train the head, ``W -= lr (softmax(W z + b) - e_y) z^T``."""
+        head = dict(state) or pack(below(self.initial(0), "head"), "head")
+        for message in session.ask().values():
+            rows, known = self.table(message)
+            for y in np.flatnonzero(known):
+                z = rows[y][: head["head/weight"].shape[1]]
+                slope = softmax(head["head/weight"] @ z + head.get("head/bias", 0.0))
+                slope[y] -= 1
+                head["head/weight"] = head["head/weight"] - self.head_lr * np.outer(slope, z)
+                if "head/bias" in head:
+                    head["head/bias"] = head["head/bias"] - self.head_lr * slope
+        head = {n: np.asarray(a, np.float32) for n, a in head.items()}
+        return head, {EVERYONE: head}, {}
+
+
+@dataclass(frozen=True)
+class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
+    """Zhang et al. (2024): FedProto with prototypes that the server trains, by adaptive margins.
+
+    The server's prototypes are a network of one hidden layer of trained vectors, one for each
+    class. They are trained on the clients' mean features, with the distance of a row z of class y
+    to the prototype C_y increased by a margin: the loss is
+    ``CE(softmax(-|z - C_s| - margin [s = y]), y)``. The margin is the largest distance between
+    two classes' means over the clients, at most `margin`. The network has d hidden units; its
+    batches have as many rows as those of the clients.
+
+    Attributes
+    ----------
+    lam : strength of the penalty; 0 is Standalone.
+    nearest : classify by the nearest prototype instead of by the head.
+    margin : largest margin, tau in the paper.
+    passes : over the rows in a round.
+    prototype_lr : learning rate of the server, which takes plain gradient descent.
+    """
+
+    lam: float = setting(0.1, "at least 0")
+    margin: float = setting(100.0, "at least 0")
+    passes: int = setting(100, "at least 1")
+    prototype_lr: float = setting(0.01, "above 0")
+
+    def first(self) -> Params:
+        """Prototypes before training: vectors ``points`` and two layers ``net``."""
+        d = self.length
+        with drawing(self.task.seed, "prototypes"):
+            net = nn.Sequential(nn.Linear(d, d), nn.ReLU(), nn.Linear(d, d))
+            points = torch.randn(self.loaded.classes, d)
+        return {"points": points} | above(copied(net), "net")
+
+    def play(self, state: State, session: Session) -> Played:
+        """Train the prototypes on the rows; those of classes that were ever sent go down."""
+        sent = [self.table(message) for message in session.ask().values()]
+        known = np.any([self.table(state)[1], *(c for _, c in sent)], axis=0)
+        params = unpack(state, "server") or self.first()
+        if sent:
+            z = torch.as_tensor(np.concatenate([rows[held > 0] for rows, held in sent]))
+            y = torch.as_tensor(np.concatenate([np.flatnonzero(held) for _, held in sent]))
+            with one_thread():
+                params = self.trained(params, z, y, session)
+        down = as_message(prototypes(params).numpy(), known)
+        return down | pack(params, "server"), {EVERYONE: down}, {}
+
+    def trained(self, params: Params, z: Tensor, y: Tensor, session: Session) -> Params:
+        """Return prototypes trained on rows z (n, d) of classes y (n,)."""
+        means = torch.stack([z[y == s].mean(0) for s in y.unique()])
+        margin = min(float(torch.cdist(means, means).max()), self.margin)
+        rng, batch = session.context.rng("prototypes"), self.training.batch
+        params = {n: t.requires_grad_() for n, t in params.items()}
+        optimizer = torch.optim.SGD(params.values(), lr=self.prototype_lr)
+        for _ in range(self.passes):
+            for at in torch.as_tensor(rng.permutation(len(z))).split(batch):
+                far = torch.cdist(z[at], prototypes(params))
+                far = far + margin * one_hot(y[at], far.shape[1])
+                optimizer.zero_grad()
+                cross_entropy(-far, y[at]).backward()
+                optimizer.step()
+        return {n: t.detach() for n, t in params.items()}
+
+
+def prototypes(params: Params) -> Tensor:
+    """Prototypes (classes, d) of FedTGP's parameters."""
+    return layers(below(params, "net"), params["points"])
+
+
+def layers(params: Params, x: Tensor) -> Tensor:
+    """Output of two layers with a ReLU between them, as ``nn.Sequential`` names them."""
+    hidden = (x @ params["0.weight"].T + params["0.bias"]).relu()
+    return hidden @ params["2.weight"].T + params["2.bias"]
+
+
+@dataclass(frozen=True)
+class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
+    """Zhu et al. (2021): a generator of features by label, trained at the server, teaches clients.
+
+    Clients share heads, as the paper does where models are not to be sent, and tell their numbers
+    of examples of each label. The server averages the heads. It trains the generator z = G(y, e),
+    of labels y in the clients' proportions and normal e, by Adam on the cross-entropy of the mean
+    logits of the clients' heads, plus ``diversity exp(-mean(|z - z'| |e - e'|^2))`` over pairs,
+    of means over the entries. A client adds ``lam CE(head(z), y)`` over generated z, which it
+    draws anew in each round; in the first there is no generator. G has one hidden layer.
+
+    Attributes
+    ----------
+    weights, scored : as of LG-FedAvg.
+    lam : weight of what is generated; 0 is LG-FedAvg.
+    diversity : weight of the term that keeps G from ignoring e.
+    latent, hidden : length of e, and units of the hidden layer.
+    draws : features generated for a client's loss, and for a step of G.
+    passes : steps of G in a round.
+    generator_lr : learning rate of G.
+    """
+
+    lam: float = setting(1.0, "at least 0")
+    diversity: float = setting(1.0, "at least 0")
+    latent: int = setting(32, "at least 1")
+    hidden: int = setting(256, "at least 1")
+    draws: int = setting(32, "at least 1")
+    passes: int = setting(50, "at least 1")
+    generator_lr: float = setting(3e-4, "above 0")
+
+    def first(self) -> Params:
+        """The generator before training: layers that read the label and the noise."""
+        wide = self.loaded.model(0).head.in_features
+        with drawing(self.task.seed, "generator"):
+            read = nn.Linear(self.loaded.classes + self.latent, self.hidden)
+            return copied(nn.Sequential(read, nn.ReLU(), nn.Linear(self.hidden, wide)))
+
+    def drawn(self, counts: np.ndarray, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Draw labels (n,) from `rng`, in the proportions of `counts`, and noise (n, latent)."""
+        y = rng.choice(len(counts), self.draws, p=counts / counts.sum())
+        noise = rng.standard_normal((self.draws, self.latent), dtype=np.float32)
+        return torch.as_tensor(y), torch.as_tensor(noise)
+
+    def generated(self, params: Params, y: Tensor, noise: Tensor) -> Tensor:
+        """Features (n, d) of labels y and noise, by the generator's `params`."""
+        return layers(params, torch.cat([one_hot(y, self.loaded.classes), noise], dim=1))
+
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
+        """Generated features and their labels."""
+        generator = unpack(down, "generator")
+        if not generator or not self.lam:
+            return {}
+        y, noise = self.drawn(down["labels"], client.context.rng("draws"))
+        return {"y": y, "z": self.generated(generator, y, noise)}
+
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep the model; send its head and the numbers of labels."""
+        counts = np.bincount(client.labels, minlength=self.loaded.classes).astype(np.int32)
+        return super().sent(client, params) | {"labels": counts}
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Cross-entropy of examples and of what is generated."""
+        loss, more = super().objective(net, batch), batch.extra
+        if not more:
+            return loss
+        logits = more["z"] @ net.params["head.weight"].T + net.params.get("head.bias", 0.0)
+        told = logits.log_softmax(dim=1).gather(1, more["y"][:, None])
+        return loss - self.lam * told.mean()
+
+    def play(self, state: State, session: Session) -> Played:
+        """Average the heads and train the generator."""
+        heard = session.ask()
+        if not heard:
+            return state, {EVERYONE: state}, {}
+        heads = [{n: a for n, a in m.items() if n.startswith("head/")} for m in heard.values()]
+        sizes = [float(m["examples"]) for m in heard.values()] if self.weights == "size" else None
+        counts = np.sum([np.maximum(m["labels"], 0) for m in heard.values()], axis=0)
+        generator = unpack(state, "generator") or self.first()
+        if self.lam and counts.sum():
+            with one_thread():
+                generator = self.trained(generator, heads, counts, session)
+        after = mean_tree(heads, sizes) | pack(generator, "generator") | {"labels": counts}
+        return after, {EVERYONE: after}, {}
+
+    def trained(
+        self, params: Params, heads: list[Message], counts: np.ndarray, session: Session
+    ) -> Params:
+        """Return the generator `params` after its steps of a round, by `heads` and `counts`."""
+        head, rng = unpack(mean_tree(heads), "head"), session.context.rng("generator")
+        params = {n: t.requires_grad_() for n, t in params.items()}
+        optimizer = torch.optim.Adam(params.values(), lr=self.generator_lr)
+        for _ in range(self.passes):
+            y, noise = self.drawn(counts, rng)
+            z = self.generated(params, y, noise)
+            logits = z @ head["weight"].T + head.get("bias", 0.0)  # linear: the mean of all heads
+            far = (z[:, None] - z).abs().mean(2) * (noise[:, None] - noise).square().mean(2)
+            optimizer.zero_grad()
+            (cross_entropy(logits, y) + self.diversity * (-far.mean()).exp()).backward()
+            optimizer.step()
+        return {n: t.detach() for n, t in params.items()}

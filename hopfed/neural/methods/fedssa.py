@@ -1,37 +1,15 @@
 """FedSSA: head rows are averaged class by class, over the clients that have the class.
 
-Source: arXiv:2312.09006, eqs. (3) to (6); theory/NOTES.md, "FedSSA head aggregation".
-
-A client sends the rows of its head, with their biases, for the classes that it has seen. The server
-averages every class over the participants that hold it, eq. (3). In its next round the client
-blends its own rows with those of the server, eq. (4), and trains its whole model, eq. (6). Rows of
-classes that it has not seen are not replaced.
-
-Decisions where the paper is silent or its formula is unsafe (theory/NOTES.md, "FedSSA head
-aggregation"):
-
-- Eq. (4) as printed is a sum, ``theta^s + mu_t theta_k^s``, which multiplies the rows by
-  prod(1 + mu_t): with T_stable = 20 accuracy fell by 18 and 39 points in trials. With T_stable = 2
-  only one round has a positive mu_t. For larger T_stable `fusion="literal"` is refused;
-  "normalised" divides the sum by ``1 + mu_t``.
-- t counts rounds from 0. In round 0 there is no global row and nothing to blend, so mu_0 itself is
-  never used. A class that nobody held this round keeps its last global row. A class that nobody
-  ever sent has a zero row, which clients ignore.
-- A client tells the server once, before the first round, which classes it has seen, as one bit for
-  each class (`server_start`). So a message holds only ``|S_k| (dim + 1)`` numbers each way. The
-  rows that a client sends would reveal these classes in any case.
-- The mean is over the clients that answered this round, as in the paper; the authors' program uses
-  all clients. A client classifies with its own model after training ("each client's final local
-  model is used for inference").
-- Clients of one architecture start with equal models; all clients start with equal heads.
+Source: arXiv:2312.09006, eqs. (3) to (6); theory/NOTES.md, "FedSSA head aggregation". A client
+sends the rows of its head, with biases, for the classes that it has seen; the server averages each
+class over its holders, eq. (3). In the next round a client blends its rows of these classes with
+the server's, eq. (4), and trains its whole model, eq. (6).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -42,8 +20,7 @@ from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.memory.store import gate
-from hopfed.neural.method import Answer, Client, Played, Rule
+from hopfed.neural.method import Client, Played, setting
 from hopfed.neural.methods.lg_fedavg import require_one_head
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.training.task import Params
@@ -52,40 +29,29 @@ LITERAL = 2  # largest T_stable with the literal sum
 
 
 @dataclass(frozen=True)
-class FedSSA(Standalone):
+class FedSSA(Standalone, name="fedssa", source="Yi et al., IJCAI 2024"):
     """FedSSA of Yi et al. (IJCAI 2024).
+
+    Decided here: eq. (4) as printed multiplies the rows by prod(1 + mu_t), which costs up to 39
+    points with T_stable = 20, so the literal sum is refused above 2. In round 0 there is nothing to
+    blend. A class that nobody held this round keeps its last global row; one that nobody ever sent
+    has a zero row, which clients ignore. Clients tell once which classes they have seen. The mean
+    is over the clients that answered; a client classifies with its own model after training.
 
     Attributes
     ----------
     fusion : "literal", eq. (4), or "normalised", eq. (4) divided by ``1 + mu_t``.
     mu_0 : in [0, 1]; ``mu_t = mu_0 cos(pi t / (2 T_stable))`` until round T_stable, then 0.
     stable : T_stable in rounds, at most 2 with "literal".
-    ablation : "" is the full method, case C of both families of the paper. The first family omits
-        the aggregation by class, so all rows are sent and averaged: "m1-a" is LG-FedAvg, "m1-b"
-        LG-FedAvg with blending. The second family omits the blending: in "m2-a" the whole global
-        head replaces the client's; in "m2-b" only its rows of seen classes do. The server sends
-        the whole head in "m1-a" and "m2-a", otherwise the rows of seen classes.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedssa", mu_0=0.5).traffic.up.tolist()  # bytes that each client sent
-    [6432, 5628]
+    ablation : "" is the full method. Without aggregation by class all rows are sent and averaged:
+        "m1-a" is LG-FedAvg, "m1-b" LG-FedAvg with blending. Without blending the whole global head
+        replaces the client's, "m2-a", or its rows of seen classes do, "m2-b".
     """
 
-    fusion: str = "literal"
-    mu_0: float = 0.5
-    stable: int = 2
-    ablation: str = ""
-
-    name: ClassVar[str] = "fedssa"
-    source: ClassVar[str] = "Yi et al., IJCAI 2024"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "fusion": ("literal", "normalised"),
-        "ablation": ("", "m1-a", "m1-b", "m2-a", "m2-b"),
-        "mu_0": "in [0, 1]",
-        "stable": "at least 1",
-    }
+    fusion: str = setting("literal", ("literal", "normalised"))
+    mu_0: float = setting(0.5, "in [0, 1]")
+    stable: int = setting(2, "at least 1")
+    ablation: str = setting("", ("", "m1-a", "m1-b", "m2-a", "m2-b"))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ablation", self.ablation.lower())  # the paper has capitals
@@ -104,11 +70,10 @@ class FedSSA(Standalone):
             return 0.0
         return self.mu_0 * math.cos(math.pi * t / (2 * self.stable))
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train with the head blended, eqs. (4), (6); send the rows of the classes seen."""
-        trained = yield client.train(self.blended(client, down))
-        client.keep(trained.params)
-        return {"rows": np.asarray(_rows(trained.params))[self._sent(self.seen(client.number))]}
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep the model, and send the rows of the classes seen."""
+        client.keep(params)
+        return {"rows": np.asarray(_rows(params))[self._sent(self.seen(client.number))]}
 
     def play(self, state: State, session: Session) -> Played:
         """Average class by class over the clients that hold the class, eq. (3)."""
@@ -125,9 +90,13 @@ class FedSSA(Standalone):
             down = {EVERYONE: {"rows": head}}
         return {**state, "head": head}, down, {}
 
-    def blended(self, client: Client, down: Message) -> Params:
+    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
+        """The client's own model."""
+        return super().begin(client, {})
+
+    def begin(self, client: Client, down: Message) -> Params:
         """The client's own model, its head blended with the server's rows, eq. (4)."""
-        params = self.begin(client, down)
+        params = super().begin(client, down)
         if "rows" not in down:
             return params
         head, rows = _rows(params), torch.tensor(down["rows"])
@@ -143,7 +112,7 @@ class FedSSA(Standalone):
         """Blend `own` rows of a client with the server's in round t, eq. (4)."""
         mu = self.mu(t)
         total = 1 + mu if self.fusion == "normalised" else 1.0
-        return gate(own, rows, mu / total, 1 / total)
+        return mu / total * own + rows / total
 
     def server_start(self, seed: int) -> State:
         """The classes that clients have seen, (clients, classes), and no rows yet."""

@@ -1,37 +1,15 @@
 """kNN-Per: a global model, mixed at each client with a memory of its own examples.
 
-Source: arXiv:2111.09360, eqs. (3), (6), (7), (13); theory/NOTES.md, "kNN-Per interpolation".
-
-FedAvg trains the global model h, eq. (13). A client stores h's features and the label of its
-training examples, eq. (3). It classifies an example by eq. (7):
-
-    lam p_memory(y | x) + (1 - lam) p_h(y | x).
-
-p_memory are the labels of the k nearest neighbours, weighted by a kernel of their distance, eq.
-(6). The memory is never sent, so messages are those of FedAvg. A client that never took part has a
-personal model as soon as it has the global one.
-
-Paper and program differ (theory/NOTES.md, "kNN-Per interpolation"). The defaults are the paper's:
-the kernel ``exp(-d / sigma)`` of the Euclidean distance, and a mixture of probabilities. The
-authors' program has the kernel ``exp(-D / (dim scale))`` of the squared distance and k = 7, and
-adds probabilities to raw logits.
-
-Decided here: lam is the value of a grid with most correct answers on the client's validation
-examples, which are never trained on; of tied values the middle one is taken. Training examples
-would mislead: the global model is overconfident on them, which makes lam too small, and a store
-that is searched for its own points answers perfectly, which makes it too large.
-
-Extensions: the store may be compressed to prototypes, or read as a Hopfield network of all examples
-or of class archetypes; see `hopfed.neural.memory.prototypes` and
-`hopfed.neural.memory.associative`.
+Source: arXiv:2111.09360, eqs. (3), (6), (7), (13); theory/NOTES.md, "kNN-Per interpolation". FedAvg
+trains the global model h, eq. (13). A client stores h's features and the labels of its training
+examples, eq. (3), and classifies by eq. (7), ``lam p_memory(y | x) + (1 - lam) p_h(y | x)``, where
+p_memory are the labels of the k nearest neighbours, weighted by a kernel, eq. (6).
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -52,7 +30,7 @@ from hopfed.neural.memory.neighbours import (
     mix,
 )
 from hopfed.neural.memory.prototypes import Prototypes, fit_prototypes
-from hopfed.neural.method import Client, NeuralMethod, Rule
+from hopfed.neural.method import Client, setting
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.training.evaluation import Embedded, Network
 
@@ -90,7 +68,7 @@ class Interpolation:
 
 
 @dataclass(frozen=True)
-class KNNPer(FedAvg):
+class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=False, reads=FedAvg):
     """kNN-Per of Marfoq et al. (2022).
 
     Bytes and FLOPs are those of FedAvg, whose training it is. What it costs to classify is not
@@ -117,43 +95,20 @@ class KNNPer(FedAvg):
     dim, steps : settings of prototypes: length of their projection, 0 means none; steps of
         learning, 0 means k-means prototypes.
     beta : inverse temperature of "hopfield" and "archetypes".
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("knn-per").traffic.up.tolist()  # bytes that each client sent
-    [220848, 220848]
     """
 
-    k: int = 10
-    sigma: float = 1.0
+    k: int = setting(10, "at least 1")
+    sigma: float = setting(1.0, "above 0")
     lam: float = -1.0
-    capacity: float = 1.0
+    capacity: float = setting(1.0, "above 0")
     spread: float = 0.0
-    rule: str = "fifo"
-    kernel: str = "paper"
-    mixing: str = "probabilities"
-    store: str = "neighbours"
-    dim: int = 0
-    steps: int = 100
-    beta: float = 16.0
-
-    name: ClassVar[str] = "knn-per"
-    source: ClassVar[str] = "Marfoq et al., ICML 2022"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "k": "at least 1",
-        "sigma": "above 0",
-        "capacity": "above 0",
-        "rule": RULES,
-        "kernel": neighbours.KERNELS,
-        "mixing": neighbours.MIXINGS,
-        "store": ("neighbours", "prototypes", "hopfield", "archetypes"),
-        "dim": "at least 0",
-        "steps": "at least 0",
-        "beta": "above 0",
-    }
-    shared: ClassVar[bool] = False
-    reads: ClassVar[type[NeuralMethod] | None] = FedAvg
+    rule: str = setting("fifo", RULES)
+    kernel: str = setting("paper", neighbours.KERNELS)
+    mixing: str = setting("probabilities", neighbours.MIXINGS)
+    store: str = setting("neighbours", ("neighbours", "prototypes", "hopfield", "archetypes"))
+    dim: int = setting(0, "at least 0")
+    steps: int = setting(100, "at least 0")
+    beta: float = setting(16.0, "above 0")
 
     def __post_init__(self) -> None:
         super().__post_init__()

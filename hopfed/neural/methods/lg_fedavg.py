@@ -5,9 +5,7 @@ Source: theory/NOTES.md, "Baselines".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,14 +17,13 @@ from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
 from hopfed.neural.averaged import Averaged
 from hopfed.neural.method import (
-    Answer,
     Client,
     NeuralMethod,
     Played,
-    Rule,
     above,
     below,
     pack,
+    setting,
     unpack,
 )
 from hopfed.neural.training.losses import Batch, Net, masked_mean, squared_distance
@@ -38,7 +35,9 @@ FAR = -1e9  # instead of minus infinity, whose gradient would be NaN
 
 
 @dataclass(frozen=True)
-class LGFedAvg(Averaged):
+class LGFedAvg(
+    Averaged, name="lg-fedavg", source="Liang et al., 2020", opens="head.", averages=True
+):
     """Liang et al. (2020); the shared part is the last layer.
 
     A participant replaces its head by the latest mean of heads, trains its whole model, and sends
@@ -51,25 +50,10 @@ class LGFedAvg(Averaged):
     scored : model with which a client classifies: "local" is its model after training, as FedSSA's
         paper states for all methods that it compares; "global" is its body with the latest mean
         head, as in the authors' program.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("lg-fedavg").traffic.up.tolist()  # bytes that each client sent
-    [8048, 8048]
     """
 
-    weights: str = "size"
-    scored: str = "local"
-
-    name: ClassVar[str] = "lg-fedavg"
-    source: ClassVar[str] = "Liang et al., 2020"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "weights": ("size", "equal"),
-        "scored": ("local", "global"),
-    }
-    opens: ClassVar[str | None] = "head."
-    averages: ClassVar[bool] = True
+    weights: str = setting("size", ("size", "equal"))
+    scored: str = setting("local", ("local", "global"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -83,14 +67,11 @@ class LGFedAvg(Averaged):
         """The client's own body and the global head."""
         return super().begin(client, down) | above(unpack(down, "head"), "head")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train the model, keep it, and send its head."""
-        first = self.begin(client, down)
-        head = {n: t for n, t in first.items() if n.startswith("head.")}
-        trained = yield client.train(first, extra=head)
-        client.keep(trained.params)
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep the model and send its head."""
+        client.keep(params)
         size = client.size if self.weights == "size" else {}
-        return pack(below(trained.params, "head"), "head") | size
+        return pack(below(params, "head"), "head") | size
 
     def play(self, state: State, session: Session) -> Played:
         """Average the heads."""
@@ -114,7 +95,7 @@ def require_one_head(method: NeuralMethod) -> None:
 
 
 @dataclass(frozen=True)
-class FedClassAvg(LGFedAvg):
+class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022"):
     """Jang et al. (2022): ``CE + contrast SupCon + rho / 2 |head - global head|^2``.
 
     Differences: the paper contrasts two augmented views of every image. Here a batch has one view
@@ -129,25 +110,15 @@ class FedClassAvg(LGFedAvg):
     rho : strength of the penalty, 0.1 as in the authors' program.
     contrast : weight of the contrastive loss; if `rho` and `contrast` are 0, this is LG-FedAvg.
     temperature : temperature of the contrastive loss.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedclassavg", contrast=0.0).traffic.up.tolist()  # bytes of each client
-    [8048, 8048]
     """
 
-    rho: float = 0.1
-    contrast: float = 1.0
-    temperature: float = 0.1
+    rho: float = setting(0.1, "at least 0")
+    contrast: float = setting(1.0, "at least 0")
+    temperature: float = setting(0.1, "above 0")
 
-    name: ClassVar[str] = "fedclassavg"
-    source: ClassVar[str] = "Jang et al., ICPP 2022"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "rho": "at least 0",
-        "contrast": "at least 0",
-        "temperature": "above 0",
-    }
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
+        """The global head."""
+        return above(below(first, "head"), "head")
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy, contrastive loss and penalty."""
@@ -164,9 +135,7 @@ def supervised_contrast(
 ) -> Tensor:
     """Supervised contrastive loss of a batch, Khosla et al. (2020, arXiv:2004.11362), eq. (2).
 
-    An example's loss is the mean of ``-log softmax(cos / temperature)`` over the other examples of
-    its class; the softmax runs over all other examples. The result is the mean over all examples
-    that have another example of their class, and 0 if no class has two examples.
+    The mean over all examples that have another one of their class; 0 if there are none.
     """
     real = torch.ones_like(features[:, 0]) if mask is None else mask
     z = normalize(features, dim=-1)

@@ -14,16 +14,17 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.functional import normalize
 
 from hopfed._lib.settings import require
-from hopfed.federation.aggregate import weighted_mean
-from hopfed.federation.contract import EVERYONE, State
-from hopfed.federation.messages import Message
+from hopfed.federation.aggregate import mean_tree, weighted_mean
+from hopfed.federation.contract import EVERYONE, Context, State
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.federation.messages import below as inside
 from hopfed.federation.rounds import Session
 from hopfed.neural.data.tensors import Tensors
-from hopfed.neural.memory.store import blend
-from hopfed.neural.method import Answer, Client, Played, Rule, above, below, pack, unpack
+from hopfed.neural.method import Answer, Client, Played, above, below, pack, setting, unpack
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.models import Model
 from hopfed.neural.models.networks import check_name, drawing
@@ -33,7 +34,7 @@ from hopfed.neural.training.task import Params
 from hopfed.neural.training.together import one_thread
 from hopfed.neural.training.training import Job, forward_of
 
-__all__ = ["APFL", "FML", "Ditto", "FedMRL", "FedRAL", "PFedES"]
+__all__ = ["APFL", "FML", "Ditto", "FedKD", "FedMRL", "FedRAL", "PFedES"]
 
 
 class Pair(nn.Module):
@@ -50,7 +51,7 @@ class Pair(nn.Module):
 
 
 @dataclass(frozen=True)
-class Auxiliary(FedAvg):
+class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared."):
     """A client trains a module with the parts ``own``, its model, and ``shared``.
 
     Clients send only the shared part; the server returns its size-weighted mean over the
@@ -58,9 +59,6 @@ class Auxiliary(FedAvg):
     gradient of all parts together.
     """
 
-    same_model: ClassVar[bool] = False
-    shared: ClassVar[bool] = False
-    opens: ClassVar[str | None] = "shared."
     keeps_shared: ClassVar[bool] = False  # whether the client keeps its copy, to classify with it
     copies: ClassVar[bool] = False  # whether its own part begins as the first shared part it gets
 
@@ -78,16 +76,6 @@ class Auxiliary(FedAvg):
         copied = above(below(found, "shared"), "own") if self.copies and not client.state else {}
         return found | copied
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train both parts; send the shared one and keep the other."""
-        first = self.begin(client, down)
-        trained = yield client.train(first, extra=self.extra(client, first))
-        return self.sent(client, trained.params)
-
-    def extra(self, client: Client, first: Params) -> Params:  # noqa: ARG002
-        """Further tensors that the objective uses, from those that training starts from."""
-        return {}
-
     def sent(self, client: Client, params: Params) -> Message:
         """Return the shared part as a message; the client keeps the other parts."""
         client.keep({n: t for n, t in params.items() if self.keeps_shared or n[:7] != "shared."})
@@ -99,7 +87,14 @@ class Auxiliary(FedAvg):
 
 
 @dataclass(frozen=True)
-class Ditto(Auxiliary):
+class Ditto(
+    Auxiliary,
+    name="ditto",
+    source="Li et al., ICML 2021",
+    same_model=True,
+    copies=True,
+    trains_first=True,
+):
     """Li et al. (2021): each client keeps ``v = argmin CE(v) + lam / 2 |v - w|^2``.
 
     v is the personal model; w is the global model that the client received, before this round's
@@ -114,24 +109,11 @@ class Ditto(Auxiliary):
     Attributes
     ----------
     lam : strength of the penalty.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("ditto", lam=0.5).traffic.up.tolist()  # bytes that each client sent
-    [220848, 220848]
     """
 
-    lam: float = 1.0
+    lam: float = setting(1.0, "at least 0")
 
-    name: ClassVar[str] = "ditto"
-    source: ClassVar[str] = "Li et al., ICML 2021"
-    rules: ClassVar[Mapping[str, Rule]] = {"lam": "at least 0"}
-    same_model: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
-    trains_first: ClassVar[bool] = True
-
-    def extra(self, client: Client, first: Params) -> Params:
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
         """Weights of the global model that the client received."""
         received = below(first, "shared")
         return {f"own.{n}": received[n] for n, _ in client.model.named_parameters()}
@@ -152,7 +134,14 @@ class Mixture(Pair):
 
 
 @dataclass(frozen=True)
-class APFL(Auxiliary):
+class APFL(
+    Auxiliary,
+    name="apfl",
+    source="Deng et al., 2020",
+    same_model=True,
+    copies=True,
+    trains_first=True,
+):
     """Deng et al. (2020): a client classifies by ``alpha v + (1 - alpha) w``.
 
     v is the local model, w the global one. On each batch, w takes FedAvg's step. v steps along the
@@ -172,24 +161,11 @@ class APFL(Auxiliary):
     alpha : initial weight of the local model.
     learn : whether alpha is learned. If not, 0 is FedAvg and 1 is Standalone, bit for bit.
     moves : "round" or "batch", when alpha is moved.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("apfl", alpha=0.25).traffic.up.tolist()  # bytes that each client sent
-    [220848, 220848]
     """
 
-    alpha: float = 0.5
+    alpha: float = setting(0.5, "in [0, 1]")
     learn: bool = True
-    moves: str = "round"
-
-    name: ClassVar[str] = "apfl"
-    source: ClassVar[str] = "Deng et al., 2020"
-    rules: ClassVar[Mapping[str, Rule]] = {"alpha": "in [0, 1]", "moves": ("round", "batch")}
-    same_model: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
-    trains_first: ClassVar[bool] = True
+    moves: str = setting("round", ("round", "batch"))
 
     def fetches(self, known: bool) -> bool:  # noqa: ARG002
         """The global model is in the mixture."""
@@ -238,7 +214,9 @@ class APFL(Auxiliary):
     def mixture(self, own: Params, shared: Params, alpha: Tensor) -> Params:
         """Return ``alpha v + (1 - alpha) w`` of the weights; buffers are those of v."""
         weights = dict(self.loaded.model(0).named_parameters())
-        return {n: blend(shared[n], v, alpha) if n in weights else v for n, v in own.items()}
+        return {
+            n: (1 - alpha) * shared[n] + alpha * v if n in weights else v for n, v in own.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -266,7 +244,7 @@ class Proxied(Auxiliary):
 
 
 @dataclass(frozen=True)
-class FML(Proxied):
+class FML(Proxied, name="fml", source="Shen et al., 2020"):
     """Shen et al. (2020): own and small shared model learn from each other (mutual learning).
 
     On each batch the own model minimises ``(1 - weight) CE + weight KL(p_shared || p_own)``, and
@@ -279,20 +257,10 @@ class FML(Proxied):
     weight : weight of the KL in the loss of the own model, 1 - alpha in the paper; 0 is
         Standalone.
     weight_shared : weight of the KL in the loss of the shared model, 1 - beta in the paper.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fml").traffic.up.tolist()  # bytes that each client sent
-    [1333040, 1333040]
     """
 
-    weight: float = 0.5
-    weight_shared: float = 0.5
-
-    name: ClassVar[str] = "fml"
-    source: ClassVar[str] = "Shen et al., 2020"
-    rules: ClassVar[Mapping[str, Rule]] = {"weight": "in [0, 1]", "weight_shared": "in [0, 1]"}
+    weight: float = setting(0.5, "in [0, 1]")
+    weight_shared: float = setting(0.5, "in [0, 1]")
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Sum of the losses of both models."""
@@ -300,17 +268,15 @@ class FML(Proxied):
 
         def loss(logits: Tensor, teacher: Tensor, weight: float) -> Tensor:
             labels = batch.cross_entropy(logits)
-            return blend(labels, batch.divergence(logits, teacher), weight) if weight else labels
+            if not weight:
+                return labels
+            return (1 - weight) * labels + weight * batch.divergence(logits, teacher)
 
         return loss(own, shared, self.weight) + loss(shared, own, self.weight_shared)
 
 
 class Matryoshka(nn.Module):
-    """A client's own and the shared model; both heads read one projection of both features.
-
-    The projection is as long as the own features. The own head reads all of it, the shared head
-    only its first coordinates.
-    """
+    """Both models; the heads read one projection of both features, the shared one its start."""
 
     def __init__(self, own: Model, shared: Model):
         super().__init__()
@@ -326,7 +292,7 @@ class Matryoshka(nn.Module):
 
 
 @dataclass(frozen=True)
-class FedMRL(Proxied):
+class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps_shared=True):
     """Yi et al. (2024): own and shared features, projected, are read by two heads of nested width.
 
     The loss is the sum of both cross-entropies. The small model, extractor and head, is shared. The
@@ -341,21 +307,10 @@ class FedMRL(Proxied):
     width : number of coordinates of the projection that the shared head reads; 0 takes the share
         `nested` of the shortest features of a client.
     nested : that share; 1 reads the whole projection of such a client, which is then not nested.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedmrl", width=8).traffic.up.tolist()  # bytes that each client sent
-    [1313360, 1313360]
     """
 
-    width: int = 0
-    nested: float = 0.5
-
-    name: ClassVar[str] = "fedmrl"
-    source: ClassVar[str] = "Yi et al., NeurIPS 2024"
-    rules: ClassVar[Mapping[str, Rule]] = {"width": "at least 0", "nested": "in (0, 1]"}
-    keeps_shared: ClassVar[bool] = True
+    width: int = setting(0, "at least 0")
+    nested: float = setting(0.5, "in (0, 1]")
 
     def server_start(self, seed: int) -> State:
         """Check the width against the models."""
@@ -405,7 +360,13 @@ class Turned(nn.Module):
 
 
 @dataclass(frozen=True)
-class FedRAL(Auxiliary):
+class FedRAL(
+    Auxiliary,
+    name="fedral",
+    source="Yi et al., ICCV 2025 (from the description)",
+    keeps_shared=True,
+    opens=None,
+):
     """Yi et al. (2025): a shared square matrix turns the features; built from the abstract.
 
     The text of the paper is not public. According to the abstract, every client's model contains a
@@ -424,22 +385,10 @@ class FedRAL(Auxiliary):
     ----------
     least, levels : clients take in turn one of `levels` levels of resources. The first level has
         all diagonals, the last has the share `least` of them; the others are evenly spaced.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedral", least=0.5).traffic.up.tolist()  # bytes that each client sent
-    [160008, 157608]
     """
 
-    least: float = 0.2
-    levels: int = 5
-
-    name: ClassVar[str] = "fedral"
-    source: ClassVar[str] = "Yi et al., ICCV 2025 (from the description)"
-    rules: ClassVar[Mapping[str, Rule]] = {"least": "in [0, 1]", "levels": "at least 1"}
-    keeps_shared: ClassVar[bool] = True
-    opens: ClassVar[str | None] = None  # the identity
+    least: float = setting(0.2, "in [0, 1]")
+    levels: int = setting(5, "at least 1")
 
     def server_start(self, seed: int) -> State:
         """The identity; an entry keeps its value until a client sends it."""
@@ -462,7 +411,7 @@ class FedRAL(Auxiliary):
         params = super().begin(client, down)
         return params | {MATRIX: params[MATRIX] * torch.as_tensor(self.band(client.number))}
 
-    def extra(self, client: Client, first: Params) -> Params:  # noqa: ARG002
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
         """The entries that the client has."""
         return {"band": torch.as_tensor(self.band(client.number), dtype=torch.float32)}
 
@@ -510,7 +459,11 @@ class Preceded(nn.Module):
 
 
 @dataclass(frozen=True)
-class PFedES(Auxiliary):
+class PFedES(
+    Auxiliary,
+    name="pfedes",
+    source="Yi et al., AAAI 2025 (from the description and the authors' program)",
+):
     """Yi et al. (2025): a small shared extractor before each client's model, trained in turn.
 
     Details are those of the authors' program. The extractor G has two 3 x 3 convolutions, each with
@@ -524,25 +477,11 @@ class PFedES(Auxiliary):
     mu : weight of the extracted images in the loss of the model; 0 is Standalone.
     kernels : number of channels between the two convolutions.
     turns : epochs of the second phase; 0 means as many as the first (the program has 10 more).
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("pfedes").traffic.up.tolist()  # bytes that each client sent
-    [620, 620]
     """
 
-    mu: float = 0.5
-    kernels: int = 8
-    turns: int = 0
-
-    name: ClassVar[str] = "pfedes"
-    source: ClassVar[str] = "Yi et al., AAAI 2025 (from the description and the authors' program)"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "mu": "in [0, 1]",
-        "kernels": "at least 1",
-        "turns": "at least 0",
-    }
+    mu: float = setting(0.5, "in [0, 1]")
+    kernels: int = setting(8, "at least 1")
+    turns: int = setting(0, "at least 0")
 
     def server_start(self, seed: int) -> State:
         """Raise ArgumentError if the data are not images."""
@@ -575,3 +514,177 @@ class PFedES(Auxiliary):
         buffers = {f"own.{n}" for m in self.loaded.templates.values() for n, _ in m.named_buffers()}
         own = {n: net.params[n].clone() for n in buffers & net.params.keys()}
         return batch.cross_entropy(net.with_(own)(batch.x, True))
+
+
+LEAST = 0.1  # lower bound of the divisor CE_own + CE_shared
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Matched(Pair):
+    """A pair, and the map W_h (own d, shared d) between features, the identity at first."""
+
+    def __init__(self, own: Model, shared: Model):
+        super().__init__(own, shared)
+        self.match = nn.Parameter(torch.eye(own.feature_dim, shared.feature_dim))
+
+    def forward(self, x: Tensor) -> Any:
+        """Return (features, logits) of the own and of the shared model, the latter's mapped."""
+        own, (features, logits) = super().forward(x)
+        return own, (functional.linear(features, self.match), logits)
+
+
+@dataclass(frozen=True)
+class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022"):
+    """Wu et al. (2022): a local mentor and a small shared mentee.
+
+    Each model minimises ``CE + weight (KL + MSE) / (CE_own + CE_shared)``. KL is the divergence of
+    its outputs from those of the other model. MSE is the mean squared distance between the own
+    features and the shared features mapped by W_h, a matrix that stays with the client. No gradient
+    flows into the outputs of the teaching model or into the divisor; W_h is trained with the
+    mentee. The divisor is at least 0.1. The paper has no bound, but then a client that fits its
+    examples divides by almost 0 (five one-class clients on digits, ten epochs at lr 0.05: 3 of 40
+    client rounds ended in NaN without a bound, 2 with 0.01, none with 0.1).
+
+    Clients and server send updates, not models. Each tensor with two axes or more is a matrix
+    (first axis, all other axes); it is truncated to its leading singular directions that hold the
+    share `energy` of its squares, at least one. A client sends the update of its training. The
+    server truncates the size-weighted mean of the updates, sends it, and applies exactly this to
+    its own model, so that server and clients hold equal models. A client that missed a broadcast
+    cannot use the next one; it gets the whole model. The share rises linearly from `start` in the
+    first round to `end` in the last; the server counts only rounds with at least one message.
+
+    Attributes
+    ----------
+    weight : weight of distillation; 0 is Standalone.
+    start, end : share of the squares that is kept in the first and in the last round.
+    rounds : number of rounds over which the share rises.
+    """
+
+    weight: float = setting(1.0, "at least 0")
+    start: float = setting(0.95, "in (0, 1]")
+    end: float = setting(0.98, "in (0, 1]")
+    rounds: int = setting(20, "at least 1")
+
+    def energy(self, round_: int) -> float:
+        """Share of the squares that is kept in round `round_`, counted from 0."""
+        passed = min(round_ / max(self.rounds - 1, 1), 1.0)
+        return self.start + passed * (self.end - self.start)
+
+    def wrap(self, model: Model) -> nn.Module:
+        """A pair and the map between their features."""
+        return Matched(model, self.small())
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Sum of the losses of both models."""
+        (mentor, own), (mentee, shared) = net(batch.x)
+        loss = batch.cross_entropy(own) + batch.cross_entropy(shared)
+        if not self.weight:
+            return loss
+
+        def lesson(features: Tensor, logits: Tensor, other: Tensor, teacher: Tensor) -> Tensor:
+            far = ((features - other.detach()) ** 2).mean(dim=1)
+            return batch.divergence(logits, teacher) + batch.mean(far)
+
+        lessons = lesson(mentor, own, mentee, shared) + lesson(mentee, shared, mentor, own)
+        return loss + self.weight * lessons / loss.detach().clamp(min=LEAST)
+
+    def begin(self, client: Client, down: Message) -> Params:
+        """Return the client's own parts, and the server's shared model."""
+        shared = unpack(_under("model", self._received(client, down)))
+        return client.initial | client.kept() | above(shared, "shared")
+
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Send the update of the shared model and its version; keep the own parts and the base."""
+        base, version = self._received(client, down), np.asarray(down.get("version", 0))
+        trained = yield client.train(self.begin(client, down))
+        whole = self.sent(client, trained.params)
+        client.state = client.state | _under("base", base)
+        update = {n: whole[f"model/{n}"] - array for n, array in base.items()}
+        message = _under("update", truncated(update, self.energy(int(version))))
+        return message | {"version": version, "examples": whole["examples"]}
+
+    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
+        """The truncated update, the version that it updates, and the number of examples."""
+        one = Field((), "iu")
+        return _under("update", form(self._first())) | {"version": one, "examples": one}
+
+    def play(self, state: State, session: Session) -> Played:
+        """Add the truncated mean of the updates to the model."""
+        heard = session.ask()
+        if not heard:
+            return state, {}, {}
+        version = int(state.get("version", 0))
+        model = inside(state, "model") or self._first()
+        updates = [expanded(inside(m, "update"), model) for m in heard.values()]
+        mean = mean_tree(updates, [float(m["examples"]) for m in heard.values()])
+        step = truncated(mean, self.energy(version))
+        moved = expanded(step, model)
+        new = {"version": np.asarray(version + 1)}
+        whole = new | _under("model", {n: array + moved[n] for n, array in model.items()})
+        current = [c for c, m in heard.items() if int(m["version"]) == version]
+        return whole, {EVERYONE: whole} | dict.fromkeys(current, new | _under("update", step)), {}
+
+    def _received(self, client: Client, down: Message) -> Arrays:
+        """Reconstruct the server's shared model from a message to the client."""
+        if "version" not in down:
+            return self._first()
+        step = inside(down, "update")
+        if not step:
+            return inside(down, "model")
+        base = inside(client.state, "base")
+        moved = expanded(step, base)
+        return {n: array + moved[n] for n, array in base.items()}
+
+    def _first(self) -> Arrays:
+        return {n: np.asarray(t) for n, t in below(self.initial(0), "shared").items()}
+
+
+def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{prefix}/{name}": array for name, array in arrays.items()}
+
+
+def truncate(matrix: np.ndarray, energy: float) -> np.ndarray:
+    """Keep the fewest singular directions of (m, n) that hold the share `energy` of the squares.
+
+    At least one direction is kept.
+    """
+    m, n = matrix.shape
+    if not np.isfinite(matrix).all():
+        return np.full((1, m + n), np.nan, dtype=matrix.dtype)
+    short = (matrix if m <= n else matrix.T).astype(np.float64)
+    # The eigenvalues of the smaller Gram matrix are the squared singular values. To compute them
+    # costs less than a full singular value decomposition.
+    squares, directions = np.linalg.eigh(short @ short.T)
+    held = np.cumsum(squares[::-1].clip(min=0))
+    rank = min(int(np.searchsorted(held, energy * held[-1])) + 1, len(held))
+    kept = directions[:, ::-1][:, :rank].T
+    parts = (kept, kept @ short) if m <= n else (kept @ short, kept)
+    return np.concatenate(parts, axis=1).astype(matrix.dtype)
+
+
+def truncated(update: Arrays, energy: float) -> dict[str, np.ndarray]:
+    """Truncate every array with two axes or more, as a matrix (first axis, all other axes)."""
+    return {
+        name: truncate(array.reshape(len(array), -1), energy) if array.ndim > 1 else array
+        for name, array in update.items()
+    }
+
+
+def expanded(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
+    """Return the arrays that `truncated` compressed, in the shapes of `like`."""
+    found = {}
+    for name, array in like.items():
+        rows, m = sent[name], len(array) if array.ndim > 1 else 0
+        found[name] = (rows[:, :m].T @ rows[:, m:]).reshape(array.shape) if m else rows
+    return found
+
+
+def form(like: Arrays) -> dict[str, Field]:
+    """Names, shapes and kinds of the result of `truncated`, for any number of directions."""
+    return {
+        name: Field((None, len(array) + array[0].size), "f")
+        if array.ndim > 1
+        else Field(array.shape, "f" if array.dtype.kind == "f" else "iu")
+        for name, array in like.items()
+    }

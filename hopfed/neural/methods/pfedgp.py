@@ -1,23 +1,15 @@
 """pFedGP: a shared kernel on learned features, and a Gaussian process at each client.
 
-Source: theory/NOTES.md, "Baselines". Gaussian process classification is that in closed form of
-Milios et al. (2018): labels become targets of a regression in which each example has its own
-noise. The logarithm of a Gamma variable of shape ``a = EPSILON + [y = c]`` is approximately normal,
-which gives
-
-    noise s2 = log(1/a + 1),    target t = log a - s2 / 2.
-
-Each class c has its own process around the mean of its targets. The kernel for features of
-dimension d is ``scale exp(-|z - z'|^2 / (2 d length^2))``. Evidence and posterior are those of
-ordinary Gaussian process regression.
+Source: theory/NOTES.md, "Baselines". Gaussian process classification in closed form (Milios et al.,
+2018): the logarithm of a Gamma variable of shape ``a = EPSILON + [y = c]`` is about normal, so
+labels become targets ``t = log a - s2 / 2`` with noise ``s2 = log(1/a + 1)``, of one regression for
+each class. The kernel on d features is ``scale exp(-|z - z'|^2 / (2 d length^2))``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -26,7 +18,7 @@ from torch.nn.functional import one_hot
 
 from hopfed._lib.random import stream
 from hopfed.federation.messages import Message
-from hopfed.neural.method import Client, Rule, above, below
+from hopfed.neural.method import Client, above, below, setting
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.models import Model
 from hopfed.neural.training.evaluation import Network
@@ -132,10 +124,7 @@ class DeepKernel(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class Personal:
-    """A client's Gaussian process on the shared features, as a classifier.
-
-    The features are computed on the device, the process in float64 on the CPU.
-    """
+    """A client's Gaussian process, in float64 on the CPU, on the shared features of the device."""
 
     network: Network
     process: Process
@@ -146,7 +135,7 @@ class Personal:
 
 
 @dataclass(frozen=True)
-class PFedGP(FedAvg):
+class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021", shared=False):
     """pFedGP of Achituve et al. (2021), with a simpler Gaussian process.
 
     The clients maximise the evidence of their batches. The server takes size-weighted means of
@@ -162,21 +151,10 @@ class PFedGP(FedAvg):
     ----------
     most : largest number of examples of a client's process; its cost is cubic in this number.
     scale : initial prior variance of the latent functions.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("pfedgp").traffic.up.tolist()  # bytes that each client sent
-    [212816, 212816]
     """
 
-    most: int = 500
-    scale: float = 10.0
-
-    name: ClassVar[str] = "pfedgp"
-    source: ClassVar[str] = "Achituve et al., NeurIPS 2021"
-    rules: ClassVar[Mapping[str, Rule]] = {"most": "at least 1", "scale": "above 0"}
-    shared: ClassVar[bool] = False
+    most: int = setting(500, "at least 1")
+    scale: float = setting(10.0, "above 0")
 
     def wrap(self, model: Model) -> nn.Module:
         """The feature extractor with a kernel on its features."""

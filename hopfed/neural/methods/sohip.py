@@ -1,55 +1,220 @@
 """SoHip: clients exchange only memories, vectors of m numbers each way.
 
-Source: arXiv:2603.25614, eqs. (2) to (16); theory/NOTES.md, "SoHip memory".
-
-Algorithm 1 of the paper: the encoded features of a batch are averaged and gated to a short-term
-memory. This is consolidated into the client's long-term memory. The long-term memory is fused with
-the server's collective memory, decoded, and added to the features of every example of the batch.
-The server averages the long-term memories.
-
-Decisions where the paper leaves room:
-
-- The long-term memory is a state without gradient from earlier batches. It and the collective
-  memory start at zero. Every training batch of every epoch updates it; the client sends its last
-  value.
-- A client classifies with its last long-term memory and the latest collective memory; test examples
-  change neither. The memory is then a constant. With a linear head it only adds an offset to the
-  logits, ``H(Z + R(M)) = H(Z) + W_H R(M)``, so the function class is that of Standalone
-  (theory/NOTES.md, "SoHip with a linear head"). The method `standalone-bias` is the control for
-  this; the argument does not apply to `head="mlp"`.
-- The weights p_i are inputs of Algorithm 1: data sizes that each client tells the server once,
-  before the first round. A message therefore holds only the m numbers of a memory.
-- Encoders of equal shapes start with equal weights. Nothing else aligns the memory spaces of
-  clients with different architectures, and the paper gives no reason why their mean is meaningful.
-- The paper does not give m; 64 is below the feature dimension of every model here.
+Source: arXiv:2603.25614, eqs. (2) to (16); theory/NOTES.md, "SoHip memory", "SoHip with a linear
+head" and "Groups of memories". The encoded features of a batch are averaged and gated to a
+short-term memory, consolidated into the client's long-term memory, fused with the server's
+collective memory, decoded, and added to the features of every example.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize, softmax
 
 from hopfed._lib.settings import require
 from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.memory.recall import ABLATIONS, HEADS, KINDS, Form, Headed, Remembering
-from hopfed.neural.method import Answer, Client, Played, Rule, below
+from hopfed.neural.method import Client, Played, below, setting
 from hopfed.neural.methods.standalone import Standalone
-from hopfed.neural.models import Model
+from hopfed.neural.models.architectures import Model, rectified
+from hopfed.neural.models.networks import drawing
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 
+__all__ = ["SoHip", "StandaloneBias"]
+
+HEADS = ("linear", "mlp")
+KINDS = ("common", "class", "sample")
+LATE = 0.2  # weight of a new batch in the running average of encoded examples
+ABLATIONS = ("", "a", "b", "c", "d")
+
 
 @dataclass(frozen=True)
-class SoHip(Standalone):
+class Form:
+    """Settings of a memory: its size, and how examples address it.
+
+    Attributes
+    ----------
+    kind : how an example with features z weights the patterns M. "common": one pattern, eq. (14);
+        "class": a pattern for each class, weighted by the softmax of the head's own logits;
+        "sample": ``softmax(beta cos(E(z) - c, M))``, as in a modern Hopfield network, where c is
+        the mean over the batch in training and a running average of it in a test.
+    patterns, width : the memory has the shape (patterns, width); a message holds all its numbers.
+    beta : inverse temperature of "sample", of vectors of length 1, as gates shrink the memory.
+    ablation : letters as in the paper, see `SoHip`.
+    """
+
+    kind: str
+    patterns: int
+    width: int
+    beta: float = 8.0
+    ablation: str = ""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the memory."""
+        return self.patterns, self.width
+
+    def blank(self, seed: int) -> Tensor:
+        """The memory before the first batch; patterns of "sample" differ, equal at all clients."""
+        if self.kind != "sample":
+            return torch.zeros(self.shape)
+        with drawing(seed, "memory", "patterns"):
+            return normalize(torch.randn(self.shape), dim=1)
+
+
+class Headed(nn.Module):
+    """A model, named ``model.``; with `head` "mlp" with a hidden layer before its head."""
+
+    def __init__(self, model: Model, head: str, seed: int):
+        super().__init__()
+        require(head in HEADS, "head", f"one of {', '.join(HEADS)}", repr(head))
+        self.model = model
+        self.hidden: nn.Module = nn.Identity()
+        if head == "mlp":
+            width = model.feature_dim
+            with drawing(seed, "memory", "hidden"):
+                self.hidden = nn.Sequential(nn.Linear(width, width), nn.ReLU())
+                rectified(self.hidden)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (features, logits)."""
+        z = self.model.features(x)
+        return z, self.logits(z)
+
+    def logits(self, z: Tensor) -> Tensor:
+        """Turn features into logits."""
+        logits: Tensor = self.model.head(self.hidden(z))
+        return logits
+
+
+class Shifted(Headed):
+    """A model that adds one learned vector to the features; a control without a memory."""
+
+    def __init__(self, model: Model, head: str, seed: int):
+        super().__init__(model, head, seed)
+        self.bias = nn.Parameter(torch.zeros(model.feature_dim))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (shifted features, logits)."""
+        z = self.model.features(x) + self.bias
+        return z, self.logits(z)
+
+
+class Remembering(Headed):
+    """A model that adds a vector recalled from its memory to the features.
+
+    A gate takes one pattern at a time. The long-term memory is a buffer, without gradient.
+    """
+
+    long_term: Tensor
+    centre: Tensor
+
+    def __init__(self, model: Model, form: Form, head: str, seed: int):
+        super().__init__(model, head, seed)
+        self.form = form
+        m, d = form.width, model.feature_dim
+        self.encoder = _linear(d, m, seed, "encoder")
+        self.decoder = _linear(m, d, seed, "decoder")
+        if form.ablation != "a":
+            self.importance = _linear(m, m, seed, "importance")
+        if form.ablation != "b":
+            self.take = _linear(2 * m, m, seed, "take")
+            self.forget = _linear(2 * m, m, seed, "forget")
+            self.output = _linear(2 * m, m, seed, "output")
+        if form.ablation != "c":
+            self.fusion = _linear(2 * m, m, seed, "fusion")
+        self.register_buffer("long_term", form.blank(seed))
+        if form.kind == "sample":
+            self.register_buffer("centre", torch.zeros(m))
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, collective: Tensor, y: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Params]:
+        """Return features plus recalled vector, logits, and the states after the batch by name.
+
+        `collective` is the server's memory, (patterns, width). Labels `y` are given only in
+        training: the memory is consolidated only then. `mask` is 0 on padding rows.
+        """
+        z = self.model.features(x)
+        encoded = self.encoder(z)  # eq. (3)
+        # Copies are used, because states are overwritten before the gradient is computed.
+        states = {name: t.clone() for name, t in self.named_buffers(recurse=False)}
+        if self.form.kind == "sample":
+            centre = states["centre"]
+            if y is not None:
+                real = torch.ones_like(encoded[:, :1]) if mask is None else mask[:, None]
+                centre = (encoded * real).sum(0) / real.sum()
+                states["centre"] = (1 - LATE) * states["centre"] + LATE * centre
+            encoded = encoded - centre
+        if y is not None:
+            states["long_term"] = self.consolidated(encoded, y, mask, states["long_term"])
+        complete = self.fused(states["long_term"], collective)
+        recalled = self.decoder(complete)  # eq. (13)
+        if self.form.kind == "class":
+            recalled = softmax(self.logits(z), dim=-1) @ recalled
+        elif self.form.kind == "sample":
+            recalled = self.address(encoded, complete) @ recalled
+        z = z + recalled  # eq. (14)
+        return z, self.logits(z), states
+
+    def consolidated(
+        self, encoded: Tensor, y: Tensor, mask: Tensor | None, before: Tensor
+    ) -> Tensor:
+        """Long-term memory after a batch, eqs. (4) to (9); a pattern without examples stays."""
+        share = self._shares(encoded, y, before)
+        if mask is not None:
+            share = share * mask[:, None]
+        mass = share.sum(0)[:, None]
+        short = share.T @ encoded / mass.clamp(min=torch.finfo(mass.dtype).tiny)  # eq. (4)
+        if self.form.ablation != "a":
+            short = torch.sigmoid(self.importance(short)) * short  # eqs. (5), (6)
+        after = short
+        if self.form.ablation != "b":
+            u = torch.cat([short, before], dim=-1)  # eq. (7)
+            take, forget, output = (
+                torch.sigmoid(g(u)) for g in (self.take, self.forget, self.output)
+            )  # eq. (8)
+            after = output * (forget * before + take * short)  # eq. (9)
+        return torch.where(mass > 0, after, before)
+
+    def fused(self, memory: Tensor, collective: Tensor) -> Tensor:
+        """Complete memory, eqs. (10) to (12)."""
+        if self.form.ablation == "c":
+            return memory
+        v = torch.cat([memory, collective], dim=-1)
+        return torch.sigmoid(self.fusion(v)) * collective + memory
+
+    def address(self, encoded: Tensor, memory: Tensor) -> Tensor:
+        """Weights (B, patterns) of an exponential memory of the patterns, all of length 1."""
+        near = normalize(encoded, dim=-1) @ normalize(memory, dim=-1).T
+        return softmax(self.form.beta * near, dim=-1)
+
+    def _shares(self, encoded: Tensor, y: Tensor, memory: Tensor) -> Tensor:
+        """Share (B, patterns) of every example in the update of every pattern."""
+        if self.form.kind == "common":
+            return torch.ones_like(encoded[:, :1])
+        if self.form.kind == "class":
+            classes = torch.arange(self.form.patterns, device=y.device)
+            return (y[:, None] == classes).to(encoded.dtype)
+        return self.address(encoded, memory)
+
+
+def _linear(inside: int, outside: int, seed: int, name: str) -> nn.Linear:
+    """Make a layer whose weights depend only on seed, name and sizes."""
+    with drawing(seed, "memory", name):
+        return nn.Linear(inside, outside)
+
+
+@dataclass(frozen=True)
+class SoHip(Standalone, name="sohip", source="Yi, Zhao and Hu, 2026"):
     """Social Hippocampus Memory Learning (Yi et al., 2026), with extensions proposed here.
 
     Attributes
@@ -62,42 +227,24 @@ class SoHip(Standalone):
     memory : "common", as in the paper, is one memory for all examples. The extensions divide the m
         numbers among p patterns of ``m // p``. "class" has one pattern for each class, weighted by
         the head's probability of the class. "sample" has `patterns` patterns, weighted by their
-        similarity to the encoded example. See `hopfed.neural.memory.recall.Form`.
+        similarity to the encoded example. See `hopfed.neural.methods.sohip.Form`.
     patterns, beta : number of patterns and inverse temperature of "sample".
     aggregation : "mean", eq. (16); or "hopfield", proposed here. The latter groups the memories
         that the clients last sent, which the server keeps, by the archetypes of their binary form
-        (`hopfed.neural.memory.archetypes.group`). Every client gets, for each of its patterns, the
+        (`hopfed.neural.methods.sohip.group`). Every client gets, for each of its patterns, the
         mean over the patterns of the same archetype, again m numbers. If no archetype is certain,
         every client gets the mean of eq. (16). The server's metric `archetypes` is the number of
         archetypes, or 0 for the mean. "class" does not allow "hopfield", because a pattern must
         stay with its class.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("sohip").traffic.up.tolist()  # bytes that each client sent
-    [256, 256]
     """
 
-    m: int = 64
-    ablation: str = ""
-    head: str = "linear"
-    memory: str = "common"
-    patterns: int = 8
-    beta: float = 8.0
-    aggregation: str = "mean"
-
-    name: ClassVar[str] = "sohip"
-    source: ClassVar[str] = "Yi, Zhao and Hu, 2026"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "m": "at least 1",
-        "ablation": ABLATIONS,
-        "head": HEADS,
-        "memory": KINDS,
-        "patterns": "at least 1",
-        "beta": "above 0",
-        "aggregation": ("mean", "hopfield"),
-    }
+    m: int = setting(64, "at least 1")
+    ablation: str = setting("", ABLATIONS)
+    head: str = setting("linear", HEADS)
+    memory: str = setting("common", KINDS)
+    patterns: int = setting(8, "at least 1")
+    beta: float = setting(8.0, "above 0")
+    aggregation: str = setting("mean", ("mean", "hopfield"))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ablation", self.ablation.lower())  # the paper has capitals
@@ -146,11 +293,14 @@ class SoHip(Standalone):
                 net.params[name].copy_(state)
         return batch.cross_entropy(logits)
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train with the memory; keep the model, and send the long-term memory."""
-        trained = yield client.train(self.begin(client, {}), extra=self.received(down))
-        client.keep(trained.params)
-        return {} if self.silent else {"memory": np.asarray(trained.params["long_term"])}
+    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
+        """The collective memory."""
+        return self.received(down)
+
+    def sent(self, client: Client, params: Params) -> Message:
+        """Keep the model, and send the long-term memory."""
+        client.keep(params)
+        return {} if self.silent else {"memory": np.asarray(params["long_term"])}
 
     def play(self, state: State, session: Session) -> Played:
         """Average as in eq. (16); with aggregation "hopfield" each gets the mean of its group.
@@ -168,8 +318,6 @@ class SoHip(Standalone):
         state, down = {**state, "memory": mean}, {EVERYONE: {"memory": mean}}
         if self.aggregation == "mean":
             return state, down, {}
-        from hopfed.neural.memory.archetypes import group  # which loads Numba
-
         state |= {f"of/{c}": m["memory"] for c, m in heard.items()}
         known = sorted(int(name.removeprefix("of/")) for name in state if name.startswith("of/"))
         rows = np.concatenate([state[f"of/{c}"] for c in known])
@@ -198,3 +346,66 @@ class SoHip(Standalone):
 
     def _sizes(self, clients: list[int]) -> list[float]:
         return [float(len(self.loaded.split.train[c])) for c in clients]
+
+
+@dataclass(frozen=True)
+class StandaloneBias(Standalone, name="standalone-bias", source="control, proposed here"):
+    """Standalone with a learned vector added to the features; a control, proposed here.
+
+    Source: theory/NOTES.md, "SoHip with a linear head". After training, SoHip's memory for all
+    examples (arXiv:2603.25614) is a constant added to the features. Any gain must come from
+    training with this constant. Here the constant is a parameter that starts at zero, without
+    memory, gates or exchange.
+
+    Attributes
+    ----------
+    head : "linear", or "mlp" with a hidden layer before the classes, as in SoHip.
+    """
+
+    head: str = setting("linear", HEADS)
+
+    def wrap(self, model: Model) -> nn.Module:
+        """The model with the vector added to its features."""
+        return Shifted(model, self.head, self.task.seed)
+
+    def personal(self, client: Client, down: Message) -> Params:
+        """The client's model without the vector."""
+        return below(self.begin(client, down), "model")
+
+    def decide(self, client: Client, down: Message) -> Classifier:
+        """The model with the vector."""
+        return Network(client.net, self.begin(client, down))
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Archetype (n,) of every memory, means (n, m) over those of the same one, and their number."""
+
+    labels: np.ndarray
+    means: np.ndarray = field(repr=False)
+    count: int
+
+
+def group(memories: np.ndarray, weights: np.ndarray, seed: int) -> Groups | None:
+    """Group memories (n, m) by the archetype whose pattern of signs each is nearest to.
+
+    Each counts in the mean of its group by its weight, (n,). None if no archetype is certain.
+    """
+    if len(memories) < 2:
+        return None
+    signs = np.where(memories > 0, 1, -1).astype(np.int8)
+    from hopfed.archetypes.status import FOUND
+    from hopfed.recovery.recover import recover  # which loads Numba
+
+    found = recover(signs, seed=seed, channel="symmetric", support=1)
+    if len(found) == 0 or found.status not in (*FOUND, "one class"):
+        return None
+    # Second moments determine an archetype only up to its sign, so its opposite may have members.
+    patterns = np.concatenate([found.patterns, -found.patterns]).astype(np.int64)
+    nearest = (signs @ patterns.T).argmax(axis=1)
+    used, labels = np.unique(nearest, return_inverse=True)
+    means = np.empty_like(memories)
+    for k in range(len(used)):
+        members = np.flatnonzero(labels == k)
+        means[members] = weighted_mean(list(memories[members]), list(weights[members]))
+    return Groups(labels, means, len(used))

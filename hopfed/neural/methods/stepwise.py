@@ -5,10 +5,10 @@ Source: theory/NOTES.md, "Domains and public data" and "Baselines". FedH2L is in
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,9 +21,8 @@ from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
-from hopfed.neural.data import splits
-from hopfed.neural.data.partitions import Rows
-from hopfed.neural.method import Answer, Client, Played, Rule, pack
+from hopfed.neural.data.partitions import Rows, stratified
+from hopfed.neural.method import Answer, Client, Played, pack, setting
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.training.cost import forward_flops
 from hopfed.neural.training.evaluation import Embedded, Network
@@ -55,7 +54,7 @@ def seed_set(task: TaskSpec, share: float) -> SeedSet:
         shown = np.zeros(len(rows), dtype=bool)
         if count:
             parts, rng = (len(rows) - count, count), stream(task.seed, "public", client)
-            shown = splits.stratified(split.dataset.labels[rows], parts, rng) == 1
+            shown = stratified(split.dataset.labels[rows], parts, rng) == 1
         private.append(rows[~shown])
         public.append(rows[shown])
     return SeedSet(tuple(private), tuple(public))
@@ -79,10 +78,8 @@ class Stepwise(Standalone):
     labelled : whether the labels of public examples are known too.
     """
 
-    public: float = 0.1
+    public: float = setting(0.1, "at least 0 and below 1")
     labelled: bool = True
-
-    rules: ClassVar[Mapping[str, Rule]] = {"public": "at least 0 and below 1"}
 
     @property
     def seeds(self) -> SeedSet:
@@ -110,7 +107,7 @@ class Stepwise(Standalone):
 
 
 @dataclass(frozen=True)
-class AGG(Stepwise):
+class AGG(Stepwise, name="agg", source="Li et al., 2021 (FedH2L), baseline AGG"):
     """Every client trains on its own examples and on the public ones of all, without exchange.
 
     Aggregation, a baseline of FedH2L (arXiv:2101.11296); with `public` 0 it is its baseline IND. A
@@ -121,19 +118,9 @@ class AGG(Stepwise):
     Attributes
     ----------
     images : images per round, in minibatches of `training.batch`; 0 means one minibatch.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("agg", images=64).traffic.up.tolist()  # bytes that each client sent
-    [0, 0]
     """
 
-    images: int = 0
-
-    name: ClassVar[str] = "agg"
-    source: ClassVar[str] = "Li et al., 2021 (FedH2L), baseline AGG"
-    rules: ClassVar[Mapping[str, Rule]] = {"images": "at least 0"}
+    images: int = setting(0, "at least 0")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -160,13 +147,8 @@ class Consulting(Stepwise):
     steps : number E of a client's own steps in a round.
     """
 
-    local: str = "private"
-    steps: int = 1
-
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "local": ("private", "own", "all"),
-        "steps": "at least 1",
-    }
+    local: str = setting("private", ("private", "own", "all"))
+    steps: int = setting(1, "at least 1")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -205,7 +187,12 @@ def _batches(seeds: SeedSet, seed: int, t: int, size: int) -> Rows:
 
 
 @dataclass(frozen=True)
-class FedMD(Consulting):
+class FedMD(
+    Consulting,
+    questions=("consult", "digest"),
+    name="fedmd",
+    source="Li and Wang, NeurIPS workshop 2019",
+):
     """Li and Wang (2019): communicate, aggregate, distribute, digest, revisit.
 
     Rounds consist of steps, as in FedH2L. The public minibatches of all nodes together form the
@@ -219,21 +206,10 @@ class FedMD(Consulting):
     ----------
     digest : steps towards the mean logits (the consensus) in a round.
     transfer : steps on public and then on own examples before the first round; 0 means none.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedmd", transfer=2).traffic.up.tolist()  # bytes that each client sent
-    [800, 800]
     """
 
-    digest: int = 1
-    transfer: int = 100
-
-    questions: ClassVar[tuple[str, ...]] = ("consult", "digest")
-    name: ClassVar[str] = "fedmd"
-    source: ClassVar[str] = "Li and Wang, NeurIPS workshop 2019"
-    rules: ClassVar[Mapping[str, Rule]] = {"digest": "at least 1", "transfer": "at least 0"}
+    digest: int = setting(1, "at least 1")
+    transfer: int = setting(100, "at least 0")
 
     def __post_init__(self) -> None:
         super().__post_init__()

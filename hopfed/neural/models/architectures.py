@@ -135,9 +135,7 @@ class SpatialMean(nn.Module):
 def rectified(features: nn.Module) -> None:
     """Initialise convolutions and dense layers as He et al. (2015); biases are 0.
 
-    The weights are normal with variance 2 / fan-in, which keeps the scale of a signal through ReLU
-    layers. With PyTorch's default the scale falls by more than half at each layer; networks
-    without batch normalisation then learn nothing in their first epochs at usual learning rates.
+    With PyTorch's default the scale of a signal halves at each layer without batch normalisation.
     """
     for layer in features.modules():
         if isinstance(layer, (nn.Conv2d, nn.Linear)):
@@ -287,11 +285,9 @@ def _stem(shape: Shape) -> int:
 
 
 class LSTMLayer(nn.RNNCellBase):
-    """One layer, with the parameter names, shapes and initialisation of `nn.LSTMCell`.
+    """One layer, named and initialised as `nn.LSTMCell`.
 
-    The fused kernels of `nn.LSTM` have no batching rule: under `vmap` they run client by client,
-    and their operations are not counted. Written out, one client's step takes a sixth longer, and
-    that of five clients together a third to three quarters of the time.
+    The fused kernels of `nn.LSTM` have no batching rule under `vmap`, and are not counted.
     """
 
     def __init__(self, inside: int, width: int):

@@ -29,10 +29,7 @@ from hopfed.neural.training.training import Job, forward_of, has_batch_norm
 
 
 def measure(model: nn.Module, batch: Tensor) -> tuple[int, int]:
-    """Return FLOPs per example of a forward pass, and of a training step: forward and backward.
-
-    The update of the weights, a few operations per parameter and batch, is not included.
-    """
+    """FLOPs per example of a forward pass, and of a training step without the update."""
     twin, counted = deepcopy(model), []
     for train in (False, any(p.requires_grad for p in model.parameters())):
         with _counter() as flops, torch.set_grad_enabled(train):

@@ -140,14 +140,9 @@ def measures(chances: np.ndarray, labels: np.ndarray, classes: int) -> dict[str,
 
 @dataclass(frozen=True, eq=False)
 class Domains:
-    """Accuracy of every client's model in every domain.
+    """Accuracy of every client's model in every domain (arXiv:2101.11296, Section IV).
 
-    Source: arXiv:2101.11296, Section IV; theory/NOTES.md, "Domains and public data".
-
-    Attributes
-    ----------
-    accuracy : (clients, domains) share of the domain's examples classified correctly; NaN
-        without examples.
+    `accuracy` is (clients, domains), NaN in a domain without examples.
     """
 
     accuracy: np.ndarray
@@ -201,10 +196,6 @@ def bottom_decile(accuracy: np.ndarray) -> np.ndarray:
 
 
 def low_quantile(accuracy: np.ndarray) -> np.ndarray:
-    """Accuracy that a tenth of the clients does not exceed; over the last axis.
-
-    The smallest accuracy of which at least a tenth of the clients have it or less, without
-    interpolation. `bottom_decile` is the mean of these clients instead.
-    """
+    """Smallest accuracy that a tenth of the clients have at most; over the last axis."""
     found = np.quantile(accuracy, 0.1, axis=-1, method="inverted_cdf")
     return np.asarray(found)

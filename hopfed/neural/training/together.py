@@ -22,9 +22,11 @@ of digits, MNIST and CIFAR-10 in batches of 32, beside one client after the othe
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 from weakref import WeakSet
@@ -34,17 +36,86 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
+from hopfed._lib.home_folder import home
+from hopfed._lib.other_accounts import own_folder
 from hopfed._lib.random import derive
-from hopfed.errors import HopfedError
+from hopfed.errors import BackendError, HopfedError
 from hopfed.neural.data.tensors import Augment, Tensors, generator
 from hopfed.neural.models.networks import bodies
-from hopfed.neural.training.compiled import compiled
 from hopfed.neural.training.cost import step_flops
 from hopfed.neural.training.losses import Batch, Net, Objective, Params
-from hopfed.neural.training.optimizers import COUNT, of_client, stack
-from hopfed.neural.training.training import Job, forward_of, has_batch_norm
+from hopfed.neural.training.training import COUNT, Job, forward_of, has_batch_norm, of_client, stack
 
-__all__: list[str] = []
+Loss = Callable[..., Tensor]  # (parameters, inputs, labels, mask, extra) -> loss, or losses
+
+
+def keep_compiled_at_home() -> None:
+    """Let compiled code be kept where nobody else writes; PyTorch would take a folder in /tmp.
+
+    Whoever makes that first may put libraries there that are loaded.
+    """
+    if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
+        folder = home() / "compiled"
+        try:
+            for mine in (folder.parent, folder):
+                own_folder(mine)
+        except OSError as error:
+            raise BackendError(f"{folder}: {error.strerror}, for what is compiled") from None
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
+
+
+@lru_cache(32)  # kept from round to round, because compiling takes long
+def compiled(make: Callable[..., Loss], net: nn.Module, objective: Any, backend: str) -> Loss:
+    """Compile the loss that ``make(net, objective)`` returns.
+
+    Raises
+    ------
+    BackendError : there is no compiler, it cannot take the network, or gradients are others.
+    """
+    from torch._dynamo.exc import TorchDynamoException
+
+    keep_compiled_at_home()
+    plain = make(net, objective)
+    made: Any = torch.compile(plain, backend=backend)
+    checked = False
+
+    def loss(params: dict[str, Tensor], x: Tensor, *rest: Any) -> Tensor:
+        nonlocal checked
+        try:
+            if not checked:
+                _check_gradients(plain, made, (params, x, *rest), backend)
+                checked = True
+            found: Tensor = made(params, x, *rest)
+        except TorchDynamoException as error:
+            words = " ".join(str(error).split())[:160]
+            raise BackendError(f"compile={backend} does not work here: {words}") from error
+        return found
+
+    return loss
+
+
+def _check_gradients(plain: Loss, made: Loss, batch: tuple[Any, ...], backend: str) -> None:
+    """Refuse a compiled loss with other gradients; one of a network that draws is not compared."""
+    params, x = batch[:2]
+    free = {n: t for n, t in params.items() if t.requires_grad}
+
+    def gradients(loss: Loss) -> tuple[Tensor, ...]:
+        total = loss(*batch).sum()
+        return torch.autograd.grad(total, list(free.values()), materialize_grads=True)
+
+    devices = [x.device] if x.device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        due, again = gradients(plain), gradients(plain)
+        if any(not torch.equal(a, b) for a, b in zip(due, again, strict=True)):
+            return
+        found = gradients(made)
+    share = 0.2 if torch.is_autocast_enabled(x.device.type) else 0.02
+    tiny = 1e-4 * max(float(g.abs().max()) for g in due)
+    for name, a, b in zip(free, due, found, strict=True):
+        if not float((a - b).abs().max()) <= share * float(a.abs().max()) + tiny:
+            what = f"compile={backend} computes another gradient of {name} than PyTorch without it"
+            raise BackendError(f"{what}: train without")
+
 
 LARGE = 5e7  # FLOPs of a client's step, forward and backward, from which a CPU stacks nobody
 # Largest number of bytes of parameters, gradients and moments in one stack. On a CPU a wider stack
@@ -131,10 +202,7 @@ def stacks(jobs: Sequence[Job], room: int) -> list[list[Job]]:
 
 @contextmanager
 def drawing(jobs: Sequence[Job], device: torch.device) -> Iterator[None]:
-    """Let layers that draw, as dropout does, draw from a stream of the jobs of a foreign network.
-
-    The networks of hopfed draw nothing.
-    """
+    """Let layers that draw, as dropout, draw from a stream of the jobs of a foreign network."""
     if not bodies(jobs[0].net):
         yield
         return

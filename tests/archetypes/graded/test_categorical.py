@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import DATA, rest_slow
+from helpers import rest_slow
 
 import hopfed
 from hopfed.archetypes.class_questions import residual_product, residual_squares
@@ -55,6 +55,7 @@ def test_variables_that_depend_on_each_other_are_no_classes(seed):
     assert found.status == "structure, but not classes"
 
 
+@pytest.mark.slow
 def test_variables_that_depend_within_classes_are_named():
     columns, _ = planted(3, K=1)
     rng = np.random.default_rng(0)
@@ -134,23 +135,3 @@ def test_replicas_have_one_level_in_each_row():
     many = pack_masked(np.ones((40_000, 8)))
     many = drawn(many, means[:1], np.ones(1), 0, variables=variables)
     np.testing.assert_allclose(unpack(many).mean(axis=0), means[0], atol=0.03)
-
-
-MUSHROOMS = DATA / "tables" / "mushroom.csv"
-
-
-@pytest.mark.skipif(not MUSHROOMS.is_file(), reason="the tables are not at hand; set HOPFED_DATA")
-@pytest.mark.slow
-def test_mushrooms_of_one_kind_are_edible_or_not():
-    table = hopfed.read_table(MUSHROOMS, ignore=["class"])
-    found = hopfed.recover(table, seed=0)
-    assert found.status == "ok"
-    assert 20 <= len(found) <= 26  # the book describes 23 species
-    labels = hopfed.read_table(MUSHROOMS, ignore=table.coding.names)
-    poison = unpack(labels.rows)[:, 0] > 0
-    x = unpack(table.rows, np.float32)
-    rates = np.clip((1 + found.means) / 2, 1e-6, 1)
-    nearest = ((x > 0) @ np.log(rates).T + np.log(found.shares)).argmax(axis=1)
-    share = np.bincount(nearest, poison) / np.maximum(np.bincount(nearest), 1)
-    wrong = np.minimum(share, 1 - share) @ np.bincount(nearest) / len(x)
-    assert wrong < 0.02

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from helpers import rest_slow
 
 import hopfed
 
 
-@pytest.mark.parametrize(("low", "high"), rest_slow([(0.82, 0.92), (0.85, 0.85)], 1))
+@pytest.mark.slow
+@pytest.mark.parametrize(("low", "high"), [(0.82, 0.92), (0.85, 0.85)])
 def test_intervals_of_one_quality_hold_rates_that_differ_a_little(low, high):
     """The simplest channel wins until rows tell otherwise; its intervals held a third of these."""
     held = []

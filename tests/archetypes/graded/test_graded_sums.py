@@ -18,24 +18,13 @@ from hopfed.archetypes.session import Owner, Session
 from hopfed.errors import ArgumentError
 from hopfed.kernels import pack, pack_masked
 from hopfed.memory.graded import complete
-from hopfed.spectral.rows import column_moments, seen_times, seen_transposed_times
+from hopfed.spectral.rows import column_moments
 
 
 def owner(rows, T, shares):
     found = Session.of([rows], seed=0).members[0]
     found.learn(T, shares)
     return found
-
-
-def test_the_plane_of_what_was_seen():
-    x = np.array([[1, 0, -1], [0, 0, 1]], np.int8)
-    X, U = np.arange(6.0).reshape(3, 2), np.arange(4.0).reshape(2, 2)
-    S = (x != 0).astype(float)
-    np.testing.assert_array_equal(seen_times(x, X), S @ X)
-    np.testing.assert_array_equal(seen_transposed_times(x, U), S.T @ U)
-    sums, seen = column_moments(x)
-    assert sums.tolist() == [1, 0, 0]
-    assert seen.tolist() == [1, 0, 2]
 
 
 def test_bits_answer_like_dense_rows():
@@ -175,11 +164,6 @@ def test_lanczos_of_several_matrices_finds_each_top():
         want = np.linalg.eigvalsh(A[b])[::-1][:2]
         np.testing.assert_allclose(values[b], want, rtol=1e-6)
         np.testing.assert_allclose(A[b] @ vectors[b, 0], want[0] * vectors[b, 0], atol=1e-2)
-
-
-def test_lanczos_of_an_exhausted_space_is_finite():
-    values, _ = leading(lambda w: np.zeros_like(w), np.ones((1, 6)), 4)
-    assert values.tolist() == [[0.0]]
 
 
 def test_traffic_counts_what_was_said():

@@ -5,7 +5,6 @@ from itertools import product
 import numpy as np
 import pytest
 from graded_tables import classes
-from helpers import rest_slow
 from scipy.optimize import linear_sum_assignment
 
 import hopfed
@@ -55,9 +54,8 @@ def test_rows_that_are_sure_lose_nothing():
     np.testing.assert_allclose(lost(fitted(T, y, x), seed=0), 1, atol=0.02)
 
 
-@pytest.mark.parametrize(
-    ("K", "N", "M", "missing"), rest_slow([(3, 16, 4000, 0.4), (4, 12, 6000, 0.0)], 1)
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("K", "N", "M", "missing"), [(3, 16, 4000, 0.4), (4, 12, 6000, 0.0)])
 def test_intervals_hold_as_often_as_they_say(K, N, M, missing):
     inside = []
     for seed in range(3):

@@ -11,7 +11,6 @@ from hopfed.archetypes.judging import (
     gain_of_chance,
     put_together,
 )
-from hopfed.archetypes.status import in_words, weak_rows_in_words
 
 N, M = 120, 1500
 
@@ -48,15 +47,17 @@ def test_careless_rows_are_one_class_of_coins():
     assert "coins" in judged(owners, fit).advice
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (5, 5), (1, 4)], ids=str)
-@pytest.mark.parametrize(("K", "M"), rest_slow([(2, 1000), (5, 400), (8, 1000)], 2))
+@pytest.mark.parametrize(
+    ("shape", "K", "M"),
+    rest_slow([((5, 5), 5, 400), ((1, 1), 2, 1000), ((1, 4), 8, 1000), ((5, 5), 8, 1000)], 1),
+)
 def test_classes_of_their_own_are_none_of_this(shape, K, M):
     fit, _ = found(classes(K, N, M, K, shape=shape, missing=0.2)[2])
     assert np.isnan(faded(fit)).all(), faded(fit)
     assert np.isnan(put_together(fit)).all(), put_together(fit)
 
 
-@pytest.mark.parametrize("seed", [10, 11])
+@pytest.mark.parametrize("seed", rest_slow([10, 11], 1))
 def test_weak_rows_of_all_kinds_in_one_class_are_told_by_its_means(seed):
     """No test of rows can: the likelihoods differ by two nats, all parameters known."""
     fit, owners = found(rows(seed, [0.9, 0.15], [0.5, 0.5], 1000, 50))
@@ -94,9 +95,3 @@ def test_the_gain_of_chance_is_passed_as_often_as_it_says(others):
     z = np.random.default_rng(14).standard_normal((200_000, others))
     passed = ((np.maximum(z, 0) ** 2).sum(axis=1) > gain_of_chance(others)).mean()
     assert passed == pytest.approx(CHANCE, abs=4 * np.sqrt(CHANCE / 200_000))
-
-
-def test_words():
-    assert "2 of 3 classes" in weak_rows_in_words(np.array([0.5, 0.3, np.nan]))
-    assert in_words(np.full(3, np.nan)) == ""
-    assert "0.30 to 0.50" in in_words(np.array([0.5, 0.3, np.nan]))

@@ -85,15 +85,16 @@ def test_the_prior_of_unsure_rows_does_not_run_away(seed):
     assert error(fit.classes.means, T) < 0.28
 
 
+@pytest.mark.slow
 def test_classes_of_rows_with_few_entries_are_counted():
     sizes = [found(few_entries(seed)[2]).size for seed in range(900, 903)]
     assert sizes.count(3) >= 2, sizes
     assert max(sizes) == 3
 
 
-def test_a_class_of_few_rows_is_found_by_what_the_others_explain_badly():
-    sizes = [found(with_a_small_class(seed)[0]).size for seed in (900, 905, 908, 909)]
-    assert sizes == [6, 6, 6, 6]
+@pytest.mark.parametrize("seed", rest_slow([900, 905, 908, 909], 1))
+def test_a_class_of_few_rows_is_found_by_what_the_others_explain_badly(seed):
+    assert found(with_a_small_class(seed)[0]).size == 6
 
 
 def test_the_worst_explained_rows_are_those_of_the_class_that_is_missing():
@@ -127,7 +128,7 @@ def test_a_class_whose_rows_are_counted_in_all_others_is_found():
 
 
 @pytest.mark.parametrize(
-    ("M", "N", "missing"), rest_slow([(600, 60, 0.5), (300, 40, 0.0), (1000, 150, 0.8)], 2)
+    ("M", "N", "missing"), rest_slow([(300, 40, 0.3), (600, 60, 0.5), (1000, 150, 0.8)], 1)
 )
 def test_independent_columns_with_gaps_stay_one_class(M, N, missing):
     rng = np.random.default_rng(900)

@@ -18,13 +18,6 @@ LABELS = RNG.integers(0, 3, 120)
 ROWS = RNG.normal(size=(120, 4)) + LABELS[:, None]
 
 
-def test_rows_of_clients_are_given_as_arrays():
-    rows = [np.arange(k, 120, 2) for k in range(2)]
-    ours = config((ROWS, LABELS), partition=rows)
-    assert (ours.partition[:13], ours) == ("given:arrays:", config((ROWS, LABELS), partition=rows))
-    assert execute(fl, ours).arrays["sizes"][0, 0].tolist() == [[48, 6, 6]] * 2
-
-
 def config(data, **more):
     more = {"models": ("mlp:8",), "clients": 2, "rounds": 1, "partition": "iid"} | more
     return fl.Config(data=data, **more)
@@ -83,13 +76,6 @@ MEASURED = np.random.default_rng(0).normal(size=(300, 4))
 WORDS = ["ash", "yew"] * 150
 
 
-@pytest.mark.parametrize("kind", [object, "U3", np.dtypes.StringDType()])
-def test_words_of_any_type_are_classes(kind):
-    data = from_arrays(MEASURED, np.array(WORDS, dtype=kind))
-    assert data.class_names == ("ash", "yew")
-    assert data.labels.tolist() == [0, 1] * 150
-
-
 @pytest.mark.parametrize("kind", ["object", "string", "category", "str"])
 def test_columns_of_pandas_are_labels(kind):
     pandas = pytest.importorskip("pandas")
@@ -112,21 +98,6 @@ def test_labels_that_are_no_classes_are_refused(labels, why):
     with pytest.raises(DataError, match=why) as error:
         from_arrays(MEASURED, labels)
     assert "\n" not in str(error.value)
-
-
-def test_numbers_that_are_out_of_range_are_refused():
-    with pytest.raises(DataError, match="row 7 of the inputs holds a number that is missing"):
-        from_arrays(np.where(np.arange(300)[:, None] == 7, np.inf, MEASURED), WORDS)
-    for low, high in ((-1, 0), (0, 2)):
-        with pytest.raises(DataError, match="of row"):
-            from_arrays(MEASURED, [low, high] * 150, class_names=["ash", "yew"])
-
-
-def test_a_continuous_column_of_a_table_is_refused(tmp_path):
-    lines = "\n".join(f"{a},{b}" for a, b in MEASURED[:, :2])
-    (tmp_path / "t.csv").write_text(f"width,label\n{lines}\n")
-    with pytest.raises(DataError, match=r"t\.csv: labels have 300 different values"):
-        load(str(tmp_path / "t.csv"))
 
 
 def test_tensors_splits_and_datasets_of_pytorch_are_given_too():

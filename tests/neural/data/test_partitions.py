@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from stand_ins import disjoint, labelled, plays, real, rows_of, seeds
+from stand_ins import disjoint, labelled, plays, rows_of, seeds
 
 from hopfed.errors import ArgumentError, DataError
 from hopfed.figures.partition import draw
-from hopfed.neural.data import Dataset, load, partition, splits
+from hopfed.neural.data import Dataset, load, partition
+from hopfed.neural.data import partitions as splits
 
 SCHEMES = ("iid", "classes:2", "dirichlet:0.5:redistribute", "pachinko:0.5:5", "domain", "writer")
 
@@ -58,12 +59,6 @@ def test_a_partition_is_disjoint_and_a_function_of_labels_and_seed(labels, schem
     assert all(np.array_equal(np.sort(a), np.sort(b)) for a, b in rows)
 
 
-@given(labelled(least=30), st.sampled_from(SCHEMES[:4]))
-def test_another_seed_gives_another_partition(labels, scheme):
-    data = full(labels)
-    assert not same(partition(scheme, data, 4, 0), partition(scheme, data, 4, 1))
-
-
 @given(st.sampled_from(("iid", "classes:2", "domain", "writer")), seeds)
 def test_the_published_split_stays_what_it_is(scheme, seed):
     data = full(np.arange(401) % 3)
@@ -73,18 +68,6 @@ def test_the_published_split_stays_what_it_is(scheme, seed):
     free = partition(scheme, data, 4, seed)
     rows = zip(rows_of(part), rows_of(free), strict=True)
     assert all(np.array_equal(np.sort(a), np.sort(b)) for a, b in rows)
-
-
-def test_the_split_of_a_client_does_not_depend_on_the_others():
-    data = full(np.random.default_rng(0).integers(0, 5, size=400))
-    one, two = partition("writer", data, seed=3), partition("domain", data, seed=3)
-    assert len(one) == 4
-    assert len(two) == 2
-    blind = data.take(np.flatnonzero(data.writer < 2))
-    three = partition("writer", blind, seed=3)
-    for k in (0, 1):
-        got = np.flatnonzero(data.writer < 2)[three.test[k]]
-        np.testing.assert_array_equal(got, one.test[k])
 
 
 def test_speeches_are_in_one_part_whoever_holds_them():
@@ -228,16 +211,6 @@ def test_classes_are_exact_balanced_and_shared_out_whole(labels, clients, seed, 
     assert sum(map(len, own)) == np.isin(labels, np.flatnonzero(held.any(axis=0))).sum()
 
 
-def test_the_holders_of_a_class_get_unequal_shares_of_it():
-    labels = np.repeat(np.arange(10), 1000)
-    own = all_rows("classes:2", labels, 50, seed=3)
-    counts = np.array([np.bincount(labels[rows], minlength=10) for rows in own])
-    shares = [c[c > 0] / c.sum() for c in counts.T]
-    spread = np.array([s.max() / s.min() for s in shares])
-    assert (spread < 1.5 + 0.02).all()  # weights in [0.4, 0.6], and rounding
-    assert spread.mean() > 1.2
-
-
 @pytest.mark.parametrize("alpha", [0.2, 1.0, 5.0])
 def test_dirichlet_shares_have_the_moments_of_the_law(alpha):
     labels, m = np.repeat(np.arange(400), 500), 8
@@ -248,6 +221,12 @@ def test_dirichlet_shares_have_the_moments_of_the_law(alpha):
     np.testing.assert_allclose(shares.var(), variance, rtol=0.1)
 
 
+def test_pachinko_has_the_settings_of_its_paper():
+    data = full(np.arange(60) % 6)
+    assert same(partition("pachinko", data, 4), partition("pachinko:0.3:10", data, 4))
+
+
+@pytest.mark.slow  # 100,000 draws
 def test_pachinko_is_a_dirichlet_law_over_coarse_and_over_fine_labels():
     coarse = np.repeat(np.arange(10), 5)
     labels = np.repeat(np.arange(50), 800)  # a stock that the first clients hardly touch
@@ -310,17 +289,6 @@ def test_no_image_is_in_two_rotated_domains(clients):
     assert np.bincount(data.labels[data.domain == 0]).tolist() == [fewest // 2] * 10
 
 
-@pytest.mark.parametrize("clients", [None, 8])
-def test_the_same_images_in_all_domains_are_in_the_same_part(clients):
-    part = partition("rotation:0,20,40,60:50:same", load("digits"), clients, seed=7)
-    data = part.dataset
-    three = [np.concatenate(p) for p in (part.train, part.validation, part.test)]
-    assert [len(rows) for rows in three] == [1600, 200, 200]
-    assert sum(len(set(data.group[rows])) for rows in three) == 500
-    assert np.bincount(data.labels[three[2]]).tolist() == [20] * 10
-    assert part.names[0] == "0°"
-
-
 # Parts of a client
 
 
@@ -338,14 +306,6 @@ def test_parts_are_stratified_to_less_than_one_example(labels, seed, shares):
     assert (np.abs(test - sizes[2] * counts / n) < 1).all()
 
 
-@given(st.lists(st.integers(1, 30), min_size=3, max_size=20), seeds)
-def test_groups_stay_whole_and_no_part_is_empty(sizes, seed):
-    group = np.repeat(np.arange(len(sizes)), sizes)
-    parts = splits.grouped(group, (8, 1, 1), np.random.default_rng(seed))
-    assert all(len(set(parts[group == g])) == 1 for g in range(len(sizes)))
-    assert set(parts) == {0, 1, 2}
-
-
 def test_groups_keep_the_shares_where_they_can():
     group = np.repeat(np.arange(1000), np.random.default_rng(0).integers(1, 20, size=1000))
     parts = splits.grouped(group, (8, 1, 1), np.random.default_rng(1))
@@ -361,8 +321,8 @@ def test_groups_keep_the_shares_where_they_can():
 # The figure
 
 
-@pytest.mark.parametrize(("scheme", "clients"), [("dirichlet:1:redistribute", 5), ("iid", 40)])
-def test_the_figure_shows_counts_and_sizes(scheme, clients):
+def test_the_figure_shows_counts_and_sizes():
+    scheme, clients = "dirichlet:1:redistribute", 5
     part = partition(scheme, load("digits"), clients)
     figure = draw(part)
     above, below = figure.axes[:2]
@@ -374,19 +334,4 @@ def test_the_figure_shows_counts_and_sizes(scheme, clients):
     figure.draw_without_rendering()
 
 
-def test_the_figure_names_domains_and_what_is_unused():
-    figure = draw(partition("rotation:0,20:10", load("digits")))
-    assert [t.get_text() for t in figure.axes[1].get_xticklabels()] == ["0°", "20°"]
-    figure = draw(partition("classes:2", load("digits"), 4))
-    assert figure.axes[0].get_title(loc="left").endswith("unused")
-
-
 # The real data, where they are at hand
-
-
-def test_real_roles():
-    data = real("shakespeare")
-    part = partition("role", data)
-    assert len(part) > 200
-    sizes = part.sizes[part.sizes.sum(axis=1) > 5000]
-    np.testing.assert_allclose(sizes.sum(axis=0) / sizes.sum(), (0.8, 0.1, 0.1), atol=0.02)

@@ -8,12 +8,19 @@ import types
 import numpy as np
 import pytest
 from PIL import Image
-from stand_ins import IMAGES, LABELS, npz, one_line, real
+from stand_ins import IMAGES, LABELS, npz, one_line
 
 from hopfed.errors import ArgumentError, BackendError, DataError
-from hopfed.neural.data import Dataset, load, partition
-from hopfed.neural.data.sources import holds_features, read_hub, read_npz
-from hopfed.neural.data.text import LENGTH, VOCABULARY, encode_text, speech_windows
+from hopfed.neural.data import load, partition
+from hopfed.neural.data.sources import (
+    LENGTH,
+    VOCABULARY,
+    encode_text,
+    holds_features,
+    read_hub,
+    read_npz,
+    speech_windows,
+)
 
 
 def picture(path, colour, size=(4, 4), mode="RGB"):
@@ -101,26 +108,6 @@ def test_names_are_looked_for_where_the_environment_says(tmp_path, monkeypatch):
         load("mnist")
     npz(tmp_path).rename(tmp_path / "mnist.npz")
     assert load("MNIST").name == "mnist"
-
-
-def test_names_that_no_file_can_have(tmp_path, monkeypatch):
-    for root in (tmp_path, "b" * 300):
-        monkeypatch.setenv("HOPFED_DATA", str(root))
-        for spec in ("a" * 300 + ".npz", "a\0b.npz"):
-            with pytest.raises(DataError) as caught:
-                load(spec)
-            assert one_line(caught)
-
-
-def test_a_dataset_checks_itself_and_takes_rows():
-    data = Dataset("d", IMAGES[:, None], LABELS, ("a", "b", "c"), train=LABELS > 0)
-    part = data.take(np.array([4, 2]))
-    np.testing.assert_array_equal(part.inputs, IMAGES[[4, 2], None])
-    assert (part.labels.tolist(), part.train.tolist()) == ([1, 2], [True, True])
-    with pytest.raises(DataError, match="float64 are neither images"):
-        Dataset("d", IMAGES[:, None] / 2, LABELS, ("a", "b", "c"))
-    with pytest.raises(DataError, match="superclasses for 3 classes"):
-        Dataset("d", IMAGES[:, None], LABELS, ("a", "b", "c"), coarse=np.zeros(2, np.int64))
 
 
 # Archives
@@ -494,41 +481,3 @@ def test_faults_of_the_hub(hub, monkeypatch, tmp_path):
 
 
 # The real data, where they are at hand
-
-
-@pytest.mark.parametrize(
-    ("name", "rows", "shape", "classes", "train"),
-    [
-        ("mnist", 70_000, (1, 28, 28), 10, 60_000),
-        ("cifar10", 60_000, (3, 32, 32), 10, 50_000),
-        ("tiny_imagenet", 500, (3, 64, 64), 10, 400),
-        ("pacs", 9_991, (3, 64, 64), 7, 7_993),
-    ],
-)
-def test_real_images(name, rows, shape, classes, train):
-    data = real(name)
-    assert (len(data), data.shape, data.classes, data.train.sum()) == (rows, shape, classes, train)
-    assert np.bincount(data.labels, minlength=classes).min() > 0
-    assert 40 < data.inputs[::50].std() < 110  # pictures, neither empty nor noise
-
-
-def test_real_cifar100_has_five_classes_in_each_superclass():
-    data = real("cifar100")
-    assert np.bincount(data.coarse).tolist() == [5] * 20
-    bear = data.coarse[data.class_names.index("bear")]
-    names = [data.class_names[k] for k in np.flatnonzero(data.coarse == bear)]
-    assert names == ["bear", "leopard", "lion", "tiger", "wolf"]
-
-
-def test_real_features_are_scaled():
-    data = real("features_cifar10")
-    assert (data.shape, data.classes) == ((1280, 1, 1), 10)
-    assert 0.05 < data.inputs.mean() < 1
-
-
-def test_real_speeches():
-    data = real("shakespeare")
-    assert (data.shape, len(data)) == ((80,), 1_027_835)
-    first = "".join(VOCABULARY[c] for c in data.labels[data.group == 0])
-    assert first == "Before we proceed any further, hear me speak.\n"
-    assert data.writer_names[data.writer[0]] == "First Citizen"

@@ -123,12 +123,3 @@ def test_crops_are_shifts_and_flips_are_mirrors(dtype):
     flips = [torch.equal(one, image.flip(-1)) for one in mirrored]
     assert all(f or torch.equal(o, image) for f, o in zip(flips, mirrored, strict=True))
     assert 240 < sum(flips) < 360
-
-
-def test_augmentation_is_a_function_of_its_generator():
-    images = torch.randint(256, (9, 1, 8, 8), generator=generator(1), dtype=torch.uint8)
-    before = images.clone()
-    one, two, other = (Augment()(images, generator(s, "augment")) for s in (5, 5, 6))
-    assert torch.equal(one, two)
-    assert not torch.equal(one, other)
-    assert torch.equal(images, before)

@@ -1,6 +1,6 @@
-"""Local training: alone and together, against plain PyTorch, and the rule that chooses."""
+"""Local training, alone and together, against plain PyTorch; its rates over rounds; scores."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -9,19 +9,30 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed._lib.random import stream  # noqa: E402
 from hopfed.errors import ArgumentError  # noqa: E402
+from hopfed.experiments import fl  # noqa: E402
+from hopfed.experiments.runner import execute  # noqa: E402
+from hopfed.experiments.shared.cells import Bench  # noqa: E402
+from hopfed.federation.engines.local import LocalEngine  # noqa: E402
+from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.data.tensors import Augment  # noqa: E402
+from hopfed.neural.methods.fedavg import FedAvg  # noqa: E402
 from hopfed.neural.training import together  # noqa: E402
-from hopfed.neural.training.optimizers import OPTIMIZERS, of_client, stack  # noqa: E402
-from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
-from hopfed.neural.training.together import (  # noqa: E402
-    stacks,
-    train,
-    train_alone,
-    train_together,
+from hopfed.neural.training.evaluation import (  # noqa: E402
+    MEASURES,
+    Network,
+    accuracies,
+    bottom_decile,
+    correct,
+    domains,
+    low_quantile,
+    measures,
 )
-from hopfed.neural.training.training import Job, Training  # noqa: E402
+from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
+from hopfed.neural.training.together import stacks, train, train_alone, train_together  # noqa: E402
+from hopfed.neural.training.training import OPTIMIZERS, Job, Training, of_client, stack  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+
 PLAIN = {
     "sgd": lambda p, t: torch.optim.SGD(p, t.lr, t.momentum, weight_decay=t.weight_decay),
     "adam": lambda p, t: torch.optim.Adam(p, t.lr, weight_decay=t.weight_decay, foreach=False),
@@ -94,14 +105,6 @@ def test_together_clients_of_unequal_size_train_as_each_would_alone(model, name)
         for n in a.params:
             far = (a.params[n] - b.params[n]).abs() > 1e-5 + 1e-3 * a.params[n].abs()
             assert far.float().mean() <= few
-
-
-def test_batches_cover_the_examples_of_every_epoch():
-    training = Training(epochs=3, batch=16)
-    a, b = (jobs_of(task(), training)[1].steps() for _ in range(2))
-    np.testing.assert_array_equal(np.concatenate(a), np.concatenate(b))
-    first = np.concatenate(a[: len(a) // 3])
-    np.testing.assert_array_equal(np.sort(first), np.sort(task().split.train[1]))
 
 
 @pytest.mark.parametrize("run", [each_alone, train_together])
@@ -207,3 +210,162 @@ def test_mixed_precision_changes_products_and_nothing_else(way):
         losses[precision] = np.array([job.loss for job in jobs])
     assert not np.array_equal(losses["float32"], losses["bfloat16"])
     np.testing.assert_allclose(losses["bfloat16"], losses["float32"], rtol=0.05)
+
+
+SMALL = {"models": ("mlp:16",), "clients": 3, "examples": 200, "rounds": 3, "way": "sequential"}
+
+
+def test_schedules_by_hand():
+    warm, steps = Training(warmup=3), Training(schedule="step:3:0.1")
+    assert [warm.factor(t) for t in range(5)] == [0.25, 0.5, 0.75, 1, 1]
+    assert [steps.factor(t) for t in (0, 2, 3, 6)] == pytest.approx([1, 1, 0.1, 0.01])
+    cosine = [Training(schedule="cosine", rounds=100).factor(t) for t in range(100)]
+    assert cosine == pytest.approx([np.cos(np.pi * t / 200) ** 2 for t in range(100)])
+    assert 0 < Training(schedule="cosine", rounds=4).at(9).lr <= 1e-12  # a round beyond the last
+    plain = Training(lr=0.3)
+    assert plain.at(7) is plain
+
+
+@pytest.mark.parametrize(
+    "word", ["linear", "step", "step:0:0.5", "step:5:2", "step:5", "step:a:b", "cosine:3", ""]
+)
+def test_other_schedules_are_refused(word):
+    with pytest.raises(ArgumentError, match="schedule must be"):
+        Training(schedule=word)
+    with pytest.raises(ArgumentError, match="warmup must be at least 0"):
+        Training(warmup=-1)
+
+
+@pytest.mark.parametrize("way", ["sequential", "stacked"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_a_round_is_trained_at_its_rate(way, optimizer):
+    task = TaskSpec(models=("mlp:16",), clients=3, examples=200)
+
+    def play(rates, schedule="constant"):
+        state = None
+        for t, lr in enumerate(rates):
+            training = Training(optimizer, lr, rounds=3, way=way, schedule=schedule, batch=16)
+            method = FedAvg(task, training)
+            state = play_round(method, state, t, seed=0, clients=3, engine=LocalEngine()).state
+        return state.server
+
+    a, b = play([0.04] * 3, "step:1:0.5"), play([0.04, 0.02, 0.01])
+    for name, array in a.items():
+        np.testing.assert_array_equal(array, b[name])
+
+
+ROTATED = TaskSpec(
+    partition="rotation:0,20,40,60:20:same", clients=4, models=("mlp:16",), shares=(75, 10, 15)
+)
+
+
+def networks(made):
+    """A network of each client, with weights of its own."""
+    draws = [torch.Generator().manual_seed(c) for c in range(len(made.split))]
+    noisy = [
+        {n: t + torch.randn(t.shape, generator=g) / 10 for n, t in made.initial(c).items()}
+        for c, g in enumerate(draws)
+    ]
+    return [Network(made.model(c), params) for c, params in enumerate(noisy)]
+
+
+def test_scores_count_every_example_once():
+    made = task_of(TaskSpec(models=("mlp:16",), clients=4, examples=400))
+    parts, first = (made.split.validation, made.split.test), networks(made)[0]
+    apart = accuracies([Network(first.model, first.params) for _ in range(4)], made.tensors, parts)
+    np.testing.assert_array_equal(apart, accuracies([first] * 4, made.tensors, parts))
+    counts = apart * made.split.sizes[:, 1:].T
+    np.testing.assert_allclose(counts, counts.round(), atol=1e-9)
+
+
+@pytest.mark.parametrize("clients", [4, 8])
+def test_scores_within_and_across_domains_count_every_test_example(clients):
+    made = task_of(replace(ROTATED, clients=clients))
+    split, of = made.split, np.arange(clients) * 4 // clients
+    found = domains(networks(made), made.tensors, split)
+    assert found.sizes.tolist() == [30] * 4
+    pairs = list(zip(split.test, of, strict=True))
+    tests = [np.concatenate([rows for rows, k in pairs if k == d]) for d in range(4)]
+    for c, network in enumerate(networks(made)):
+        right = [correct(network, made.tensors, rows) for rows in tests]
+        others = np.concatenate([r for d, r in enumerate(right) if d != of[c]])
+        assert found.wdp[c] == right[of[c]].mean()
+        np.testing.assert_allclose(found.cdp[c], others.mean())
+        np.testing.assert_allclose(found.acc[c], np.concatenate(right).mean())
+    assert found.accuracy.std() > 0
+
+
+def test_clients_without_domains_are_their_own_and_one_has_no_others():
+    made = task_of(TaskSpec(partition="dirichlet:0.5", clients=3, models=("mlp:16",), examples=200))
+    found = domains(networks(made)[:1] * 3, made.tensors, made.split, "validation")
+    assert found.own.tolist() == [0, 1, 2]
+    assert found.sizes.tolist() == made.split.sizes[:, 1].tolist()
+    assert (found.accuracy == found.accuracy[0]).all()
+    alone = task_of(TaskSpec(partition="iid", clients=1, models=("mlp:16",), examples=100))
+    found = domains(networks(alone), alone.tensors, alone.split)
+    assert np.isnan(found.cdp).all()
+    assert found.wdp == found.acc
+
+
+def test_means_by_size_and_quantiles_are_named_apart():
+    accuracy = np.linspace(0.05, 1, 20)
+    assert bottom_decile(accuracy) == pytest.approx(0.075)
+    assert low_quantile(accuracy) == pytest.approx(0.1)
+    assert bottom_decile(np.array([0.5, 0.1, 0.9])) == low_quantile([0.5, 0.1, 0.9]) == 0.1
+    sizes = np.zeros((1, 1, 2, 3), int)
+    sizes[0, 0, :, 2] = 30, 10
+    found = fl.scores_over_clients(np.array([[1.0, 0.5]]), {"sizes": sizes})
+    assert found["weighted"].tolist() == [0.875]
+
+
+CHANCES = np.array([[0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.4, 0.5, 0.1], [0.2, 0.7, 0.1]])
+LABELS = np.array([0, 0, 1, 1])  # class 2 does not occur
+
+
+def test_measures_are_those_of_their_definitions():
+    found = measures(CHANCES, LABELS, 3)
+    assert found["confusion"].tolist() == [[1, 1, 0], [0, 2, 0], [0, 0, 0]]
+    # pairs in order: class 0 has 3 of 4 above the rest, class 1 has 3 of 4
+    assert found["auc"] == pytest.approx(0.75)
+    assert found["balanced"] == pytest.approx((1 / 2 + 1) / 2)
+    assert found["f1"] == pytest.approx((2 / 3 + 4 / 5) / 2)
+    assert found["loss"] == pytest.approx(-np.log([0.8, 0.3, 0.5, 0.7]).mean())
+    one = measures(CHANCES[:2], LABELS[:2], 3)
+    assert np.isnan(one["auc"])
+    assert one["balanced"] == 0.5
+    lost = measures(CHANCES * np.nan, LABELS, 3)
+    assert all(np.isnan(lost[name]) for name in MEASURES)
+
+
+def test_a_run_has_measures_where_they_are_asked_for():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 120)
+    rows = rng.normal(size=(120, 4)) + labels[:, None]
+    asked = {"models": ("mlp:8",), "clients": 4, "rounds": 2, "partition": "iid", "unseen": 0.25}
+    run = execute(fl, fl.Config(data=(rows, labels), measures=True, **asked))
+    confusion = run.arrays["measures/confusion"]
+    right = np.trace(confusion, axis1=-2, axis2=-1) / confusion.sum(axis=(-2, -1))
+    assert right == pytest.approx(run.arrays["test"])
+    assert {"auc", "f1", "balanced", "loss", "train_loss", "newcomers"} <= set(run.summary)
+    best = int(run.summary["round"][0]) - 1
+    assert run.summary["newcomers"][0] == pytest.approx(run.arrays["test"][0, best, 3])
+    plain = execute(fl, fl.Config(data=(rows, labels), **asked))
+    assert not any(name.startswith("measures/") for name in plain.arrays)
+
+
+PART = {"rounds", "seed", "seen"}  # which a run sets for its parts
+
+
+def declared(cls):
+    """Default of each setting, by name."""
+    return {f.name: f.default for f in fields(cls) if f.name not in PART}
+
+
+@pytest.mark.parametrize("part", [TaskSpec, Training])
+def test_a_run_has_every_setting_of_its_parts(part):
+    assert declared(part).items() <= declared(fl.Config).items()
+
+
+def test_cells_are_trained_as_a_run_is():
+    training = declared(Training)
+    assert {name: declared(Bench)[name] for name in training} == training

@@ -1,64 +1,83 @@
-"""Every kernel at the sizes of real work, with the bytes and operations that bound it."""
+"""Every kernel at the sizes of real work, beside the highest rates that the device reaches.
 
+A line of JSON for each: seconds, and the share of them that the slower of memory and arithmetic
+explains (they overlap).
+"""
+
+import json
+import sys
 from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
+from gpu.rates import Sizes, measures
 
 from hopfed import kernels as host
-from stages import Rows, run, the_device
 
 FULL = {"M": 4_000, "N": 50_000, "S": 200, "L": 5, "sites": 10_000, "R": 50, "updates": 50}
-SMALL = {"M": 66, "N": 300, "S": 2, "L": 2, "sites": 64, "R": 5, "updates": 2}
+SMALL = {"M": 66, "N": 300, "S": 2, "L": 2, "sites": 64, "R": 5, "updates": 2}  # of a rehearsal
 REPEATS = 7
+FAR = 1e-2  # gap of a product that is wrong, in any precision
 
 
 class Timer:
-    """Times of kernels on one device."""
+    """Times of kernels on one device; what fails becomes a row, and the next is measured."""
 
-    def __init__(self, rows: Rows, device):
-        self.rows, self.device = rows, device
-        self.rng = np.random.default_rng(0)
-        self.sizes = SMALL if rows.emulate else FULL
+    def __init__(self, device, small=False):
+        self.device, self.small, self.rows, self.rates = device, small, [], {}
+        self.rng, self.failed = np.random.default_rng(0), False
+        self.sizes = SMALL if small else FULL
 
-    def signs(self, *shape: int):
+    def add(self, name, **values):
+        """Keep a row and print it at once."""
+        self.rows.append({"name": name, **values})
+        print(json.dumps(self.rows[-1], default=float), flush=True)
+
+    @contextmanager
+    def attempt(self, name):
+        """What fails becomes a row."""
+        try:
+            yield
+        except Exception as error:
+            self.failed = True
+            self.add(name, error=f"{type(error).__name__}: {str(error)[:300]}")
+
+    def signs(self, *shape):
         """Random +-1, int8 on the device."""
         return self.device.xp.asarray(2 * self.rng.integers(0, 2, shape, np.int8) - np.int8(1))
 
-    def normal(self, *shape: int, dtype=np.float32):
+    def normal(self, *shape, dtype=np.float32):
         """Random numbers on the device."""
         return self.device.xp.asarray(self.rng.standard_normal(shape).astype(dtype))
 
-    def time(self, name: str, work, moved: float = 0, more: dict | None = None, **operations):
+    def time(self, name, work, moved=0, more=None, **operations):
         """Time `work`, which reads and writes `moved` bytes, and computes `operations` by unit."""
-        with self.rows.attempt(name):
-            seconds = self.device.seconds(work, 1 if self.rows.emulate else REPEATS)
-            counts = {unit: float(count) for unit, count in operations.items()}
-            self.rows.add(
-                name, seconds=seconds, bytes=float(moved), operations=counts, **(more or {})
-            )
+        with self.attempt(name):
+            seconds = self.device.seconds(work, 1 if self.small else REPEATS)
+            amounts = operations | ({"copy": moved} if moved else {})
+            least = {unit: amount / self.rates[unit] for unit, amount in amounts.items()}
+            bound = max(least, key=least.get, default=None)
+            share = {"bound": bound, "share": least[bound] / seconds} if bound else {}
+            self.add(name, seconds=seconds, **share, **(more or {}))
 
 
-@contextmanager
-def changed(module, **settings):
-    """Give a module other settings for a while."""
-    before = {name: getattr(module, name) for name in settings}
-    vars(module).update(settings)
-    try:
-        yield
-    finally:
-        vars(module).update(before)
-
-
-def work(rows: Rows) -> None:
-    """Time all kernels, each by itself."""
-    timer = Timer(rows, the_device(rows))
+def work(device, small=False):
+    """Measure the ceilings, then time all kernels, each by itself; the rows."""
+    timer = Timer(device, small)
+    sizes = Sizes(copy=1 << 12, side=64, loops=2, repeats=1) if small else Sizes()
+    for unit, measure in measures(device, sizes).items():
+        with timer.attempt(unit):
+            found = measure()
+            timer.rates[unit] = found["rate"]
+            timer.add(unit, **found)
+            timer.failed |= not found.get("gap", 0.0) <= FAR
     for part in (_bits, _gaps, _gram, _products, _spectra, _dynamics):
-        with rows.attempt(part.__name__.strip("_")):
+        with timer.attempt(part.__name__.strip("_")):
             part(timer)
+    return timer
 
 
-def _bits(t: Timer) -> None:
+def _bits(t):
     """Packing and what else moves words; each array is read once and written once."""
     M, N = t.sizes["M"], t.sizes["N"]
     cells, x = M * N, t.signs(M, N)
@@ -71,7 +90,7 @@ def _bits(t: Timer) -> None:
     t.time("column sums", partial(host.column_sums, p), cells / 8 + 8 * N)
 
 
-def _gaps(t: Timer) -> None:
+def _gaps(t):
     """Rows with gaps: two planes of bits."""
     M, N = t.sizes["M"], t.sizes["N"]
     x = t.signs(M, N)
@@ -81,7 +100,7 @@ def _gaps(t: Timer) -> None:
     t.time("Gram matrix with gaps", partial(host.gram, p), M * N / 4 + 4 * M * M)
 
 
-def _gram(t: Timer) -> None:
+def _gram(t):
     """Gram matrices in every way that the chip has; a half of each is computed but by int8."""
     from hopfed.kernels.cuda import gram
 
@@ -94,13 +113,13 @@ def _gram(t: Timer) -> None:
     }
     for method in gram.METHODS:
         make = partial(gram.inner_products, p.signs, None, N, method)
-        with t.rows.attempt(f"Gram matrix by {method}"):
+        with t.attempt(f"Gram matrix by {method}"):
             exact = bool((make()[:64, :64].get() == wanted).all())
             t.time(f"Gram matrix by {method}", make, moved, {"exact": exact}, **counts[method])
-            t.rows.failed |= not exact
+            t.failed |= not exact
 
 
-def _products(t: Timer) -> None:
+def _products(t):
     """Products with thin matrices; the bits are read once, the operations those of the numbers."""
     from hopfed.kernels.cuda import products
 
@@ -118,30 +137,30 @@ def _products(t: Timer) -> None:
                 t.time(f"{label} {name} k = {k}", work, moved, **counts)
 
 
-def _spectra(t: Timer) -> None:
+def _spectra(t):
     """Leading eigenpairs, and the library's way to all of them."""
     from hopfed.spectral.eigenpairs import all_pairs, eigenpairs
     from hopfed.spectral.operators import FactorOperator
 
     M, N = t.sizes["M"], t.sizes["N"]
-    pairs = 2 if t.rows.emulate else 20
+    pairs = 2 if t.small else 20
     kinds = t.device.xp.asarray(t.rng.integers(0, pairs, M))
     flips = t.signs(M, N) + t.signs(M, N) + t.signs(M, N)  # an eighth of them turns a site
     rows = t.device.xp.sign(2 * t.signs(pairs, N)[kinds] + flips)
     operator = FactorOperator.from_examples(rows)
     for route in ("auto", "krylov"):
         t.time(f"eigenpairs {route}", partial(eigenpairs, operator, pairs, route=route))
-    for n in (20,) if t.rows.emulate else (500, 1_000, 2_000, 3_000):
+    for n in (20,) if t.small else (500, 1_000, 2_000, 3_000):
         X = t.normal(n, 2 * n, dtype=np.float64)
         X[:, :50] *= 20  # what stands out
         A = X @ X.T
         for solver in ("eigh", "eigvalsh"):  # all vectors, none
             t.time(f"{solver} {n}", partial(getattr(t.device.xp.linalg, solver), A))
-        for k in (2,) if t.rows.emulate else (1, 10, 50):
+        for k in (2,) if t.small else (1, 10, 50):
             t.time(f"{k} leading pairs of {n}", partial(all_pairs, A, k))
 
 
-def _dynamics(t: Timer) -> None:
+def _dynamics(t):
     """Updates of the layered memory, and heat bath of few and of many chains."""
     S, L, N, R, T = (t.sizes[name] for name in ("S", "L", "sites", "R", "updates"))
     W, s = t.normal(N, R) / np.float32(N**0.5), t.signs(S, L, N)
@@ -150,7 +169,7 @@ def _dynamics(t: Timer) -> None:
     sweep = partial(host.layered_step, s[:132], W, serial=True, beta=3.0, updates=2, seed=0)
     visits = {"visits": 2.0 * min(S, 132) * L * N}
     t.time("layered sweep", sweep, more=visits, float32=2 * 2.0 * min(S, 132) * L * N * R)
-    for chains in (2,) if t.rows.emulate else (32, 132, 528, 2_112, 4_096):
+    for chains in (2,) if t.small else (32, 132, 528, 2_112, 4_096):
         state = t.signs(chains, N)
         heat = partial(host.heat_bath, state, W, beta=3.0, sweeps=5, seed=0)
         visits = {"visits": 5.0 * chains * N}
@@ -161,4 +180,6 @@ def _dynamics(t: Timer) -> None:
 
 
 if __name__ == "__main__":
-    run(work)
+    from hopfed.kernels.cuda.device import cuda
+
+    sys.exit(int(work(cuda()).failed))
