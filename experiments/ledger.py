@@ -46,23 +46,7 @@ class OpenSeed:
 
 
 class Ledger:
-    """Committed results of a run, and the seeds and rounds that are left.
-
-    Parameters
-    ----------
-    kind : name of the experiment.
-    config : its settings as plain JSON values, `seeds` among them.
-    summarise : function from the arrays of all seeds to the summary; called at the last commit.
-    by_round : whether a seed is committed round by round.
-    rounds : number of rounds of a seed, None if it is not known.
-    joined : function from the arrays of each of a seed's rounds to those of the seed; stacks them
-        unless given.
-    longer : function of the number of rounds in the file that refuses to add to them; given for an
-        experiment whose finished runs may get more rounds, for which its last states are kept.
-    callbacks : called with seed, round from 0, and arrays of every commit.
-    path : the run file, or None to keep the results in memory only.
-    memory : bytes of client states to keep in memory; the others are in files.
-    """
+    """Committed results of a run, and the seeds and rounds that are left."""
 
     def __init__(
         self,

@@ -113,13 +113,7 @@ class Config(Settings):
 
     @property
     def least(self) -> int:
-        """Smallest number of clients that must answer in a round.
-
-        Examples
-        --------
-        >>> [Config(clients=L).least for L in (1, 2, 3, 10)], Config(clients=10, minimum=1).least
-        ([1, 2, 2, 6], 1)
-        """
+        """Smallest number of clients that must answer in a round."""
         return self.minimum or self.clients // 2 + 1
 
     def make(self, source: Source | None = None) -> HopfieldFederation:
@@ -214,20 +208,7 @@ def _by_client(config: Config, values: Mapping[int, float]) -> np.ndarray:
 
 
 def remarks(arrays: Arrays) -> list[str]:
-    """Lines on the claims that the server reduced and the archetypes that it withheld in a round.
-
-    Parameters
-    ----------
-    arrays : arrays of one round, as `play` returns them.
-
-    Examples
-    --------
-    >>> nobody = np.full(2, np.nan)
-    >>> quiet = {"bounded/claims": nobody, "bounded/examples": nobody}
-    >>> counts = {"archetypes/number": 0, "withheld/unconfirmed": 4, "withheld/unsupported": 0}
-    >>> remarks(quiet | counts | {"supports": np.array([4.0, 0.0])})[0]
-    '4 archetypes are withheld: too few clients support them (client 0: 4, client 1: 0)'
-    """
+    """Lines on the claims that the server reduced and the archetypes that it withheld in a round."""
     claimed, counted, supports = (
         arrays[k] for k in ("bounded/claims", "bounded/examples", "supports")
     )

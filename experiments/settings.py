@@ -26,15 +26,7 @@ MOST_SEEDS = 1_000_000
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value, or each of several, must be, and what a message says of one and of several.
-
-    Examples
-    --------
-    >>> at_least(2).holds((2, 5)), at_least(2).words((1,)), above(0).words(0)
-    (True, 'at least 2 each', 'above 0')
-    >>> within("(0, 1]").holds((0.5, 1)), within("(0, 1]").holds(0), within("[0, 2)").words(3)
-    (True, False, 'in [0, 2)')
-    """
+    """What a value, or each of several, must be, and what a message says of one and of several."""
 
     each: Callable[[Any], bool]
     one: str
@@ -78,22 +70,7 @@ def among(names: Iterable[str]) -> Rule:
 
 @dataclass(frozen=True)
 class Settings:
-    """What every experiment asks: how many seeds; a subclass, a frozen dataclass, adds fields.
-
-    Raises
-    ------
-    ArgumentError : a value of another kind, or outside of its range.
-
-    Examples
-    --------
-    >>> @dataclass(frozen=True)
-    ... class Config(Settings):
-    ...     N: Annotated[int, at_least(20), "sites"] = 400
-    >>> Config(N=3)
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: N must be at least 20, got 3
-    """
+    """What every experiment asks: how many seeds; a subclass, a frozen dataclass, adds fields."""
 
     seeds: Annotated[int, at_least(1), "draws"] = 1
 

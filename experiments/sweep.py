@@ -52,13 +52,7 @@ class Cell:
 
 
 def parsed_grid(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Settings and their values, of texts such as ``key=a,b,c``; values with commas stand by ``;``.
-
-    Examples
-    --------
-    >>> parsed_grid(["N=50,100", "M=100,200;400"])
-    {'N': ('50', '100'), 'M': ('100,200', '400')}
-    """
+    """Settings and their values, of texts such as ``key=a,b,c``; values with commas stand by ``;``."""
     grid: dict[str, tuple[str, ...]] = {}
     for text in texts:
         key, sign, listed = text.partition("=")
@@ -82,35 +76,7 @@ def sweep(
     first: int = 0,
     report: Callable[[int, int], object] | None = None,
 ) -> list[Cell]:
-    """Run `experiment` in every cell of a grid; what is in the files already is not run again.
-
-    Parameters
-    ----------
-    experiment : as of `hopfed.experiments.runner`.
-    config : of all cells, but for what is swept; its `seeds` is the number of them.
-    grid : setting -> its values, as texts.
-    out : folder of the run files, which is made; `table.csv` in it is the table of the cells.
-    engine : "local", one unit after the other in this process; "pool", in `workers` processes;
-        "dask", on the cluster in use, or on `workers` processes of Dask.
-    workers : processes.
-    first : the first seed.
-    report : called with the units that are done, and all of them.
-
-    Raises
-    ------
-    ArgumentError : an unknown engine; a folder that cannot be written.
-    HopfedError : no cell could be run.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from hopfed.experiments import find, preset
-    >>> bbp = find("bbp")
-    >>> with TemporaryDirectory() as out:
-    ...     cells = sweep(bbp, preset(bbp, "quick"), {"M": ("40", "60")}, out)
-    >>> [(cell.values, cell.status) for cell in cells]
-    [(('40',), 'ok'), (('60',), 'ok')]
-    """
+    """Run `experiment` in every cell of a grid; what is in the files already is not run again."""
     require(engine in ENGINES, "engine", f"one of {', '.join(ENGINES)}", engine)
     require(workers >= 1, "workers", "at least 1", workers)
     keep = getattr(config, "keep", "") or "--grid keep" * ("keep" in grid)

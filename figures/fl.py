@@ -27,14 +27,7 @@ def draw_several(runs: Sequence[Run]) -> Figure:
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-    """Name every run by its method, and by the settings that differ between the runs.
-
-    Examples
-    --------
-    >>> configs = ({"method": "fedprox", "lr": lr, "seeds": 1} for lr in (0.1, 0.2))
-    >>> labels([Run("fl", config, {}, {}) for config in configs])
-    ['fedprox, lr=0.1', 'fedprox, lr=0.2']
-    """
+    """Name every run by its method, and by the settings that differ between the runs."""
     parts = [[run.config["method"], run.config.get("options")] for run in runs]
     names = [literal(" ".join(filter(None, part))) for part in parts]
     if len(set(names)) < len(runs):

@@ -16,12 +16,7 @@ NAMED = 20  # largest number of classes or clients with names; more of them get 
 
 @styled()
 def draw(partition: Any) -> Figure:
-    """Draw the sizes of the clients above and their classes below.
-
-    Parameters
-    ----------
-    partition : as :func:`hopfed.neural.data.partition` returns it.
-    """
+    """Draw the sizes of the clients above and their classes below."""
     counts, names = partition.counts(), partition.dataset.class_names
     height = min(max(4 * len(names), 25), 80)
     figure = new_figure(170, 42 + height)

@@ -18,15 +18,7 @@ FEW = 50  # eigenvalues up to which ranks are drawn one like the other
 
 @styled()
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
-    """Draw a recovery from its run.
-
-    Parameters
-    ----------
-    run : as `hopfed recover --out` writes it.
-    shape : height and width of a pattern; when left out the nearest rectangle, or a heat map where
-        columns have names. Archetypes that were saved without the spectrum that they come from are
-        drawn alone.
-    """
+    """Draw a recovery from its run."""
     if "spectrum/eigenvalues" not in run.arrays:
         return archetypes.draw(run, shape=shape)
     # A fit of classes has shares and errors, and no scores, also where it finds one quality.

@@ -17,14 +17,7 @@ LINES = 20  # beyond which a legend says no more
 def draw_sweep(
     keys: Sequence[str], values: Mapping[tuple[str, ...], tuple[float, float] | None], label: str
 ) -> Figure:
-    """Draw a measure over the first setting of a grid, a line for each choice of the others.
-
-    Parameters
-    ----------
-    keys : the settings.
-    values : their values -> the measure and its spread, or None where there is none.
-    label : of the measure.
-    """
+    """Draw a measure over the first setting of a grid, a line for each choice of the others."""
     at = list(dict.fromkeys(cell[0] for cell in values))
     lines = {}
     for line in dict.fromkeys(cell[1:] for cell in values):

@@ -12,26 +12,18 @@ import re
 
 PUBLIC = """
 hopfed hopfed.recovery.recover hopfed.recovery.compare hopfed.sklearn hopfed.archetypes.archetypes
-hopfed.hopfield.simulation
-hopfed.archetypes.factorize hopfed.spectral.operators
-hopfed.spectral.eigenpairs hopfed.spectral.noise hopfed.spectral.rank
-hopfed.spectral.sharpening hopfed.memory.layered hopfed.archetypes.annealed_search
-hopfed.privacy.mechanism hopfed.privacy.discrete_gaussian hopfed.privacy.recover
-hopfed.hopfield.plasticity hopfed.federation.aggregate
-hopfed.archetypes.overlap hopfed._lib.random hopfed.runs
+hopfed.archetypes.overlap hopfed.hopfield.simulation hopfed.spectral.operators
+hopfed.spectral.eigenpairs hopfed.spectral.noise hopfed.spectral.rank hopfed.spectral.sharpening
+hopfed.privacy.mechanism hopfed.federation.aggregate hopfed.runs hopfed.errors
 hopfed.tables.reading hopfed.tables.table hopfed.tables.coding hopfed.tables.options
-hopfed.report.page hopfed._lib.settings hopfed.errors hopfed.hopfield.channel hopfed.hopfield.stream
-hopfed.hopfield.schedules hopfed.hopfield.batches hopfed.tables.examples hopfed.theory
-hopfed.theory.* hopfed.kernels hopfed.federation hopfed.federation.contract
+hopfed.hopfield hopfed.hopfield.channel hopfed.hopfield.stream hopfed.hopfield.encoding
+hopfed.hopfield.guard hopfed.hopfield.patterns hopfed.hopfield.noise
+hopfed.theory hopfed.theory.* hopfed.kernels hopfed.federation hopfed.federation.contract
 hopfed.federation.messages hopfed.federation.participation hopfed.federation.faults
-hopfed.federation.rounds hopfed.federation.engines
-hopfed.federation.engines.local hopfed.federation.engines.pool hopfed.federation.engines.dask
-hopfed.hopfield
-hopfed.hopfield.encoding hopfed.hopfield.guard hopfed.hopfield.patterns hopfed.hopfield.noise
+hopfed.federation.rounds hopfed.federation.engines hopfed.federation.engines.local
 hopfed.neural.method hopfed.neural.methods hopfed.neural.methods.* hopfed.neural.training.task
 hopfed.neural.training.training hopfed.neural.training.losses hopfed.neural.data
-hopfed.neural.models hopfed.memory.associative
-hopfed.memory.rules hopfed.memory.storage
+hopfed.neural.models hopfed.memory.associative hopfed.memory.rules hopfed.memory.storage
 """
 
 

@@ -42,17 +42,6 @@ def count_white(
     """Spikes by a sequential Tracy-Widom test, and the threshold that the next did not exceed.
 
     The noise variance is the trace without the debiased spikes.
-
-    Parameters
-    ----------
-    values : eigenvalues of a second-moment matrix, descending; all that are not 0.
-    widening : factor of the threshold, for estimators whose bulk is a little wider than the law.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).standard_normal((400, 100))
-    >>> count_white(np.linalg.eigvalsh(x.T @ x / 400)[::-1], 100, 400, 0.01)[0]
-    0
     """
     scale = values.sum() / N
     threshold = 0.0

@@ -42,14 +42,7 @@ def spread(patterns: np.ndarray, K: int) -> np.ndarray:
 
 
 def load_silhouettes(path: str | Path = "", classes: Sequence[str] = PAPER_CLASSES) -> np.ndarray:
-    """Load the first training picture of each class, int8 (K, side^2) of +-1, object +1.
-
-    Parameters
-    ----------
-    path : the file; "" for as many capital letters as classes are named, spread over the alphabet
-        (all 26 when none is).
-    classes : names, whatever the case of their letters; () for all classes.
-    """
+    """Load the first training picture of each class, int8 (K, side^2) of +-1, object +1."""
     if not str(path):
         letters = render_letters(SIDE)
         return spread(letters, len(classes)) if classes else letters

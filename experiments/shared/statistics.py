@@ -59,13 +59,6 @@ def with_spread(
 
     The standard error is half the width of the central 68%, which is robust against a few
     resamplings with almost no variance; None with one seed.
-
-    Examples
-    --------
-    >>> x = np.arange(100.0)
-    >>> value, spread = with_spread(lambda i: x[i].mean(), 100)
-    >>> value, 2 < spread < 4
-    (49.5, True)
     """
     everything = np.arange(n_seeds)
     if n_seeds < 2:
@@ -88,13 +81,7 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float | None]:
 
 
 def wilson(successes: np.ndarray, trials: int, z: float = 1.96) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's interval of a binomial rate, 95% at the default `z`.
-
-    Examples
-    --------
-    >>> [round(float(end), 4) for end in wilson(np.array(5), 100)]
-    [0.0215, 0.1118]
-    """
+    """Wilson's interval of a binomial rate, 95% at the default `z`."""
     rate = np.asarray(successes) / trials
     centre = (rate + z**2 / (2 * trials)) / (1 + z**2 / trials)
     half = z / (1 + z**2 / trials) * np.sqrt(rate * (1 - rate) / trials + z**2 / (4 * trials**2))
@@ -105,24 +92,13 @@ def kolmogorov(values: np.ndarray, levels: np.ndarray, zeros: int = 0) -> float:
     """Largest distance of an empirical distribution, `values` and `zeros` 0s, from a law.
 
     `levels` (n,) is the law's distribution function at the ascending `values` (n,).
-
-    Examples
-    --------
-    >>> kolmogorov(np.array([0.25, 0.75]), np.array([0.25, 0.75]))
-    0.25
     """
     steps = np.arange(zeros, zeros + len(values) + 1) / (zeros + len(values))
     return float(max(np.abs(steps[1:] - levels).max(), np.abs(steps[:-1] - levels).max()))
 
 
 def crossing(x: np.ndarray, values: np.ndarray, level: float = 0.5) -> float | None:
-    """Where falling `values` first cross a level, linear between places; None where they do not.
-
-    Examples
-    --------
-    >>> crossing(np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.75, 0.25]))
-    0.25
-    """
+    """Where falling `values` first cross a level, linear between places; None where they do not."""
     low = np.flatnonzero(values < level)
     if not len(low) or low[0] == 0:
         return None
@@ -132,14 +108,7 @@ def crossing(x: np.ndarray, values: np.ndarray, level: float = 0.5) -> float | N
 
 
 def half_lost(loads: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
-    """Load at which half are lost, and its jackknife error, from shares (seeds, loads); NaN if not.
-
-    Examples
-    --------
-    >>> x, error = half_lost(np.array([0.1, 0.2]), np.array([[1.0, 0.0], [1.0, 0.0]]))
-    >>> round(x, 9), error
-    (0.15, 0.0)
-    """
+    """Load at which half are lost, and its jackknife error, from shares (seeds, loads); NaN if not."""
     count = len(shares)
     without = [crossing(loads, np.delete(shares, s, 0).mean(axis=0)) for s in range(count)]
     whole = crossing(loads, shares.mean(axis=0))
@@ -154,13 +123,6 @@ def limit(sizes: np.ndarray, critical: np.ndarray, error: np.ndarray) -> tuple[f
     Least squares weighed by the errors, of which none counts as smaller than half the median: few
     seeds tell an error badly. Where the line does not fit, the standard error is enlarged by the
     root of chi^2 over its degrees of freedom.
-
-    Examples
-    --------
-    >>> sizes = np.array([100, 400, 1600])
-    >>> x, e = limit(sizes, 0.1 + sizes**-0.5, np.full(3, 0.01)) or (0, 0)
-    >>> round(x, 6), round(e, 4)
-    (0.1, 0.0122)
     """
     known = np.isfinite(critical) & np.isfinite(error)
     if known.sum() < 3:

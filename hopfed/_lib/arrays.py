@@ -83,14 +83,7 @@ def is_torch(x: object) -> bool:
 
 
 def namespace(*arrays: Array) -> Any:
-    """Return the array-API namespace of `arrays`; an error when they are of different libraries.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> namespace(np.zeros(2)).__name__
-    'array_api_compat.numpy'
-    """
+    """Return the array-API namespace of `arrays`; an error when they are of different libraries."""
     if all(type(a) is np.ndarray for a in arrays) and arrays:
         return _of_numpy()  # finding it takes longer than many a sum
     from array_api_compat import array_namespace
@@ -121,18 +114,7 @@ def to_host(x: Array) -> np.ndarray:
 
 
 def all_to_host(*arrays: Array) -> tuple[np.ndarray, ...]:
-    """Return arrays of one device as NumPy arrays, in one copy; those of the host as they are.
-
-    Parameters
-    ----------
-    arrays : of any shapes and types, all of one library.
-
-    Examples
-    --------
-    >>> x = np.zeros(2)
-    >>> all_to_host(x, np.ones(3, np.int8))[0] is x
-    True
-    """
+    """Return arrays of one device as NumPy arrays, in one copy; those of the host as they are."""
     if not hasattr(arrays[0], "get"):
         return tuple(to_host(x) for x in arrays)
     xp = namespace(*arrays)
@@ -147,14 +129,7 @@ def all_to_host(*arrays: Array) -> tuple[np.ndarray, ...]:
 
 
 def like(x: np.ndarray, other: Array) -> Array:
-    """Return host array `x` in the library and on the device of `other`: itself on the host.
-
-    Examples
-    --------
-    >>> x = np.zeros(2)
-    >>> like(x, np.ones(3)) is x
-    True
-    """
+    """Return host array `x` in the library and on the device of `other`: itself on the host."""
     if type(other) is np.ndarray:
         return np.asarray(x)
     from array_api_compat import device

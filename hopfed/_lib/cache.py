@@ -10,22 +10,7 @@ from typing import Any
 
 
 class Recent:
-    """Keep the results that were asked for last, up to a total of `room` bytes.
-
-    Parameters
-    ----------
-    room : bytes.
-    size : bytes of a result; its `nbytes` when left out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> recent = Recent(room=16)
-    >>> [int(recent.get(key, lambda: np.full(1, key))[0]) for key in (1, 2, 1, 3)]
-    [1, 2, 1, 3]
-    >>> list(recent.held)
-    [1, 3]
-    """
+    """Keep the results that were asked for last, up to a total of `room` bytes."""
 
     def __init__(self, room: int, size: Callable[[Any], int] = attrgetter("nbytes")):
         self.room, self.size, self.used = room, size, 0

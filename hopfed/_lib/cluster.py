@@ -15,12 +15,7 @@ PATIENCE = 20  # seconds for a scheduler to answer, and for workers to end
 
 
 def dask_itself() -> Any:
-    """Return the module `dask`, with `distributed` beside it.
-
-    Raises
-    ------
-    BackendError : one of them, or what encrypts between them, is not installed.
-    """
+    """Return the module `dask`, with `distributed` beside it."""
     try:
         import cryptography  # noqa: F401  (for the keys of local workers)
         import dask
@@ -40,18 +35,6 @@ def cluster(address: str | None, workers: int | None = None) -> Iterator[Any]:
     this machine talk by TLS, with keys that are made anew each time, which keeps other accounts
     out, and there is no dashboard. They import modules from their folders, so these lie in a
     temporary folder of this account alone.
-
-    Parameters
-    ----------
-    address : "local" for worker processes on this machine, of one thread each, which end with the
-        context; or that of a scheduler, such as tcp://host:8786. None for the client in use, and
-        "local" where there is none.
-    workers : local processes; as many as there are cores when left out.
-
-    Raises
-    ------
-    ArgumentError : no scheduler answers there.
-    BackendError : Dask is not installed.
     """
     dask = dask_itself()
     import distributed

@@ -37,27 +37,7 @@ _raisable: dict[int, tuple[int, int]] = {}
 
 
 def survive(work: Callable[[], object], size: int) -> None:
-    """Do `work` in a child process, to see that it ends.
-
-    Parameters
-    ----------
-    work : reads a file; the modules that it needs are loaded already.
-    size : bytes that it has to look at; they decide how long it may take, with those that it names
-        in calls of :func:`raise_limits`.
-
-    Raises
-    ------
-    RuntimeError : it crashed, did not end in its time, or stood still. Errors of `work` come as
-        they are.
-
-    Examples
-    --------
-    >>> survive(lambda: 1 / 1, size=0)
-    >>> survive(lambda: 1 / 0, size=0)
-    Traceback (most recent call last):
-        ...
-    ZeroDivisionError: division by zero
-    """
+    """Do `work` in a child process, to see that it ends."""
     if not hasattr(os, "fork"):
         return
     ours, theirs = Pipe(duplex=False)
@@ -94,12 +74,7 @@ def survive(work: Callable[[], object], size: int) -> None:
 
 
 def raise_limits(size: int) -> None:
-    """Raise the limits of time and memory of the process that tries by what `size` bytes need.
-
-    Parameters
-    ----------
-    size : bytes that are known to be in bounds.
-    """
+    """Raise the limits of time and memory of the process that tries by what `size` bytes need."""
     if not _raisable:
         return
     import resource
@@ -112,17 +87,7 @@ def raise_limits(size: int) -> None:
 
 
 def whole(dataset: Any, what: str) -> Any:
-    """Return the array, or the scalar, that a dataset of an open HDF5 file holds.
-
-    Parameters
-    ----------
-    dataset : of the file.
-    what : it is called in an error.
-
-    Raises
-    ------
-    DataError : it does not fit into the memory that is free.
-    """
+    """Return the array, or the scalar, that a dataset of an open HDF5 file holds."""
     item = dataset.dtype.itemsize
     needed = item * (2 * math.prod(dataset.shape) + math.prod(dataset.chunks or (1,)))
     require_memory(needed, what)

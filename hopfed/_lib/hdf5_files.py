@@ -14,26 +14,7 @@ _LOCKINGS = (False, None, True)
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[Any]:
-    """Open an HDF5 file for reading, also while this process has it open by itself.
-
-    Parameters
-    ----------
-    path : of the file.
-
-    Raises
-    ------
-    OSError : what h5py says of a file that cannot be opened.
-
-    Examples
-    --------
-    >>> import tempfile, h5py
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with h5py.File(f"{folder}/a.h5", "w") as file:
-    ...         file["x"] = 1
-    ...     with h5py.File(f"{folder}/a.h5"), opened(f"{folder}/a.h5") as file:
-    ...         list(file)
-    ['x']
-    """
+    """Open an HDF5 file for reading, also while this process has it open by itself."""
     with _file(path) as file:
         yield file
 

@@ -16,11 +16,6 @@ def home() -> Path:
     """Return the folder for what is kept: `HOPFED_HOME`, or `.hopfed` in the home folder.
 
     A `~` at its beginning stands for the home folder, as services and files of settings pass it on.
-
-    Raises
-    ------
-    ArgumentError : there is no home folder, or the path is not absolute: such a folder would be
-        another one wherever a command is started, with another secret and no record of the rest.
     """
     given = os.environ.get(HOME)
     try:
@@ -36,14 +31,6 @@ def require_no_lost_link(folder: Path) -> None:
     """Refuse a folder that is a link to nothing, such as a disk that is not there.
 
     A new, empty folder in its place would know nothing of what the one that is lost holds.
-
-    Parameters
-    ----------
-    folder : such as one with records of what was released.
-
-    Raises
-    ------
-    LocalError : it is a link to nothing.
     """
     if folder.is_symlink() and not folder.exists():
         raise LocalError(
@@ -52,17 +39,7 @@ def require_no_lost_link(folder: Path) -> None:
 
 
 def parse_record(text: str | bytes) -> Any:
-    """Return the content of a record in JSON.
-
-    Raises
-    ------
-    ValueError : it is damaged, or says a key twice, of which readers take one or the other.
-
-    Examples
-    --------
-    >>> parse_record('{"numbers": 3}')
-    {'numbers': 3}
-    """
+    """Return the content of a record in JSON."""
     return json.loads(text, object_pairs_hook=_each_once)
 
 

@@ -21,25 +21,7 @@ _GROUPS = (  # where a container's limit is, what it holds, and what of that can
 
 
 def require_memory(needed: int, what: str) -> None:
-    """Refuse what needs more memory than is free.
-
-    Parameters
-    ----------
-    needed : bytes.
-    what : that would need them, to begin the message with.
-
-    Raises
-    ------
-    DataError : names the bytes that are needed and those that are free.
-
-    Examples
-    --------
-    >>> require_memory(8 * 100 * 100, "operator")
-    >>> require_memory(1 << 70, "operator")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.DataError: operator: needs 1,180,591,620,717 GB of memory, ... GB are free
-    """
+    """Refuse what needs more memory than is free."""
     if needed <= SMALL:
         return
     free = free_memory()
@@ -69,11 +51,6 @@ def free_memory() -> int:
 
     That is the least of what the machine has available, what its container may still use, and the
     limits that the process was started with.
-
-    Examples
-    --------
-    >>> free_memory() > 0
-    True
     """
     return max(0, min(_of_machine(), _of_container(), _of_process()))
 

@@ -25,21 +25,6 @@ def followed(path: str | Path) -> Path:
     Others may leave links where they can write. Linux opens no file through one in a folder for all
     with the sticky bit; here no link of another account is followed in any folder that another
     account owns or can write to. Links of root are everybody's.
-
-    Parameters
-    ----------
-    path : of a file or a folder.
-
-    Raises
-    ------
-    OSError : such a link, or links without end.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Path(folder, "runs").symlink_to("2024")
-    ...     print(followed(Path(folder, "runs", "run.h5")).relative_to(Path(folder).resolve()))
-    2024/run.h5
     """
     if not hasattr(os, "geteuid"):  # on Windows
         return Path(path).resolve()
@@ -89,21 +74,6 @@ def own_folder(folder: Path) -> None:
     """Make a folder that its owner alone may enter; fail where one is there that is not one's own.
 
     Folders above it that are not there are made for the owner alone, too, whatever the umask.
-
-    Parameters
-    ----------
-    folder : as for `check_own`, but for links of one's own on the way.
-
-    Raises
-    ------
-    OSError : says what is wrong in its `strerror`.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     own_folder(Path(folder, "home", "privacy"))
-    ...     print(oct(Path(folder, "home", "privacy").stat().st_mode))
-    0o40700
     """
     place = followed(folder)
     missing = [each for each in (place, *place.parents) if not each.exists()]
@@ -114,22 +84,7 @@ def own_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other processes of this account out, by a lock on a file in a folder of one's own.
-
-    Parameters
-    ----------
-    path : of the file; it and its folder are made where they are not there.
-
-    Raises
-    ------
-    LocalError : the folder is not one's own, or a link is in the place of the file.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder, "privacy", "lock")):
-    ...     print(os.listdir(Path(folder, "privacy")))
-    ['lock']
-    """
+    """Keep other processes of this account out, by a lock on a file in a folder of one's own."""
     import fcntl  # not on Windows, where no client runs but everything else does
 
     try:
@@ -149,24 +104,6 @@ def check_own(folder: Path) -> None:
 
     Some file systems know neither owners nor rights, and show all files as everybody's; there
     nothing can be said, and the folder is taken.
-
-    Parameters
-    ----------
-    folder : that is there.
-
-    Raises
-    ------
-    OSError : says what is wrong in its `strerror`.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     check_own(Path(folder))
-    ...     os.chmod(folder, 0o777)
-    ...     check_own(Path(folder))
-    Traceback (most recent call last):
-        ...
-    PermissionError: [Errno 13] others own it or can write to it
     """
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):

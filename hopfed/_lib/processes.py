@@ -51,17 +51,6 @@ def first_done(
     failed, and a plain wait for it has no end. (A fault of CPython's executor, of a kind with
     https://github.com/python/cpython/issues/94777.) So the pool is asked once in a while whether it
     is broken.
-
-    Parameters
-    ----------
-    pool : that was given the calls.
-    futures : of its calls, at least one.
-    timeout : seconds to wait for; without end if None.
-
-    Raises
-    ------
-    TimeoutError : none was done in time.
-    concurrent.futures.process.BrokenProcessPool : none will be done, a worker died.
     """
     end = None if timeout is None else time.monotonic() + timeout
     while True:

@@ -17,53 +17,19 @@ from hopfed.errors import ArgumentError
 
 
 def stream(seed: int, *path: str | int) -> np.random.Generator:
-    """Return the generator of the stream `path` under `seed`.
-
-    Parameters
-    ----------
-    seed : non-negative integer.
-    path : names and numbers, from the general to the particular: experiment, round, client.
-
-    Examples
-    --------
-    >>> a, b = stream(1, "joint"), stream(1, "joint")
-    >>> bool(a.random() == b.random())
-    True
-    """
+    """Return the generator of the stream `path` under `seed`."""
     words = [check_seed(seed), *np.frombuffer(_digest(path), dtype=np.uint32).tolist()]
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
 
 
 def derive(seed: int, *path: str | int) -> int:
-    """Return a 63-bit seed for the stream `path`, for kernels that count their own draws.
-
-    Parameters
-    ----------
-    seed : of the run, at least 0.
-    path : names and numbers that say what the draws are for.
-
-    Examples
-    --------
-    >>> derive(1, "heat bath", 0), derive(1, "heat bath", 1)
-    (1133414717987657370, 7396376744085903253)
-    """
+    """Return a 63-bit seed for the stream `path`, for kernels that count their own draws."""
     digest = hashlib.sha256(str(check_seed(seed)).encode() + _digest(path)).digest()
     return int.from_bytes(digest[:8], "little") >> 1
 
 
 def check_seed(seed: Any) -> int:
-    """Return `seed` as an int; refuse what is no seed.
-
-    Raises
-    ------
-    ArgumentError : not an integer, or negative.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> check_seed(np.int64(3)), type(check_seed(np.int64(3))).__name__
-    (3, 'int')
-    """
+    """Return `seed` as an int; refuse what is no seed."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ArgumentError("seed", "a non-negative integer", seed)
     return int(seed)

@@ -28,21 +28,7 @@ _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 
 
 def require(holds: bool, argument: str, rule: str, got: object) -> None:
-    """Raise ArgumentError unless `holds`.
-
-    Parameters
-    ----------
-    holds : whether all is well.
-    argument, rule, got : of the message, see `hopfed.errors.ArgumentError`.
-
-    Examples
-    --------
-    >>> require(0.9 > 0, "quality", "above 0", 0.9)
-    >>> require(1.5 <= 1, "quality", "at most 1", 1.5)
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: quality must be at most 1, got 1.5
-    """
+    """Raise ArgumentError unless `holds`."""
     if not holds:
         raise ArgumentError(argument, rule, got)
 
@@ -54,21 +40,6 @@ def check_types(config: Any) -> None:
     A whole number has at most 64 bits. A tuple is empty only where its default is. A number may be
     infinite only in a field whose default is, or has an infinite one among others. Fields of other
     types check themselves.
-
-    Raises
-    ------
-    ArgumentError : names the first field whose value is of another kind, or not a number.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Config:
-    ...     N: int = 400
-    >>> check_types(Config(N=0.5))
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: N must be a whole number, got 0.5
     """
     for name, kind in _kinds(type(config)).items():
         value = getattr(config, name)
@@ -85,28 +56,7 @@ def check_types(config: Any) -> None:
 
 
 def with_settings(config: C, settings: Iterable[str]) -> C:
-    """Return `config` with fields replaced as in ``key=value``; lists are written ``a,b,c``.
-
-    Parameters
-    ----------
-    config : a frozen dataclass.
-    settings : texts such as ``N=400``.
-
-    Raises
-    ------
-    ArgumentError : a text without ``=``, an unknown name (the nearest is suggested), a value that
-        does not parse, or one that the config refuses.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Config:
-    ...     N: int = 400
-    ...     M: tuple[int, ...] = (400, 1600)
-    >>> with_settings(Config(), ["M=100,200"])
-    Config(N=400, M=(100, 200))
-    """
+    """Return `config` with fields replaced as in ``key=value``; lists are written ``a,b,c``."""
     kinds = _kinds(type(config))
     changes = {}
     for setting in settings:
@@ -123,39 +73,12 @@ def with_settings(config: C, settings: Iterable[str]) -> C:
 
 
 def to_plain(config: Any) -> dict[str, Any]:
-    """Return the fields of `config` as JSON values: tuples become lists, infinity a word.
-
-    Examples
-    --------
-    >>> from dataclasses import make_dataclass
-    >>> to_plain(make_dataclass("Config", ["M", "nu"])((1, 2), math.inf))
-    {'M': [1, 2], 'nu': 'inf'}
-    """
+    """Return the fields of `config` as JSON values: tuples become lists, infinity a word."""
     return {name: _plain(value) for name, value in asdict(config).items()}
 
 
 def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
-    """Build a config of type `cls` from the JSON values of :func:`to_plain`.
-
-    Parameters
-    ----------
-    cls : its class.
-    values : values of its fields; one that is missing, as in a file of before there was such a
-        setting, has its default.
-
-    Raises
-    ------
-    ArgumentError : other fields, or a value that the config refuses.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Config:
-    ...     M: tuple[int, ...] = (400, 1600)
-    >>> from_plain(Config, {"M": [100]})
-    Config(M=(100,))
-    """
+    """Build a config of type `cls` from the JSON values of :func:`to_plain`."""
     kinds = _kinds(cls)
     require(isinstance(values, Mapping), "config", "settings by name", type(values).__name__)
     due = {f.name for f in fields(cls) if f.default is f.default_factory is MISSING}  # type: ignore[arg-type]
@@ -165,55 +88,14 @@ def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
 
 
 def whole(name: str, text: str, rule: str = _RULES[int], *, most: int = (1 << 63) - 1) -> int:
-    """Return the whole number that `text` is, in decimal digits of ASCII.
-
-    Parameters
-    ----------
-    name : of the argument.
-    text : what was given.
-    rule : what to ask for otherwise.
-    most : the greatest that is taken, of either sign.
-
-    Raises
-    ------
-    ArgumentError : anything else: other digits, underscores, or a greater number.
-
-    Examples
-    --------
-    >>> whole("N", "-12")
-    -12
-    >>> whole("N", "1_000")
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: N must be a whole number, got '1_000'
-    """
+    """Return the whole number that `text` is, in decimal digits of ASCII."""
     require(bool(_WHOLE.fullmatch(text)), name, rule, repr(text))
     require(abs(int(text)) <= most, name, f"{rule} of at most {most:,}", text)
     return int(text)
 
 
 def real(name: str, text: str, rule: str = _RULES[float]) -> float:
-    """Return the number that `text` is, in decimal digits of ASCII; ``inf`` is one, ``nan`` not.
-
-    Parameters
-    ----------
-    name : of the argument.
-    text : what was given.
-    rule : what to ask for otherwise.
-
-    Raises
-    ------
-    ArgumentError : anything else, or a number that is too large for a float.
-
-    Examples
-    --------
-    >>> real("quality", "5e-1"), real("nu", "inf")
-    (0.5, inf)
-    >>> real("quality", "1e400")
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: quality must be a number, got '1e400'
-    """
+    """Return the number that `text` is, in decimal digits of ASCII; ``inf`` is one, ``nan`` not."""
     holds = bool(_NUMBER.fullmatch(text))
     value = float(text) if holds else math.nan
     require(math.isfinite(value) or (holds and "i" in text.lower()), name, rule, repr(text))
@@ -221,17 +103,7 @@ def real(name: str, text: str, rule: str = _RULES[float]) -> float:
 
 
 def describe(value: Any) -> str:
-    """Return a setting as `--set` takes it.
-
-    Parameters
-    ----------
-    value : a number, text, truth value, or a tuple of those.
-
-    Examples
-    --------
-    >>> describe((0.5, 0.3)), describe(True), describe(400)
-    ('0.5,0.3', 'true', '400')
-    """
+    """Return a setting as `--set` takes it."""
     if isinstance(value, (tuple, list)):
         return ",".join(describe(v) for v in value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -14,14 +14,7 @@ TABLE: dict[str, Any] = tomllib.loads(
 
 
 def answer(word: str, command: str, options: Iterable[str]) -> str | None:
-    """What to write instead of an option of another tool; None for words that are not known.
-
-    Parameters
-    ----------
-    word : the option as it was given, such as ``--n_clusters``.
-    command : whose option it was, such as ``hopfed recover``.
-    options : that the command has.
-    """
+    """What to write instead of an option of another tool; None for words that are not known."""
     plain, held = _plain(word), set(options)
     for row in TABLE["option"]:
         if plain in row["words"].split():

@@ -34,21 +34,6 @@ def page(runs: Mapping[str, Run], answers: Answers | None = None) -> str:
 
     Nothing in the page may load anything, nor may a script run but its own: its policy says so to
     the browser.
-
-    Parameters
-    ----------
-    runs : by the names of their files.
-    answers : of rows, where there is one run, and it has archetypes.
-
-    Raises
-    ------
-    RunFileError : a run lacks data that runs of its kind must have.
-
-    Examples
-    --------
-    >>> text = page({"a.h5": Run("mine", {"seed": 0}, {"x": np.ones(3)}, {"n_detected": 2})})
-    >>> "<title>hopfed: mine</title>" in text, "://" in text
-    (True, False)
     """
     kinds = list(dict.fromkeys(run.kind for run in runs.values()))
     body = []

@@ -83,13 +83,7 @@ def side_by_side(runs: Sequence[Run]) -> list[tuple[str, ...]]:
 
 
 def number(value: Any) -> str:
-    """Return a number, or a pair of a number and its spread, as a text.
-
-    Examples
-    --------
-    >>> number([0.98312, 0.0021]), number(3), number(None)
-    ('0.9831 ± 0.0021', '3', '-')
-    """
+    """Return a number, or a pair of a number and its spread, as a text."""
     if value is None:
         return "-"
     if isinstance(value, (list, tuple)) and len(value) == 2:
