@@ -130,6 +130,35 @@ def test_nan_absence_and_lateness_harm_nobody(name):
 
 
 @pytest.mark.parametrize("name", EVERY)
+def test_a_run_survives_dropouts_and_stragglers_and_newcomers_are_tuned(name):
+    more = {"drop": 0.6, "epochs": 3, "stragglers": 0.5, "unseen": 0.25, "newcomers": 2}
+    run = execute(fl, config(name, SHORT.get(name, ""), **more))
+    codes, reasons = (run.arrays[f"faults/{n}"][0] for n in ("code", "reason"))
+    assert {1} <= set(codes.ravel().tolist()) <= {0, 1}
+    assert ((reasons == b"dropped out of the round") == (codes == 1))[:, :3].all()
+    assert np.isfinite(run.arrays["test"]).all()
+
+
+def test_stragglers_train_for_some_of_the_epochs_and_newcomers_for_theirs():
+    settings = {"partition": "iid", "epochs": 4, "unseen": 0.25}
+    whole, some = (execute(fl, config(stragglers=s, **settings)) for s in (0.0, 1.0))
+    share = some.arrays["client/flops"] / whole.arrays["client/flops"]
+    done = 4 * share[0, :, :3]
+    np.testing.assert_allclose(done, done.round(), atol=1e-6)
+    assert {1, 2, 3, 4} >= set(done.round().ravel().tolist()) != {4}
+    tuned = execute(fl, config(newcomers=2, **settings))
+    cost = tuned.arrays["scoring/flops"][0, -1]
+    assert cost[:3].tolist() == [0, 0, 0]
+    due = tuned.arrays["client/flops"][0, -1, 0] / 2
+    np.testing.assert_allclose(cost[3], due, rtol=0.05)  # clients of about equal size
+    np.testing.assert_array_equal(tuned.arrays["test"][..., :3], whole.arrays["test"][..., :3])
+    made = config(newcomers=2).make(0)
+    down = play(made, 1).state.down[EVERYONE]
+    two = [made.decide(*made.readied({}, down, 3, new)).params for new in (False, True)]
+    assert not torch.equal(*(params["head.bias"] for params in two))
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_odd_batches_and_clients_that_never_came(name):
     made = make(name, examples=120, batch=1, lr=0.001)
     played = play(made, 1, joins=(0, 0, 0, 99))

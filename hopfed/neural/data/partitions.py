@@ -554,19 +554,30 @@ def in_order(name: str) -> tuple[int, str]:
 
 def _read(scheme: str, examples: int, clients: int | None) -> Read:
     """Rows of each client, and the part of each row if it is told, of a name given:..."""
-    path = scheme.removeprefix("given:")
-    if scheme.startswith(ARRAYS):
-        path, held = "partition", _GIVEN.get(scheme)
-        if held is None:
-            raise DataError(f"{scheme}: known only to the process that got it; give it again")
-    else:
-        with opened(path) as file, reading(path):
-            whole = path.lower().endswith(".json")
-            held = json.load(file) if whole else dict(np.load(file, allow_pickle=False))
+    path, held = _held(scheme)
     with reading(path):
         own, part = _of_client(held, examples) if "client" in held else _listed(held, examples)
     require(clients in (None, len(own)), "clients", f"{len(own)}, as in {path}", clients)
     return own, part
+
+
+def clients_in(scheme: str) -> int:
+    """Return how many clients a partition has whose name is given:..."""
+    path, held = _held(scheme)
+    with reading(path):
+        return int(np.max(held["client"])) + 1 if "client" in held else len(_clients(held))
+
+
+def _held(scheme: str) -> tuple[str, Any]:
+    """Name for messages and content of a partition whose name is given:..."""
+    path = scheme.removeprefix("given:")
+    if scheme.startswith(ARRAYS):
+        if scheme not in _GIVEN:
+            raise DataError(f"{scheme}: known only to the process that got it; give it again")
+        return "partition", _GIVEN[scheme]
+    with opened(path) as file, reading(path):
+        whole = path.lower().endswith(".json")
+        return path, json.load(file) if whole else dict(np.load(file, allow_pickle=False))
 
 
 def _of_client(held: Mapping[str, Any], examples: int) -> Read:
