@@ -174,12 +174,7 @@ class Client:
 
 
 def setting(default: Any, rule: Rule) -> Any:
-    """Declare a method's own setting, as a field of its class.
-
-    Parameters
-    ----------
-    default : its value where none is given.
-    rule : a range of `RANGES`, or the words that it may be.
+    """Declare a setting of a method: its `default`, and as `rule` a range of `RANGES`, or words.
 
     Examples
     --------
@@ -493,11 +488,7 @@ def _form(method: NeuralMethod, client: int, exchange: int) -> Spec:
 
 
 def untrained(method: NeuralMethod, client: int = 0, exchange: int = 0) -> Message:
-    """Message of a client that took no part before, as if its trainings changed nothing.
-
-    Parameters
-    ----------
-    method, client, exchange : which message of which client.
+    """Message of a new `client` of a `method` in an `exchange`, as if trainings changed nothing.
 
     Examples
     --------
@@ -516,11 +507,7 @@ def untrained(method: NeuralMethod, client: int = 0, exchange: int = 0) -> Messa
 
 
 def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarray]:
-    """Return tensors as the arrays of a state or message, with names below `prefix`.
-
-    Parameters
-    ----------
-    params : name -> tensor.
+    """Return tensors `params`, by name, as arrays of a state or message, named below `prefix`.
 
     Examples
     --------
@@ -531,12 +518,7 @@ def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarr
 
 
 def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
-    """Undo `pack`: copy the arrays below `prefix` into tensors.
-
-    Parameters
-    ----------
-    arrays : a state or a message; training cannot change it, because the tensors are copies.
-    prefix : as in `pack`.
+    """Undo `pack`: copy those `arrays` of a state or message that are below `prefix` into tensors.
 
     Examples
     --------
@@ -549,11 +531,7 @@ def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
 
 
 def below(params: Mapping[str, Tensor], prefix: str) -> Params:
-    """Select the parameters of the part `prefix` of a network, by their names within that part.
-
-    Parameters
-    ----------
-    params : name -> tensor, of the whole network.
+    """Select, of the `params` of a network, those of the part `prefix`, by their names within it.
 
     Examples
     --------
@@ -565,11 +543,7 @@ def below(params: Mapping[str, Tensor], prefix: str) -> Params:
 
 
 def above(params: Mapping[str, Tensor], prefix: str) -> Params:
-    """Undo `below`: give the parameters of the part `prefix` their names in the whole network.
-
-    Parameters
-    ----------
-    params : name -> tensor, of the part.
+    """Undo `below`: give `params` of the part `prefix` their names in the whole network.
 
     Examples
     --------
