@@ -249,14 +249,12 @@ def test_frozen_extractors_keep_weights_and_statistics(nets):
     ("name", "words"),
     [
         ("nets.py:Nett", "models must be importable .*has no attribute 'Nett'"),
-        ("absent.py:Net", "absent.py: no such file"),
         ("no_such_module:Net", "No module named 'no_such_module'"),
         ("nets.py:Demanding", "nothing is known for its parameter wishes"),
         ("nets.py:Conv", r"for inputs of shape \(3, 8, 8\)"),
         ("given:Net:net123", "known only to the process that got them"),
         ("nets.py:Squared", "ending with the linear layer out or a softmax of it"),
         ("nets.py:sigmoid_of_no_layer", "with a linear layer for the classes"),
-        ("nets.py:torch", "models must be"),
     ],
 )
 def test_what_cannot_be_brought_is_one_line(nets, monkeypatch, name, words):

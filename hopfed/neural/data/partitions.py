@@ -39,10 +39,7 @@ def check_shares(shares: Sequence[float]) -> tuple[float, ...]:
 
 
 def split(
-    labels: np.ndarray,
-    group: np.ndarray | None,
-    shares: Sequence[float],
-    rng: np.random.Generator,
+    labels: np.ndarray, group: np.ndarray | None, shares: Sequence[float], rng: np.random.Generator
 ) -> np.ndarray:
     """Return the part of each example, (n,) ints: stratified by class, no group in two parts.
 
@@ -473,12 +470,7 @@ def _domain(data: Dataset, clients: int | None, seed: int) -> Divided:
 
 
 def _rotation(
-    data: Dataset,
-    clients: int | None,
-    seed: int,
-    angles: str,
-    each: str | None,
-    same: str | None,
+    data: Dataset, clients: int | None, seed: int, angles: str, each: str | None, same: str | None
 ) -> Divided:
     """Domains of turned images, equally many of a class (arXiv:2101.11296, Section IV)."""
     from scipy.ndimage import rotate

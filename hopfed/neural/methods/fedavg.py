@@ -20,16 +20,7 @@ from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Message, digest
 from hopfed.federation.rounds import Session
 from hopfed.neural.averaged import Averaged
-from hopfed.neural.method import (
-    Answer,
-    Client,
-    Played,
-    above,
-    below,
-    pack,
-    setting,
-    unpack,
-)
+from hopfed.neural.method import Answer, Client, Played, above, below, pack, setting, unpack
 from hopfed.neural.training.cost import training_flops
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net, squared_distance

@@ -186,11 +186,7 @@ class Training:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name, known in (
-            ("optimizer", OPTIMIZERS),
-            ("way", WAYS),
-            ("precision", PRECISIONS),
-        ):
+        for name, known in (("optimizer", OPTIMIZERS), ("way", WAYS), ("precision", PRECISIONS)):
             got = getattr(self, name)
             require(got in known, name, f"one of {', '.join(known)}", got)
         require(self.lr > 0, "lr", "above 0", self.lr)
