@@ -512,23 +512,14 @@ _N = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"  # a number
 # Name -> function that takes the groups of a regular expression after the name, and an example.
 _SCHEMES: dict[str, tuple[Callable[..., Divided], str, str]] = {
     "iid": (_iid, "", "iid"),
-    "classes": (_classes, r":(\d{1,9})", "classes:K, such as classes:2"),
-    "dirichlet": (
-        *(_dirichlet, rf":({_N})(:redistribute)?"),
-        "dirichlet:ALPHA[:redistribute], such as dirichlet:0.3",
-    ),
-    "pachinko": (
-        *(_pachinko, rf"(?::({_N})(?::({_N}))?)?"),
-        "pachinko[:COARSE[:FINE]], such as pachinko:0.3:10",
-    ),
+    "classes": (_classes, r":(\d{1,9})", "classes:K"),
+    "dirichlet": (_dirichlet, rf":({_N})(:redistribute)?", "dirichlet:ALPHA[:redistribute]"),
+    "pachinko": (_pachinko, rf"(?::({_N})(?::({_N}))?)?", "pachinko[:COARSE[:FINE]]"),
     "given": (_own, "", "given"),
     "writer": (_writer, "", "writer"),
     "role": (_writer, "", "role"),
     "domain": (_domain, "", "domain"),
-    "rotation": (
-        *(_rotation, rf":({_N}(?:,{_N})*)(?::(\d{{1,9}}))?(:same)?"),
-        "rotation:ANGLES[:PER_CLASS][:same], such as rotation:0,20,40,60",
-    ),
+    "rotation": (_rotation, rf":({_N}(?:,{_N})*)(?::(\d{{1,9}}))?(:same)?", "rotation:ANGLES"),
 }
 
 

@@ -49,12 +49,7 @@ _NETWORKS = Recent(1 << 28)
 
 @dataclass(frozen=True)
 class FedAvg(
-    Averaged,
-    name="fedavg",
-    source="McMahan et al., AISTATS 2017",
-    same_model=True,
-    shared=True,
-    opens="",
+    Averaged, name="fedavg", source="McMahan et al., 2017", same_model=True, shared=True, opens=""
 ):
     """McMahan et al. (2017): the mean of parameters and buffers, weighted by size.
 

@@ -66,7 +66,7 @@ class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared."):
     gradient of all parts together.
     """
 
-    keeps_shared: ClassVar[bool] = False  # whether the client keeps its copy, to classify with it
+    keeps: ClassVar[bool] = False  # whether the client keeps its copy, to classify with it
     copies: ClassVar[bool] = False  # whether its own part begins as the first shared part it gets
 
     def fetches(self, known: bool) -> bool:
@@ -85,7 +85,7 @@ class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared."):
 
     def sent(self, client: Client, params: Params) -> Message:
         """Return the shared part as a message; the client keeps the other parts."""
-        client.keep({n: t for n, t in params.items() if self.keeps_shared or n[:7] != "shared."})
+        client.keep({n: t for n, t in params.items() if self.keeps or n[:7] != "shared."})
         return pack(below(params, "shared")) | client.size
 
     def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
@@ -282,7 +282,7 @@ def nested(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps_shared=True):
+class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=True):
     """Yi et al. (2024): own and shared features, projected, are read by two heads of nested width.
 
     The loss is the sum of both cross-entropies. The small model, extractor and head, is shared. The
@@ -345,11 +345,7 @@ def turned(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class FedRAL(
-    Auxiliary,
-    name="fedral",
-    source="Yi et al., ICCV 2025 (from the description)",
-    keeps_shared=True,
-    opens=None,
+    Auxiliary, name="fedral", source="Yi et al., ICCV 2025 (abstract)", keeps=True, opens=None
 ):
     """Yi et al. (2025): a shared square matrix turns the features; built from the abstract.
 
@@ -438,11 +434,7 @@ def preceded(net: Any, x: Tensor, extracted: bool) -> Any:
 
 
 @dataclass(frozen=True)
-class PFedES(
-    Auxiliary,
-    name="pfedes",
-    source="Yi et al., AAAI 2025 (from the description and the authors' program)",
-):
+class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its program)"):
     """Yi et al. (2025): a small shared extractor before each client's model, trained in turn.
 
     Details are those of the authors' program. The extractor G has two 3 x 3 convolutions, each with
