@@ -61,6 +61,9 @@ class Shared(Settings):
     clip: float = 0.0
     schedule: str = "constant"
     warmup: int = 0
+    drop: float = 0.0
+    stragglers: float = 0.0
+    newcomers: int = 0
     way: str = "auto"
     precision: str = "float32"
     compile: str = ""
@@ -208,13 +211,14 @@ def train_round(
     if state is not None:
         down -= np.minimum(down, _fetched(config, method, t - 1, state))
     else:
-        asked = np.flatnonzero(arrays["faults/code"] != Fault.ABSENT)
+        there = (arrays["faults/code"] != Fault.ABSENT) | (arrays["faults/reason"] != b"")
+        asked = np.flatnonzero(there)  # clients that drop out were asked too
         down[asked] += [method.opening_bytes(c) for c in asked]
         data = method.loaded.split.dataset
         if data.is_images and method.task.scaled == "train":
             up[: config.seen] += 8 * (1 + 2 * data.shape[0])  # number, sums, sums of squares
             down[: config.seen] += 8 * 2 * data.shape[0]
-    for name in ("loss", "flops"):
+    for name in method.tells:
         arrays.setdefault(f"client/{name}", np.full(config.clients, np.nan))
     return arrays, played.state
 
@@ -293,7 +297,8 @@ def scores_and_flops(
     clients = range(len(task.split)) if clients is None else clients
     groups: dict[object, list[int]] = {}  # clients with equal models and messages share one
     for i, c in enumerate(clients):
-        alike = method.shared and c not in state.down
+        tuned = method.training.newcomers and c not in state.clients
+        alike = method.shared and c not in state.down and not tuned
         groups.setdefault(id(task.model(c)) if alike else f"client {c}", []).append(i)
     parts = (task.split.validation, task.split.test)
     scores, flops = np.empty((len(parts), len(clients))), np.zeros(len(clients))
@@ -348,7 +353,9 @@ def measured(config: Config, method: Any, state: FederationState, who: list[int]
 def readied(method: Any, state: FederationState, c: int) -> tuple[Any, Message]:
     """Return client `c` ready to be scored, and the message it is scored with."""
     down = state.down.get(c, state.down.get(EVERYONE, {}))
-    made: tuple[Any, Message] = method.readied(state.clients.get(c, {}), down, c)
+    made: tuple[Any, Message] = method.readied(
+        state.clients.get(c, {}), down, c, c not in state.clients
+    )
     return made
 
 
@@ -370,7 +377,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "megabytes_down": down[seeds, best] / 1e6,
         "gigaflops": flops[seeds, best] / 1e9,
     }
-    if "noise=" in config.options and getattr(method := config.make(0), "poisson", False):
+    if own_setting(config, "noise") and getattr(method := config.make(0), "poisson", False):
         numbers["epsilon"] = np.full(len(best), method.epsilon(test.shape[1], config.rate))
     if "measures/auc" in arrays:
         lost = np.isnan(over_clients(arrays, "measures/loss")[seeds, best])
@@ -381,6 +388,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         numbers["train_loss"] = np.array([_whole(row).mean() for row in trained])
     if config.seen < config.clients:
         numbers["newcomers"] = chosen[:, config.seen :].mean(axis=1)
+    away = arrays["faults/code"][seeds, best, : config.seen] == Fault.ABSENT
+    if away.any(axis=1).all():
+        each = zip(chosen[:, : config.seen], away, strict=True)
+        numbers["absent"] = np.array([_whole(row[gone]).mean() for row, gone in each])
     if scoring.any():
         numbers["gigaflops_scoring"] = scoring[seeds, best] / 1e9
     summary = {name: mean_and_sd(values) for name, values in numbers.items()}
@@ -528,18 +539,30 @@ def all_lost(arrays: Arrays) -> bool:
 def for_data(config: Config, said: Collection[str]) -> list[str]:
     """Settings that the data ask for where the defaults are for others, and nobody `said` any.
 
-    Rows of features have an mlp; a folder of clients its own partition, of as many clients.
+    Rows of features have an mlp; a folder of clients its own partition, of as many clients; a
+    partition that is given its own number of clients.
     """
+    from hopfed.neural.data.partitions import clients_in
     from hopfed.neural.data.sources import clients_of, holds_features
 
     taken, clients = {}, clients_of(config.data)
+    if config.partition.startswith("given:"):
+        taken["clients"] = str(clients_in(config.partition))
     if clients and "partition" not in said:
         taken = {"partition": "given"}
-    if clients and (taken or config.partition == "given"):
+    if clients and ("partition" in taken or config.partition == "given"):
         taken["clients"] = str(len(clients))
     if "models" not in said and holds_features(config.data):
         taken["models"] = "mlp:64"
     return [f"{name}={value}" for name, value in taken.items() if name not in said]
+
+
+def own_setting(config: Config, name: str) -> float:
+    """Number that a setting of the method itself has; 0 where it has none of that name."""
+    from hopfed.neural.methods import method
+
+    held = dict(part.split("=", 1) for part in config.options.split(",") if "=" in part)
+    return float(held.get(name, getattr(method(config.method), name, 0)))
 
 
 def with_options(config: Config, settings: list[str]) -> Config:

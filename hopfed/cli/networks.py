@@ -181,7 +181,7 @@ def partition_command(
 
     named = {"data": data, "partition": partition, "clients": clients}
     given = [f"{name}={value}" for name, value in named.items() if value is not None]
-    config = fitted(fl, fl.with_options(fl.Config(), given), given)
+    config = fitted(fl, fl.with_options(fl.Config(), given), [*given, "models="])
     made = neural.data.partition(
         config.partition, neural.data.load(config.data), config.clients, seed
     )

@@ -146,7 +146,7 @@ def carry_out(
     how |= {"workers": workers, "device": device}
     how["memory"] = BUDGET if memory is None else int(memory * 1e9)
     with _cluster(dask, engine, workers), progress(name) as report, set_aside(out_file, *kept):
-        run = execute(experiment, config, report=report, **how)
+        run = execute(experiment, config, report=report, callbacks=[report.of_round], **how)
     seconds = time.perf_counter() - began
     if as_json:
         print(json.dumps({"kind": run.kind, "config": run.config, "summary": run.summary}))
@@ -157,7 +157,9 @@ def carry_out(
     if hasattr(config, "partition"):  # what networks trained on, and how clients share it
         data = f"{shown(config.data)}, {config.clients} clients, {config.partition}; "
     seeds = f"{config.seeds} seed{'s' * (config.seeds != 1)}"
-    out.print(f"\n{data}{seeds} in {seconds:.1f} s; {saved}")
+    units = report.counts[-1] - report.counts[0] if report.counts else 0
+    each = f", {seconds / units:.2f} a round" if units and hasattr(config, "rounds") else ""
+    out.print(f"\n{data}{seeds} in {seconds:.1f} s{each}; {saved}")
     return run
 
 
@@ -266,10 +268,29 @@ def progress(name: str) -> Iterator[Any]:
     """Progress bar on standard error, by seed, or by seed and round."""
     from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
-    columns = (name, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with progress_bar(*columns) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda done, planned: bar.update(task, completed=done, total=planned)
+        yield Report(bar, name)
+
+
+class Report:
+    """What a progress bar is told: units that are done, and the loss of a round of networks."""
+
+    def __init__(self, bar: Any, name: str):
+        self.bar, self.name, self.task = bar, name, bar.add_task(name, total=None)
+        self.counts: list[int] = []  # of done units, as they were told
+
+    def __call__(self, done: int, planned: int) -> None:
+        """Tell how many units are done."""
+        self.counts.append(done)
+        self.bar.update(self.task, completed=done, total=planned)
+
+    def of_round(self, seed: int, t: int, arrays: Mapping[str, Any]) -> None:  # noqa: ARG002
+        """Show the mean loss of the clients that trained in a round."""
+        losses = arrays.get("client/loss", ())
+        held = [float(x) for x in losses if x == x]
+        if held:
+            self.bar.update(self.task, description=f"{self.name}, loss {sum(held) / len(held):.3f}")
 
 
 @click.command("sweep")
@@ -302,6 +323,8 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
     experiment, settings = find(name), parsed_grid(grid)
     how = getattr(experiment, "with_options", None)
     config, first = _changed(experiment, options, how=how)
+    for method in settings.get("method", ()) if how else ():
+        how(config, [f"method={method}"])  # an unknown one is said before any cell is run
     if hasattr(experiment, "for_data"):
         config = fitted(experiment, config, [*options["settings"], *grid])
     engine, workers, known = options["engine"], options["workers"], compared(name)

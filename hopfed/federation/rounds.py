@@ -291,6 +291,8 @@ class Session:
         self.participation = participation or Participation()
         if getattr(method, "poisson", False):  # a cohort may be empty
             self.participation, self.minimum = replace(self.participation, poisson=True), 0
+        if getattr(method, "drops", False) and minimum == 1:  # nobody may be heard
+            self.minimum = 0
         self.before = self.states = state.clients
         self.down = state.down
         self.late, self.last = dict(state.late), dict(state.last)

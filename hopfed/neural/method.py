@@ -58,6 +58,7 @@ class Client:
     context : where in the federation this is.
     flops : FLOPs of this answer so far.
     metrics : numbers about this answer, by name; "loss" is that of the last training.
+    tuned : parameters of a newcomer's tuned model, see `Training.newcomers`.
 
     Examples
     --------
@@ -74,6 +75,7 @@ class Client:
         self.method, self.task, self.state, self.context = method, method.loaded, state, context
         self.number = context.client
         self.flops, self.metrics = 0.0, dict[str, float](loss=float("nan"))
+        self.tuned: Params = {}
         self._trainings = 0
 
     @property
@@ -140,6 +142,8 @@ class Client:
         more : `extra`, `frozen`, `plan`, `moments` and `direct` of a `Job`.
         """
         training = training or self.method.training.at(self.context.round)
+        if epochs is None and training.stragglers > self.chance("straggler"):
+            epochs = 1 + int(self.chance("epochs") * training.epochs) if training.epochs else 0
         here = (self.context.round, self.context.exchange, self.number)
         phase = ("phase", self._trainings) if self._trainings else ()
         self._trainings += 1
@@ -154,6 +158,10 @@ class Client:
             **more,
         )
 
+    def chance(self, what: str) -> float:
+        """Draw a number in [0, 1) that this exchange of the round has for `what`."""
+        return float(self.context.rng(what).random())
+
     def spend(self, flops: float) -> None:
         """Count FLOPs of an answer, beside those of its trainings."""
         self.flops += flops
@@ -166,12 +174,7 @@ class Client:
 
 
 def setting(default: Any, rule: Rule) -> Any:
-    """Declare a method's own setting, as a field of its class.
-
-    Parameters
-    ----------
-    default : its value where none is given.
-    rule : a range of `RANGES`, or the words that it may be.
+    """Declare a setting of a method: its `default`, and as `rule` a range of `RANGES`, or words.
 
     Examples
     --------
@@ -219,6 +222,7 @@ class NeuralMethod:
 
     questions: ClassVar[tuple[str, ...]] = ("train",)  # that `play` asks, in order
     fresh: ClassVar[bool] = False
+    tells: ClassVar[tuple[str, ...]] = ("loss", "flops")  # names of clients' metrics
     name: ClassVar[str] = ""
     source: ClassVar[str] = ""
     rules: ClassVar[Mapping[str, Rule]] = {}  # of own settings, beside those of `setting`
@@ -297,7 +301,15 @@ class NeuralMethod:
 
     def decide(self, client: Client, down: Message) -> Classifier:
         """Return the client's present classifier: its model, unless a method overrides this."""
-        return Network(client.model, self.personal(client, down))
+        return Network(client.model, client.tuned or self.personal(client, down))
+
+    def tune_newcomer(self, client: Client, down: Message) -> Answer:
+        """Ready a client that never took part, and tune its model by cross-entropy."""
+        yield from self.ready(client, down)
+        plain, path = NeuralMethod.objective.__get__(self), ("newcomer", client.number)
+        first, epochs = self.personal(client, down), self.training.newcomers
+        client.tuned = (yield client.train(first, plain, epochs=epochs, path=path)).params
+        return {}
 
     def fetches(self, known: bool) -> bool:  # noqa: ARG002
         """Whether a client classifies with the server's last message; `known`: it took part."""
@@ -317,6 +329,11 @@ class NeuralMethod:
     def loaded(self) -> Task:
         """The task itself, made once per process."""
         return task_of(self.task)
+
+    @property
+    def drops(self) -> bool:
+        """Whether clients drop out, so that perhaps nobody is heard in a round."""
+        return self.training.drop > 0
 
     @property
     def exchanges(self) -> int:
@@ -349,10 +366,16 @@ class NeuralMethod:
         first = self.initial(client).items()
         return sum(t.nbytes for n, t in first if n.startswith(self.opens))
 
-    def readied(self, state: State, down: Message, client: int) -> tuple[Client, Message]:
-        """Return a client that can be scored, with the FLOPs that this took, and its message."""
+    def readied(
+        self, state: State, down: Message, client: int, new: bool = False
+    ) -> tuple[Client, Message]:
+        """Return a client that can be scored, with the FLOPs that this took, and its message.
+
+        A client that is `new` never took part.
+        """
         made = Client(self, state, Context(self.task.seed, 0, 0, client))
-        (found,) = _driven([(made, self.ready(made, down))])
+        plain = self.training.newcomers and new and made.net is made.model
+        (found,) = _driven([(made, (self.tune_newcomer if plain else self.ready)(made, down))])
         if isinstance(found, Exception):
             raise found
         return made, down
@@ -406,9 +429,13 @@ class NeuralMethod:
             if call.context.exchange:
                 client.spend(float(call.state.get("flops", 0.0)))
             question = self.questions[call.context.exchange]
-            runs.append((client, self.answer(client, question, call.down)))
+            drops = self.training.drop and client.chance("drop") < self.training.drop
+            runs.append((client, _gone() if drops else self.answer(client, question, call.down)))
         outcomes = []
         for (client, _), found in zip(runs, _driven(runs), strict=True):
+            if isinstance(found, ConnectionAbortedError):
+                outcomes.append(Outcome(fault=Fault.ABSENT, reason=str(found)))
+                continue
             if isinstance(found, Exception):
                 reason = f"{type(found).__name__}: {found}"
                 outcomes.append(Outcome(fault=Fault.RAISED, reason=reason))
@@ -418,6 +445,12 @@ class NeuralMethod:
             metrics = client.metrics | {"flops": client.flops}
             outcomes.append(Outcome(client.state, found, metrics))
         return outcomes
+
+
+def _gone() -> Answer:
+    """Answer of a client that drops out."""
+    raise ConnectionAbortedError("dropped out of the round")
+    yield
 
 
 def _driven(runs: Sequence[tuple[Client, Answer]]) -> list[Message | Exception]:
@@ -455,11 +488,7 @@ def _form(method: NeuralMethod, client: int, exchange: int) -> Spec:
 
 
 def untrained(method: NeuralMethod, client: int = 0, exchange: int = 0) -> Message:
-    """Message of a client that took no part before, as if its trainings changed nothing.
-
-    Parameters
-    ----------
-    method, client, exchange : which message of which client.
+    """Message of a new `client` of a `method` in an `exchange`, as if trainings changed nothing.
 
     Examples
     --------
@@ -478,11 +507,7 @@ def untrained(method: NeuralMethod, client: int = 0, exchange: int = 0) -> Messa
 
 
 def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarray]:
-    """Return tensors as the arrays of a state or message, with names below `prefix`.
-
-    Parameters
-    ----------
-    params : name -> tensor.
+    """Return tensors `params`, by name, as arrays of a state or message, named below `prefix`.
 
     Examples
     --------
@@ -493,12 +518,7 @@ def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarr
 
 
 def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
-    """Undo `pack`: copy the arrays below `prefix` into tensors.
-
-    Parameters
-    ----------
-    arrays : a state or a message; training cannot change it, because the tensors are copies.
-    prefix : as in `pack`.
+    """Undo `pack`: copy those `arrays` of a state or message that are below `prefix` into tensors.
 
     Examples
     --------
@@ -511,11 +531,7 @@ def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
 
 
 def below(params: Mapping[str, Tensor], prefix: str) -> Params:
-    """Select the parameters of the part `prefix` of a network, by their names within that part.
-
-    Parameters
-    ----------
-    params : name -> tensor, of the whole network.
+    """Select, of the `params` of a network, those of the part `prefix`, by their names within it.
 
     Examples
     --------
@@ -527,11 +543,7 @@ def below(params: Mapping[str, Tensor], prefix: str) -> Params:
 
 
 def above(params: Mapping[str, Tensor], prefix: str) -> Params:
-    """Undo `below`: give the parameters of the part `prefix` their names in the whole network.
-
-    Parameters
-    ----------
-    params : name -> tensor, of the part.
+    """Undo `below`: give `params` of the part `prefix` their names in the whole network.
 
     Examples
     --------

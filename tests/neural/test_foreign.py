@@ -249,14 +249,12 @@ def test_frozen_extractors_keep_weights_and_statistics(nets):
     ("name", "words"),
     [
         ("nets.py:Nett", "models must be importable .*has no attribute 'Nett'"),
-        ("absent.py:Net", "absent.py: no such file"),
         ("no_such_module:Net", "No module named 'no_such_module'"),
         ("nets.py:Demanding", "nothing is known for its parameter wishes"),
         ("nets.py:Conv", r"for inputs of shape \(3, 8, 8\)"),
         ("given:Net:net123", "known only to the process that got them"),
         ("nets.py:Squared", "ending with the linear layer out or a softmax of it"),
         ("nets.py:sigmoid_of_no_layer", "with a linear layer for the classes"),
-        ("nets.py:torch", "models must be"),
     ],
 )
 def test_what_cannot_be_brought_is_one_line(nets, monkeypatch, name, words):
@@ -424,3 +422,32 @@ def test_images_that_are_not_square(oblong, name):
 @pytest.mark.parametrize(("name", "model"), [("fedavg", "resnet-18"), ("hebbian", "mlp")])
 def test_what_takes_any_image_takes_those_that_are_not_square(oblong, name, model):
     assert (started(name, model, oblong).traffic.up > 0).all()
+
+
+# Commands
+
+
+def test_a_partition_that_is_given_says_how_many_clients(hopfed, table, tmp_path):
+    file = tmp_path / "rows.json"
+    file.write_text(str([list(range(k, 150, 3)) for k in range(3)]))
+    data = ("--data", f"{table}:species", "--partition", f"given:{file}", "--models", "mlp:4")
+    status, text, err = hopfed("fl", "run", "fedavg", *data, "--rounds", 1)
+    assert (status, err) == (0, "as the data ask: clients=3\n")
+    assert "a round" in text
+    status, text, err = hopfed("fl", "partition", f"{table}:species", "--partition", "iid")
+    assert (status, err) == (0, "")  # nothing of networks
+
+
+def test_a_method_that_is_unknown_is_said_before_a_cell_is_run(hopfed, tmp_path):
+    grid = ("--grid", "method=standalone,fedavgg", "--out", tmp_path / "swept")
+    status, _, err = hopfed("sweep", "fl", "--set", "rounds=1", *grid)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "did you mean fedavg?" in err
+    assert not (tmp_path / "swept").exists()
+    assert "use --set data=DATA" in hopfed("sweep", "fl", *grid, "--data", "digits")[2]
+
+
+def test_a_file_that_is_named_as_a_module_is_seen(nets, monkeypatch):
+    monkeypatch.chdir(nets.parent)
+    with pytest.raises(ArgumentError, match=r"did you mean nets.py:Net\?"):
+        build("nets:Net", channels=1, size=8, classes=10, seed=0)

@@ -130,6 +130,35 @@ def test_nan_absence_and_lateness_harm_nobody(name):
 
 
 @pytest.mark.parametrize("name", EVERY)
+def test_a_run_survives_dropouts_and_stragglers_and_newcomers_are_tuned(name):
+    more = {"drop": 0.6, "epochs": 3, "stragglers": 0.5, "unseen": 0.25, "newcomers": 2}
+    run = execute(fl, config(name, SHORT.get(name, ""), **more))
+    codes, reasons = (run.arrays[f"faults/{n}"][0] for n in ("code", "reason"))
+    assert {1} <= set(codes.ravel().tolist()) <= {0, 1}
+    assert ((reasons == b"dropped out of the round") == (codes == 1))[:, :3].all()
+    assert np.isfinite(run.arrays["test"]).all()
+
+
+def test_stragglers_train_for_some_of_the_epochs_and_newcomers_for_theirs():
+    settings = {"partition": "iid", "epochs": 4, "unseen": 0.25}
+    whole, some = (execute(fl, config(stragglers=s, **settings)) for s in (0.0, 1.0))
+    share = some.arrays["client/flops"] / whole.arrays["client/flops"]
+    done = 4 * share[0, :, :3]
+    np.testing.assert_allclose(done, done.round(), atol=1e-6)
+    assert {1, 2, 3, 4} >= set(done.round().ravel().tolist()) != {4}
+    tuned = execute(fl, config(newcomers=2, **settings))
+    cost = tuned.arrays["scoring/flops"][0, -1]
+    assert cost[:3].tolist() == [0, 0, 0]
+    due = tuned.arrays["client/flops"][0, -1, 0] / 2
+    np.testing.assert_allclose(cost[3], due, rtol=0.05)  # clients of about equal size
+    np.testing.assert_array_equal(tuned.arrays["test"][..., :3], whole.arrays["test"][..., :3])
+    made = config(newcomers=2).make(0)
+    down = play(made, 1).state.down[EVERYONE]
+    two = [made.decide(*made.readied({}, down, 3, new)).params for new in (False, True)]
+    assert not torch.equal(*(params["head.bias"] for params in two))
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_odd_batches_and_clients_that_never_came(name):
     made = make(name, examples=120, batch=1, lr=0.001)
     played = play(made, 1, joins=(0, 0, 0, 99))
@@ -191,15 +220,6 @@ def test_bytes_on_the_wire(name, options, up, down):
 
 
 @pytest.mark.parametrize(
-    ("name", "numbers"), [("fedproto", D + 1), ("fedgh", D + 1), ("fd", 10 + 1)]
-)
-def test_a_class_costs_its_row_and_its_label(name, numbers):
-    made = make(name, partition="classes:3")
-    held = [len(set(made.loaded.labels_of(c))) for c in range(4)]
-    assert play(made, 1).traffic.up.tolist() == [4 * n * numbers for n in held]
-
-
-@pytest.mark.parametrize(
     ("ablation", "up", "down"),
     [
         ("", "seen", "seen"),
@@ -228,17 +248,11 @@ def networks(name, options="", **settings):
     ("name", "options", "plain"),
     [
         ("fedprox", "mu=0", "fedavg"),
-        ("moon", "mu=0", "fedavg"),
         ("fedbn", "", "fedavg"),
         ("fedtgp", "lam=0", "standalone"),
         ("fedgen", "lam=0", "lg-fedavg"),
         ("clustered-fl", "tol_1=0", "fedavg"),
-        ("apfl", "alpha=0,learn=false", "fedavg"),
         ("apfl", "alpha=1,learn=false", "standalone"),
-        ("ditto", "lam=0", "standalone"),
-        ("fedproto", "lam=0", "standalone"),
-        ("fd", "lam=0", "standalone"),
-        ("fml", "weight=0", "standalone"),
         ("fedkd", "weight=0", "standalone"),
         ("pfedes", "mu=0", "standalone"),
         ("sohip", "ablation=d", "standalone"),
@@ -289,27 +303,8 @@ def test_buffers_are_averaged_and_a_batch_of_one_has_statistics():
     name = next(n for n in played.state.down[EVERYONE] if n.endswith("running_mean"))
     moved = made.loaded.initial(0)[name.removeprefix("model/")].numpy()
     assert (played.state.down[EVERYONE][name] != moved).any()
-    for other in (
-        "fedrep",
-        "fedbn",
-        "moon",
-        "scaffold",
-        "ditto",
-        "apfl",
-        "fedavg+",
-        "fedproto",
-        "standalone",
-    ):  # by one
+    for other in ("fedrep", "fedbn", "ditto", "apfl", "fedproto", "standalone"):  # by one
         assert not play(make(other, examples=30, batch=1, **settings), 1).faults.words()
-
-
-def test_what_fedrep_freezes_does_not_move_its_statistics_neither():
-    training = {"lr": 0.002, "batch": 13, "clients": 2, "examples": 60} | NORMED
-    down = play(make("fedrep", "head=1", **training), 1).state.down[EVERYONE]
-    still = make("fedrep", "head=2", **(training | {"epochs": 0}))
-    _, message, _ = still.client_step({}, down, Context(0, 1, 0, 0))
-    for n in down:
-        np.testing.assert_array_equal(message[n], down[n], err_msg=n)
 
 
 @pytest.mark.slow  # two processes load everything
@@ -332,21 +327,12 @@ MIXED = {"models": ("mlp", "lenet")}
     [
         ("fedavgg", "", r"method must be one of .* \(did you mean fedavg\?\)"),
         ("fedprox", "mu=-1", "mu must be at least 0"),
-        ("fedprox", "mu=x", "mu must be a number"),
-        ("fedavg+", "capacity=0", r"capacity must be in \(0, 1\]"),
-        ("fedrep", "head=-1", "head must be at least 0"),
-        ("scaffold", "step=0", "step must be above 0"),
-        ("fedala", "share=0", r"share must be in \(0, 1\]"),
-        ("apfl", "alpha=1.5", r"alpha must be in \[0, 1\]"),
         ("apfl", "learn=5", "learn must be true or false"),
         ("clustered-fl", "linkage=ward", "linkage must be one of complete, single"),
         ("fedssa", "stable=3", "stable must be at most 2 with the literal sum.* try normalised"),
-        ("fedssa", "ablation=c", "ablation must be one of m1-a, m1-b, m2-a, m2-b"),
-        ("fedclassavg", "temperature=0", "temperature must be above 0"),
         ("fedh2l", "public=0", "public must be above 0 for fedh2l"),
         ("fedh2l", "labelled=false,kl=false", "labelled must be true where kl"),
         ("fedh2l", "labelled=false,local=all", "labelled must be true to train on what others"),
-        ("fedh2l", "conflict=avoid", "one of project, pcgrad, ignore"),
         ("fedmd", "labelled=false", "transfer must be 0 where public data have no"),
         ("agg", "public=1", "public must be at least 0 and below 1"),
         ("agg", "labelled=false", "labelled must be true for agg"),
@@ -354,7 +340,6 @@ MIXED = {"models": ("mlp", "lenet")}
         ("fedmrl", "width=21", "width must be at most 20"),
         ("sohip", "m=4,memory=class", "m must be at least 10, the number of patterns"),
         ("sohip", "memory=class,aggregation=hopfield", "aggregation must be mean for a memory"),
-        ("pfedgp", "scale=0", "scale must be above 0"),
     ],
 )
 def test_bad_settings(name, options, message):

@@ -39,10 +39,7 @@ def check_shares(shares: Sequence[float]) -> tuple[float, ...]:
 
 
 def split(
-    labels: np.ndarray,
-    group: np.ndarray | None,
-    shares: Sequence[float],
-    rng: np.random.Generator,
+    labels: np.ndarray, group: np.ndarray | None, shares: Sequence[float], rng: np.random.Generator
 ) -> np.ndarray:
     """Return the part of each example, (n,) ints: stratified by class, no group in two parts.
 
@@ -473,12 +470,7 @@ def _domain(data: Dataset, clients: int | None, seed: int) -> Divided:
 
 
 def _rotation(
-    data: Dataset,
-    clients: int | None,
-    seed: int,
-    angles: str,
-    each: str | None,
-    same: str | None,
+    data: Dataset, clients: int | None, seed: int, angles: str, each: str | None, same: str | None
 ) -> Divided:
     """Domains of turned images, equally many of a class (arXiv:2101.11296, Section IV)."""
     from scipy.ndimage import rotate
@@ -520,23 +512,14 @@ _N = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"  # a number
 # Name -> function that takes the groups of a regular expression after the name, and an example.
 _SCHEMES: dict[str, tuple[Callable[..., Divided], str, str]] = {
     "iid": (_iid, "", "iid"),
-    "classes": (_classes, r":(\d{1,9})", "classes:K, such as classes:2"),
-    "dirichlet": (
-        *(_dirichlet, rf":({_N})(:redistribute)?"),
-        "dirichlet:ALPHA[:redistribute], such as dirichlet:0.3",
-    ),
-    "pachinko": (
-        *(_pachinko, rf"(?::({_N})(?::({_N}))?)?"),
-        "pachinko[:COARSE[:FINE]], such as pachinko:0.3:10",
-    ),
+    "classes": (_classes, r":(\d{1,9})", "classes:K"),
+    "dirichlet": (_dirichlet, rf":({_N})(:redistribute)?", "dirichlet:ALPHA[:redistribute]"),
+    "pachinko": (_pachinko, rf"(?::({_N})(?::({_N}))?)?", "pachinko[:COARSE[:FINE]]"),
     "given": (_own, "", "given"),
     "writer": (_writer, "", "writer"),
     "role": (_writer, "", "role"),
     "domain": (_domain, "", "domain"),
-    "rotation": (
-        *(_rotation, rf":({_N}(?:,{_N})*)(?::(\d{{1,9}}))?(:same)?"),
-        "rotation:ANGLES[:PER_CLASS][:same], such as rotation:0,20,40,60",
-    ),
+    "rotation": (_rotation, rf":({_N}(?:,{_N})*)(?::(\d{{1,9}}))?(:same)?", "rotation:ANGLES"),
 }
 
 
@@ -554,19 +537,30 @@ def in_order(name: str) -> tuple[int, str]:
 
 def _read(scheme: str, examples: int, clients: int | None) -> Read:
     """Rows of each client, and the part of each row if it is told, of a name given:..."""
-    path = scheme.removeprefix("given:")
-    if scheme.startswith(ARRAYS):
-        path, held = "partition", _GIVEN.get(scheme)
-        if held is None:
-            raise DataError(f"{scheme}: known only to the process that got it; give it again")
-    else:
-        with opened(path) as file, reading(path):
-            whole = path.lower().endswith(".json")
-            held = json.load(file) if whole else dict(np.load(file, allow_pickle=False))
+    path, held = _held(scheme)
     with reading(path):
         own, part = _of_client(held, examples) if "client" in held else _listed(held, examples)
     require(clients in (None, len(own)), "clients", f"{len(own)}, as in {path}", clients)
     return own, part
+
+
+def clients_in(scheme: str) -> int:
+    """Return how many clients a partition has whose name is given:..."""
+    path, held = _held(scheme)
+    with reading(path):
+        return int(np.max(held["client"])) + 1 if "client" in held else len(_clients(held))
+
+
+def _held(scheme: str) -> tuple[str, Any]:
+    """Name for messages and content of a partition whose name is given:..."""
+    path = scheme.removeprefix("given:")
+    if scheme.startswith(ARRAYS):
+        if scheme not in _GIVEN:
+            raise DataError(f"{scheme}: known only to the process that got it; give it again")
+        return "partition", _GIVEN[scheme]
+    with opened(path) as file, reading(path):
+        whole = path.lower().endswith(".json")
+        return path, json.load(file) if whole else dict(np.load(file, allow_pickle=False))
 
 
 def _of_client(held: Mapping[str, Any], examples: int) -> Read:

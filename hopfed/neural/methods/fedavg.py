@@ -20,16 +20,7 @@ from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Message, digest
 from hopfed.federation.rounds import Session
 from hopfed.neural.averaged import Averaged
-from hopfed.neural.method import (
-    Answer,
-    Client,
-    Played,
-    above,
-    below,
-    pack,
-    setting,
-    unpack,
-)
+from hopfed.neural.method import Answer, Client, Played, above, below, pack, setting, unpack
 from hopfed.neural.training.cost import training_flops
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net, squared_distance
@@ -58,12 +49,7 @@ _NETWORKS = Recent(1 << 28)
 
 @dataclass(frozen=True)
 class FedAvg(
-    Averaged,
-    name="fedavg",
-    source="McMahan et al., AISTATS 2017",
-    same_model=True,
-    shared=True,
-    opens="",
+    Averaged, name="fedavg", source="McMahan et al., 2017", same_model=True, shared=True, opens=""
 ):
     """McMahan et al. (2017): the mean of parameters and buffers, weighted by size.
 

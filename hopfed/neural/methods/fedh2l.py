@@ -6,6 +6,7 @@ Source: arXiv:2101.11296, eqs. (1) to (8), (14); theory/NOTES.md, "FedH2L mutual
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -60,6 +61,8 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
     kl: bool = True
     conflict: str = setting("project", ("project", "pcgrad", "ignore"))
     pairs: bool = False
+
+    tells: ClassVar[tuple[str, ...]] = ("loss", "flops", "public_loss", "conflict")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -22,13 +22,7 @@ from hopfed.federation.contract import Context
 from hopfed.federation.messages import Message, digest
 from hopfed.neural.memory import neighbours
 from hopfed.neural.memory.associative import Associative, class_archetypes, stored_examples
-from hopfed.neural.memory.neighbours import (
-    Index,
-    Neighbours,
-    SmallStoreWarning,
-    choose_weight,
-    mix,
-)
+from hopfed.neural.memory.neighbours import Index, Neighbours, SmallStoreWarning, choose_weight, mix
 from hopfed.neural.memory.prototypes import Prototypes, fit_prototypes
 from hopfed.neural.method import Client, setting
 from hopfed.neural.methods.fedavg import FedAvg

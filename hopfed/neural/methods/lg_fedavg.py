@@ -16,16 +16,7 @@ from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
 from hopfed.neural.averaged import Averaged
-from hopfed.neural.method import (
-    Client,
-    NeuralMethod,
-    Played,
-    above,
-    below,
-    pack,
-    setting,
-    unpack,
-)
+from hopfed.neural.method import Client, NeuralMethod, Played, above, below, pack, setting, unpack
 from hopfed.neural.training.losses import Batch, Net, masked_mean, squared_distance
 from hopfed.neural.training.task import Params
 

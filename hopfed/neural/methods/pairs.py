@@ -5,7 +5,7 @@ Source: theory/NOTES.md, "Baselines".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from math import ceil
@@ -37,17 +37,24 @@ from hopfed.neural.training.training import Job, forward_of
 __all__ = ["APFL", "FML", "Ditto", "FedKD", "FedMRL", "FedRAL", "PFedES"]
 
 
-class Pair(nn.Module):
-    """A client's own model and a shared model; names start with ``own.`` or ``shared.``."""
+class Parts(nn.Module):
+    """Parts of a client's module, and the function (module, inputs) that it computes."""
 
-    def __init__(self, own: Model, shared: Model):
+    def __init__(self, function: Callable[..., Any], **parts: nn.Module | nn.Parameter):
         super().__init__()
-        self.own, self.shared = own, shared
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
 
-    def forward(self, x: Tensor) -> Any:
-        """Return (features, logits) of both models."""
-        own, shared = self.own.features(x), self.shared.features(x)
-        return (own, self.own.head(own)), (shared, self.shared.head(shared))
+    def forward(self, *inputs: Any) -> Any:
+        """Return what the function makes of the inputs."""
+        return self.function(self, *inputs)
+
+
+def both(net: Any, x: Tensor) -> Any:
+    """(features, logits) of the own and of the shared model."""
+    own, shared = net.own.features(x), net.shared.features(x)
+    return (own, net.own.head(own)), (shared, net.shared.head(shared))
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared."):
     gradient of all parts together.
     """
 
-    keeps_shared: ClassVar[bool] = False  # whether the client keeps its copy, to classify with it
+    keeps: ClassVar[bool] = False  # whether the client keeps its copy, to classify with it
     copies: ClassVar[bool] = False  # whether its own part begins as the first shared part it gets
 
     def fetches(self, known: bool) -> bool:
@@ -68,7 +75,7 @@ class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared."):
 
     def wrap(self, model: Model) -> nn.Module:
         """Two models that start from the same weights."""
-        return Pair(deepcopy(model), deepcopy(model))
+        return Parts(both, own=deepcopy(model), shared=deepcopy(model))
 
     def begin(self, client: Client, down: Message) -> Params:
         """Return the client's own parts, and the shared part from the server."""
@@ -78,7 +85,7 @@ class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared."):
 
     def sent(self, client: Client, params: Params) -> Message:
         """Return the shared part as a message; the client keeps the other parts."""
-        client.keep({n: t for n, t in params.items() if self.keeps_shared or n[:7] != "shared."})
+        client.keep({n: t for n, t in params.items() if self.keeps or n[:7] != "shared."})
         return pack(below(params, "shared")) | client.size
 
     def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
@@ -125,14 +132,6 @@ class Ditto(
         return loss + self.lam / 2 * squared_distance(net.params, batch.extra) if self.lam else loss
 
 
-class Mixture(Pair):
-    """A local and a shared model, and the weight ``alpha`` (1,) of the local one."""
-
-    def __init__(self, own: Model, shared: Model, alpha: float):
-        super().__init__(own, shared)
-        self.alpha = nn.Parameter(torch.full((1,), float(alpha)))
-
-
 @dataclass(frozen=True)
 class APFL(
     Auxiliary,
@@ -173,7 +172,8 @@ class APFL(
 
     def wrap(self, model: Model) -> nn.Module:
         """Two models that start from the same weights, and alpha."""
-        return Mixture(deepcopy(model), deepcopy(model), self.alpha)
+        alpha = nn.Parameter(torch.full((1,), float(self.alpha)))
+        return Parts(both, own=deepcopy(model), shared=deepcopy(model), alpha=alpha)
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Train both models, and alpha; keep v and alpha, send w."""
@@ -236,7 +236,7 @@ class Proxied(Auxiliary):
 
     def wrap(self, model: Model) -> nn.Module:
         """A pair of models."""
-        return Pair(model, self.small())
+        return Parts(both, own=model, shared=self.small())
 
     def small(self) -> Model:
         """The small model, new."""
@@ -275,24 +275,14 @@ class FML(Proxied, name="fml", source="Shen et al., 2020"):
         return loss(own, shared, self.weight) + loss(shared, own, self.weight_shared)
 
 
-class Matryoshka(nn.Module):
-    """Both models; the heads read one projection of both features, the shared one its start."""
-
-    def __init__(self, own: Model, shared: Model):
-        super().__init__()
-        self.own, self.shared = own, shared
-        self.projector = nn.Linear(own.feature_dim + shared.feature_dim, own.feature_dim)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits of the shared and of the own head, (B, classes) each."""
-        both = torch.cat([self.shared.features(x), self.own.features(x)], dim=1)
-        fused = self.projector(both)
-        nested = fused[:, : self.shared.head.in_features]
-        return self.shared.head(nested), self.own.head(fused)
+def nested(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits of the shared and the own head: of one projection, the shared one of its start."""
+    fused = net.projector(torch.cat([net.shared.features(x), net.own.features(x)], dim=1))
+    return net.shared.head(fused[:, : net.shared.head.in_features]), net.own.head(fused)
 
 
 @dataclass(frozen=True)
-class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps_shared=True):
+class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=True):
     """Yi et al. (2024): own and shared features, projected, are read by two heads of nested width.
 
     The loss is the sum of both cross-entropies. The small model, extractor and head, is shared. The
@@ -322,7 +312,10 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps_sha
         small = self.small()
         with drawing(self.task.seed, "matryoshka"):
             head = nn.Linear(self._width(), self.loaded.classes)
-            return Matryoshka(model, Model(small.features, head, small.feature_dim))
+            own = model.feature_dim
+            projector = nn.Linear(own + small.feature_dim, own)
+        shared = Model(small.features, head, small.feature_dim)
+        return Parts(nested, own=model, shared=shared, projector=projector)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Sum of both heads' cross-entropies."""
@@ -343,29 +336,16 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps_sha
 MATRIX = "shared.weight"
 
 
-class Turned(nn.Module):
-    """A model whose head reads features with the direction of ``A z`` and the length of z."""
-
-    def __init__(self, own: Model):
-        super().__init__()
-        self.own = own
-        self.shared = nn.utils.skip_init(nn.Linear, own.feature_dim, own.feature_dim, bias=False)
-        nn.init.eye_(self.shared.weight)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the turned features, and the logits (B, classes)."""
-        z = self.own.features(x)
-        turned = normalize(self.shared(z), dim=1) * z.norm(dim=1, keepdim=True)
-        return turned, self.own.head(turned)
+def turned(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Features with the direction of ``A z`` and the length of z, and their logits."""
+    z = net.own.features(x)
+    found = normalize(net.shared(z), dim=1) * z.norm(dim=1, keepdim=True)
+    return found, net.own.head(found)
 
 
 @dataclass(frozen=True)
 class FedRAL(
-    Auxiliary,
-    name="fedral",
-    source="Yi et al., ICCV 2025 (from the description)",
-    keeps_shared=True,
-    opens=None,
+    Auxiliary, name="fedral", source="Yi et al., ICCV 2025 (abstract)", keeps=True, opens=None
 ):
     """Yi et al. (2025): a shared square matrix turns the features; built from the abstract.
 
@@ -397,7 +377,10 @@ class FedRAL(
 
     def wrap(self, model: Model) -> nn.Module:
         """The model and the matrix."""
-        return Turned(model)
+        d = model.feature_dim
+        matrix = nn.utils.skip_init(nn.Linear, d, d, bias=False)
+        nn.init.eye_(matrix.weight)
+        return Parts(turned, own=model, shared=matrix)
 
     def band(self, client: int) -> np.ndarray:
         """Entries that a client has: bool (d, d)."""
@@ -445,25 +428,13 @@ class FedRAL(
         return Network(client.net, self.begin(client, {}))
 
 
-class Preceded(nn.Module):
-    """A model, and an optional extractor before it from images to images of the same size."""
-
-    def __init__(self, own: Model, shared: nn.Module):
-        super().__init__()
-        self.own, self.shared = own, shared
-
-    def forward(self, x: Tensor, extracted: bool) -> Tensor:
-        """Return the model's logits (B, classes) of the images or of the extracted images."""
-        logits: Tensor = self.own(self.shared(x) if extracted else x)
-        return logits
+def preceded(net: Any, x: Tensor, extracted: bool) -> Any:
+    """Logits (B, classes) of the images, or of what the shared extractor makes of them."""
+    return net.own(net.shared(x) if extracted else x)
 
 
 @dataclass(frozen=True)
-class PFedES(
-    Auxiliary,
-    name="pfedes",
-    source="Yi et al., AAAI 2025 (from the description and the authors' program)",
-):
+class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its program)"):
     """Yi et al. (2025): a small shared extractor before each client's model, trained in turn.
 
     Details are those of the authors' program. The extractor G has two 3 x 3 convolutions, each with
@@ -495,7 +466,8 @@ class PFedES(
         with drawing(self.task.seed, "extractor"):
             there = nn.Conv2d(channels, self.kernels, 3, padding=1)
             back = nn.Conv2d(self.kernels, channels, 3, padding=1)
-        return Preceded(model, nn.Sequential(there, nn.ReLU(), back, nn.ReLU()))
+        shared = nn.Sequential(there, nn.ReLU(), back, nn.ReLU())
+        return Parts(preceded, own=model, shared=shared)
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Train the model, then the extractor; send the second."""
@@ -521,17 +493,10 @@ LEAST = 0.1  # lower bound of the divisor CE_own + CE_shared
 Arrays = Mapping[str, np.ndarray]
 
 
-class Matched(Pair):
-    """A pair, and the map W_h (own d, shared d) between features, the identity at first."""
-
-    def __init__(self, own: Model, shared: Model):
-        super().__init__(own, shared)
-        self.match = nn.Parameter(torch.eye(own.feature_dim, shared.feature_dim))
-
-    def forward(self, x: Tensor) -> Any:
-        """Return (features, logits) of the own and of the shared model, the latter's mapped."""
-        own, (features, logits) = super().forward(x)
-        return own, (functional.linear(features, self.match), logits)
+def matched(net: Any, x: Tensor) -> Any:
+    """(features, logits) of both models; those of the shared one are mapped by W_h."""
+    own, (features, logits) = both(net, x)
+    return own, (functional.linear(features, net.match), logits)
 
 
 @dataclass(frozen=True)
@@ -573,7 +538,9 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
 
     def wrap(self, model: Model) -> nn.Module:
         """A pair and the map between their features."""
-        return Matched(model, self.small())
+        small = self.small()
+        match = nn.Parameter(torch.eye(model.feature_dim, small.feature_dim))
+        return Parts(matched, own=model, shared=small, match=match)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Sum of the losses of both models."""

@@ -187,12 +187,7 @@ def _batches(seeds: SeedSet, seed: int, t: int, size: int) -> Rows:
 
 
 @dataclass(frozen=True)
-class FedMD(
-    Consulting,
-    questions=("consult", "digest"),
-    name="fedmd",
-    source="Li and Wang, NeurIPS workshop 2019",
-):
+class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="Li and Wang, 2019"):
     """Li and Wang (2019): communicate, aggregate, distribute, digest, revisit.
 
     Rounds consist of steps, as in FedH2L. The public minibatches of all nodes together form the

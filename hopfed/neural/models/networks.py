@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from hashlib import sha256
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from inspect import Parameter, signature
 from itertools import pairwise
 from pathlib import Path
@@ -264,6 +264,9 @@ def make(name: str, shape: Shape) -> nn.Module:
     source, rest = _split(name)
     if source == GIVEN and name not in _GIVEN:
         rule = "known here: networks are known only to the process that got them, give them again"
+        raise ArgumentError("models", rule, name)
+    if Path(f"{source}.py").is_file() and source.isidentifier() and not find_spec(source):
+        rule = f"importable as module:Net or FILE.py:Net (did you mean {source}.py:{rest}?)"
         raise ArgumentError("models", rule, name)
     with _refused(name, "importable as module:Net or FILE.py:Net"):
         found = _GIVEN[name] if source == GIVEN else _imported(source, rest)

@@ -115,12 +115,7 @@ def squared_distance(params: Params, others: Params) -> Tensor:
 
 
 def beside(params: Mapping[str, Tensor], net: nn.Module) -> Params:
-    """Return parameters on the device of a network.
-
-    Parameters
-    ----------
-    params : name -> tensor.
-    net : any module.
+    """Return `params`, tensors by name, on the device of the module `net`.
 
     Examples
     --------

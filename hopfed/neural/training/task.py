@@ -251,11 +251,7 @@ class Task:
 def copied(net: nn.Module) -> Params:
     """Return a copy of the parameters and buffers that a module was made with, in main memory.
 
-    They are read from a device once, because training never changes the module itself.
-
-    Parameters
-    ----------
-    net : any module.
+    They are read from a device once, because training never changes the module `net` itself.
 
     Examples
     --------

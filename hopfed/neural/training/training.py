@@ -146,6 +146,11 @@ class Training:
         "step:K:F", times F after every K of these rounds. Over the `warmup` rounds it first rises
         linearly.
     rounds : number of rounds of the run, over which the schedule goes.
+    drop : probability that a client drops out of an exchange of a round, after it was asked.
+    stragglers : probability that a client trains for fewer epochs in a round, a number drawn from
+        1 to all, as in FedProx's paper; they are those of methods that train for `epochs`.
+    newcomers : epochs by which a client that never took part tunes the network that it is scored
+        with, by cross-entropy; 0 for none. Clients that classify with more than that do not.
     way : "sequential"; "stacked", clients of one architecture together; or "auto", together where
         a step is small, see `together`.
     precision : "float32", or "bfloat16" for the products of forward and backward passes;
@@ -172,21 +177,22 @@ class Training:
     schedule: str = "constant"
     warmup: int = 0
     rounds: int = 1
+    drop: float = 0.0
+    stragglers: float = 0.0
+    newcomers: int = 0
     way: str = "auto"
     precision: str = "float32"
     compile: str = ""
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name, known in (
-            ("optimizer", OPTIMIZERS),
-            ("way", WAYS),
-            ("precision", PRECISIONS),
-        ):
+        for name, known in (("optimizer", OPTIMIZERS), ("way", WAYS), ("precision", PRECISIONS)):
             got = getattr(self, name)
             require(got in known, name, f"one of {', '.join(known)}", got)
         require(self.lr > 0, "lr", "above 0", self.lr)
-        for name in ("momentum", "weight_decay", "clip", "epochs", "warmup"):
+        for name in ("drop", "stragglers"):
+            require(0 <= getattr(self, name) <= 1, name, "in [0, 1]", getattr(self, name))
+        for name in ("momentum", "weight_decay", "clip", "epochs", "warmup", "newcomers"):
             require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
         for name in ("batch", "rounds"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))

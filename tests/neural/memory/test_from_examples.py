@@ -9,7 +9,6 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from clouds import examples  # noqa: E402
 
-from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.neural.memory import neighbours  # noqa: E402
 from hopfed.neural.memory.associative import class_archetypes, signs, stored_examples, unit  # noqa: E402
 from hopfed.neural.memory.neighbours import (  # noqa: E402
@@ -59,16 +58,6 @@ def test_archetypes_are_recovered_where_a_class_has_several():
     assert memory.nbytes < features.astype(np.float32).nbytes / 200
 
 
-def test_a_class_of_few_is_its_majority():
-    x = np.array([[1.0, 1, 1], [1, -1, 1], [-1, -1, -1], [-2, -2, -2]])
-    memory = class_archetypes(x, np.array([0, 0, 3, 3]), 5, beta=4.0, seed=0)
-    assert memory.values.argmax(axis=1).tolist() == [0, 3]
-    assert memory.counts.tolist() == [2, 2]
-    p = memory(x)
-    assert p.argmax(axis=1).tolist() == [0, 0, 3, 3]
-    assert (p[:, [1, 2, 4]] == 0).all()
-
-
 def test_prototypes_learn_what_k_means_cannot_see():
     rng = np.random.default_rng(0)
     labels = rng.integers(2, size=300)
@@ -110,17 +99,6 @@ def brute(queries, keys, k):
     return np.take_along_axis(squared, rows, axis=1), rows
 
 
-def brute_probabilities(queries, keys, labels, classes, k, kernel, sigma):
-    """(6) and its variant, one query and one neighbour after the other."""
-    squared, rows = brute(queries, keys, k)
-    p = np.zeros((len(queries), classes))
-    for q in range(len(queries)):
-        for D, i in zip(squared[q], rows[q], strict=True):
-            far = np.sqrt(D) / sigma if kernel == "paper" else D / (keys.shape[1] * sigma)
-            p[q, labels[i]] += np.exp(-far)
-    return p / p.sum(axis=1, keepdims=True)
-
-
 @given(st.integers(1, 60), st.integers(1, 12), st.integers(1, 70), st.integers(0, 10**6))
 def test_exact_search_is_all_pairs_compared(n, d, k, seed):
     rng = np.random.default_rng(seed)
@@ -142,17 +120,6 @@ def test_exact_search_does_not_rely_on_sums_in_float32():
     squared, rows = Index(keys).search(queries, 10)
     np.testing.assert_array_equal(rows, where)
     np.testing.assert_allclose(squared, expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize(("kernel", "sigma"), [("paper", 1.0), ("paper", 0.3), ("program", 0.5)])
-@pytest.mark.parametrize("k", [1, 10, 500])
-def test_probabilities_are_those_of_brute_force(kernel, sigma, k):
-    keys, labels, queries, _ = examples()
-    memory = Neighbours(Index(keys), labels, 4, k, kernel, sigma)
-    expected = brute_probabilities(queries, keys, labels, 4, min(k, len(keys)), kernel, sigma)
-    np.testing.assert_allclose(memory(queries), expected, atol=1e-6)
-    np.testing.assert_allclose(memory(queries).sum(axis=1), 1)
-    assert memory.nbytes == keys.nbytes + len(keys)
 
 
 logits_and_p = st.integers(0, 10**6).map(
@@ -192,19 +159,3 @@ def test_of_tied_weights_the_middle_one_is_taken():
     assert choose_weight(sure, np.array([[0, 1.0, 0]]), np.array([1])) == 0.7
     assert choose_weight(sure, np.array([[0, 1.0, 0]]), np.array([0])) == 0.1
     assert {0.0, 1.0} < set(GRID)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: Index(np.ones(3)), r"keys must be of shape \(n, d\)"),
-        (lambda: Index(np.full((2, 2), np.nan)), "keys must be finite"),
-        (lambda: Index(np.ones((2, 2))).search(np.ones((1, 2)), 0), "k must be at least 1"),
-        (lambda: log_kernel(np.ones(1), "box", 1.0, 1), "kernel must be one of paper, program"),
-        (lambda: mix(np.ones((1, 2)), np.ones((1, 2)), 0.5, "x"), "mixing must be one of prob"),
-        (lambda: fit_prototypes(np.ones((2, 2)), np.zeros(2, int), 2, count=0), "count must be"),
-    ],
-)
-def test_bad_arguments(call, message):
-    with pytest.raises(ArgumentError, match=message):
-        call()

@@ -12,10 +12,7 @@ from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.experiments import fl  # noqa: E402
 from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.experiments.shared.cells import Bench  # noqa: E402
-from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.data.tensors import Augment  # noqa: E402
-from hopfed.neural.methods.fedavg import FedAvg  # noqa: E402
 from hopfed.neural.training import together  # noqa: E402
 from hopfed.neural.training.evaluation import (  # noqa: E402
     MEASURES,
@@ -190,9 +187,9 @@ def test_an_optimizer_goes_on_as_if_it_had_never_stopped_also_in_a_stack(name):
     [
         ({"optimizer": "lbfgs"}, "optimizer must be one of sgd, adam, amsgrad"),
         ({"lr": 0.0}, "lr must be above 0"),
-        ({"batch": 0}, "batch must be at least 1"),
+        ({"schedule": "step:5:2"}, "schedule must be"),
+        ({"schedule": "linear"}, "schedule must be"),
         ({"way": "fast"}, "way must be one of auto, sequential, stacked"),
-        ({"clip": -1.0}, "clip must be at least 0"),
     ],
 )
 def test_bad_settings(settings, message):
@@ -224,34 +221,6 @@ def test_schedules_by_hand():
     assert 0 < Training(schedule="cosine", rounds=4).at(9).lr <= 1e-12  # a round beyond the last
     plain = Training(lr=0.3)
     assert plain.at(7) is plain
-
-
-@pytest.mark.parametrize(
-    "word", ["linear", "step", "step:0:0.5", "step:5:2", "step:5", "step:a:b", "cosine:3", ""]
-)
-def test_other_schedules_are_refused(word):
-    with pytest.raises(ArgumentError, match="schedule must be"):
-        Training(schedule=word)
-    with pytest.raises(ArgumentError, match="warmup must be at least 0"):
-        Training(warmup=-1)
-
-
-@pytest.mark.parametrize("way", ["sequential", "stacked"])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_a_round_is_trained_at_its_rate(way, optimizer):
-    task = TaskSpec(models=("mlp:16",), clients=3, examples=200)
-
-    def play(rates, schedule="constant"):
-        state = None
-        for t, lr in enumerate(rates):
-            training = Training(optimizer, lr, rounds=3, way=way, schedule=schedule, batch=16)
-            method = FedAvg(task, training)
-            state = play_round(method, state, t, seed=0, clients=3, engine=LocalEngine()).state
-        return state.server
-
-    a, b = play([0.04] * 3, "step:1:0.5"), play([0.04, 0.02, 0.01])
-    for name, array in a.items():
-        np.testing.assert_array_equal(array, b[name])
 
 
 ROTATED = TaskSpec(
