@@ -334,10 +334,6 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
 def transpose(p: Rows) -> Rows:
     """Return the (N, M) transpose, by blocks of bits.
 
-    Parameters
-    ----------
-    p : (M, N), packed.
-
     >>> unpack(transpose(pack(np.array([[1, -1, 1]])))).tolist()
     [[1], [-1], [1]]
     """
@@ -348,10 +344,6 @@ def transpose(p: Rows) -> Rows:
 def column_sums(p: Rows) -> np.ndarray:
     """Return the N sums over rows of the +-1 entries that are seen, int64.
 
-    Parameters
-    ----------
-    p : (M, N), packed.
-
     >>> column_sums(pack(np.array([[1, -1], [1, 1]]))).tolist()
     [2, 0]
     """
@@ -361,10 +353,6 @@ def column_sums(p: Rows) -> np.ndarray:
 
 def seen_counts(p: Rows) -> np.ndarray:
     """Return how many entries of each column are seen, (N,) int64.
-
-    Parameters
-    ----------
-    p : (M, N), packed.
 
     >>> seen_counts(pack_masked(np.array([[1, 0], [-1, 1]]))).tolist()
     [2, 1]

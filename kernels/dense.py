@@ -56,22 +56,6 @@ def dense_sweep(
 ) -> Relaxed:
     """Visit all sites `sweeps` times, or without noise until nothing changes.
 
-    Parameters
-    ----------
-    state : (S, N) int8 of +-1; it is not changed.
-    patterns : (K, N) int8 of +-1.
-    energy, parameter : "power" with a whole n in 2 .. 30, or "exponential" with beta in (0, 300].
-    weights : (K,) above 0; 1 when left out.
-    beta : inverse temperature, broadcasts to (S, sweeps); None for temperature 0.
-    sweeps : most sweeps.
-    seed, stream, first_sweep, first_chain : place of the draws.
-    held : bool, broadcasts to (S, N): sites that keep their spin, and none without.
-
-    Raises
-    ------
-    ArgumentError : wrong dtypes or shapes.
-    BackendError : arrays on a device.
-
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice(np.array([-1, 1], np.int8), (200, 100))  # a load of 2
     >>> cue = np.where(rng.random((1, 100)) < 0.8, xi[0], -xi[0]).astype(np.int8)
@@ -114,16 +98,6 @@ def dense_step(
     """Turn all spins at once into the signs of their fields, until a state stays or `updates` ran.
 
     Products are made in float32; a sign that they leave open is settled in float64.
-
-    Parameters
-    ----------
-    state, patterns, energy, parameter, weights, held : as in `dense_sweep`.
-    updates : most updates.
-
-    Raises
-    ------
-    ArgumentError : wrong dtypes or shapes.
-    BackendError : arrays on a device.
 
     >>> xi = np.array([[1, 1, 1, -1]], np.int8)
     >>> found = dense_step(np.array([[1, -1, 1, -1]], np.int8), xi, parameter=3)

@@ -47,25 +47,6 @@ def heat_bath(
 ) -> Relaxed:
     """Run serial heat-bath sweeps at inverse temperature `beta` on the chains of `state`.
 
-    Parameters
-    ----------
-    state : (S, N) int8 of +-1, on the host or a device; it is not changed.
-    W : (N, R) real, at the same place, converted to float32; the couplings are ``W W^T`` without
-        its diagonal.
-    beta : anything that broadcasts to (S, sweeps): a number, (sweeps,) for annealing, (S, 1) for
-        one temperature per chain.
-    sweeps : number of sweeps at most.
-    seed, stream, first_sweep, first_chain : place of the draws; chain c of this call is chain
-        ``first_chain + c``. Continuing with ``first_sweep`` advanced repeats one longer run up to
-        the rounding of the coefficients.
-    stop_score : a chain stops once its score, looked at every 4 sweeps, exceeds this.
-    score_weights : (R,) weights of the score, 1 by default.
-    held : bool, broadcasts to (S, N): sites that keep their spin, and none without.
-
-    Raises
-    ------
-    ArgumentError : wrong dtypes or shapes, or values not finite.
-
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice(np.array([-1, 1], np.int8), (2, 300))
     >>> start = np.where(rng.random((4, 300)) < 0.8, xi[0], -xi[0]).astype(np.int8)
@@ -91,12 +72,6 @@ def descend(
     tie: float = TIE,
 ) -> Relaxed:
     """Set ``s_i = sign(h_i)`` serially until nothing changes; the energy never increases.
-
-    Parameters
-    ----------
-    state, W, held : as in `heat_bath`.
-    max_sweeps : most sweeps over all sites.
-    tie : above 0; a field of at most this size leaves the spin as it is.
 
     >>> W = np.array([[1.0], [1.0], [-1.0]])
     >>> descend(np.array([[1, 1, 1]], np.int8), W).state.tolist()

@@ -103,10 +103,6 @@ def layered_step(
     tie : above 0; without noise a field of at most this size leaves the spin as it is.
     serial : whether spins are visited one at a time.
 
-    Raises
-    ------
-    ArgumentError : wrong dtypes or shapes, or a field without a cue.
-
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice(np.array([-1, 1], np.int8), (2, 400))
     >>> start = np.where(rng.random((3, 1, 400)) < 0.9, xi[0], -xi[0]).astype(np.int8)

@@ -27,10 +27,6 @@ def gram(p: Rows) -> np.ndarray:
     Divided by M its nonzero eigenvalues are those of ``Jt = (1/M) eta^T eta``. Of rows with gaps
     the sums are over the columns that two rows share.
 
-    Parameters
-    ----------
-    p : (M, N), packed.
-
     >>> from hopfed.kernels import pack
     >>> gram(pack(np.array([[1, -1, 1], [1, 1, 1]]))).tolist()
     [[3, 1], [1, 3]]
@@ -47,10 +43,6 @@ def second_moment(p: Rows, weights: np.ndarray | None = None) -> np.ndarray:
     weights : (M,) real numbers of any sign. Without them the result is exact int32; with them it
         is float64, from bits when few distinct values occur (one exact Gram matrix for each),
         otherwise from float64 products of blocks of rows.
-
-    Raises
-    ------
-    ArgumentError : weights of another shape, or not finite.
 
     >>> from hopfed.kernels import pack
     >>> p = pack(np.array([[1, -1], [1, 1]]))
@@ -86,15 +78,6 @@ def matmat(p: Rows, X: np.ndarray) -> np.ndarray:
     float32 X is multiplied in float32, any other real X in float64. The result does not depend on
     the number of threads; the memory used beyond it is about that of X.
 
-    Parameters
-    ----------
-    p : (M, N), packed.
-    X : (N, k) or (N,), real, where the rows are.
-
-    Raises
-    ------
-    ArgumentError : X of another number of rows, or not real.
-
     >>> from hopfed.kernels import pack
     >>> matmat(pack(np.array([[1, -1, 1]])), np.array([[1.0], [2.0], [4.0]])).tolist()
     [[3.0]]
@@ -106,15 +89,6 @@ def rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
     """Return ``eta^T U``, (N, k), for packed (M, N) eta and U of shape (M, k), or (N,) for (M,).
 
     Precision and memory are those of `matmat`.
-
-    Parameters
-    ----------
-    p : (M, N), packed.
-    U : (M, k) or (M,), real, where the rows are.
-
-    Raises
-    ------
-    ArgumentError : U of another number of rows, or not real.
 
     >>> from hopfed.kernels import pack
     >>> rmatmat(pack(np.array([[1, -1], [1, 1]])), np.array([1.0, 2.0])).tolist()

@@ -12,6 +12,7 @@ Parameters
 N, M : sites, examples.
 deviation : u, in the norm of J; above 0.
 level, delta : probabilities in (0, 1).
+constant, constants : c, or (c, C), which the paper leaves open.
 variance : the proxy v, in [0, 1/4]; in `bulk_band` the bulk variance.
 
 Sources: J. A. Tropp, Found. Comput. Math. 12 (2012) 389, theorem 1.4; arXiv:2603.19902 ("the

@@ -12,6 +12,7 @@ gamma : squared cosine of a pattern's vector with the archetype, in [0, 1].
 q : aspect ratio N / M, above 0.
 r : quality of the examples, in [0, 1].
 overlap : wanted of a pattern with its archetype, in (0, 1).
+rows : of an archetype, whole numbers, 0 or more.
 """
 
 from __future__ import annotations

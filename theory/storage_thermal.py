@@ -6,9 +6,8 @@ averages depend on (x, s) alone, `T = m / x`, and `alpha = s^2 (T - (1 - q))^2 /
 has to be iterated near the line, where its convergence stalls. At given T the load rises with s
 from 0 to its maximum, the phase line; that branch is the retrieval state.
 
-Below T = 0.046 the replica-symmetric line is slightly re-entrant: it rises to 0.1382 at T = 0.023
-before it comes back to 0.1379, the capacity of zero temperature. Loads between the two are
-retrieved in an interval of temperatures that ends above 0.
+Below T = 0.046 the line is slightly re-entrant: it rises to 0.1382 at T = 0.023 before it comes
+back to 0.1379, the capacity of zero temperature.
 
 Parameters
 ----------
@@ -24,10 +23,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _check
-from ._solve import increasing_root, maximise
+from ._solve import maximise
 
 _LOWEST = 0.01  # the averages need a step of a quarter of T / sqrt(alpha r)
-_TURN, _MOST = 0.02287355, 0.13818851116466  # temperature and load where the line bends back
 _NO_FIELD = 1e-5  # a smaller beta m is the root 0
 _LARGEST_SPREAD = 0.6  # alpha r stays below 0.6^2 in the retrieval phase
 
@@ -39,44 +37,7 @@ def thermal_capacity(temperature: ArrayLike) -> np.ndarray:
     0.05
     """
     T = _temperature(temperature)
-    return _load(_peak(T), T)[0][()]
-
-
-def retrieval_temperature(alpha: ArrayLike) -> np.ndarray:
-    """Temperature up to which patterns are returned at load alpha: the phase line over alpha.
-
-    1 at alpha = 0, and 0 where no temperature is low enough. The line bends back at T = 0.023:
-    loads between the capacity of zero temperature, 0.1379, and the largest of all, 0.1382, are
-    returned up to this temperature too, but not at T = 0.
-
-    >>> round(float(retrieval_temperature(0.1)), 6)
-    0.315432
-    >>> retrieval_temperature([0.138, 0.1381, 0.1382]).round(4)
-    array([0.0416, 0.0357, 0.    ])
-    """
-    alpha = _check.nonnegative("alpha", alpha)
-    T = np.where(alpha == 0, 1.0, 0.0)
-    inside = (alpha > 0) & (alpha < _MOST)
-    load = alpha[inside]
-    low, high = np.full(load.shape, _TURN), np.full(load.shape, 1 - 1e-9)
-    T[inside] = increasing_root(lambda v: load - _load(_peak(v), v)[0], low, high)
-    return T[()]
-
-
-def thermal_magnetisation(alpha: ArrayLike, temperature: ArrayLike) -> np.ndarray:
-    """Magnetisation of a retrieved pattern at temperature T; 0 outside the retrieval phase.
-
-    >>> round(float(thermal_magnetisation(0.05, 0.5)), 10)
-    0.9041060753
-    """
-    alpha, T = np.broadcast_arrays(_check.nonnegative("alpha", alpha), _temperature(temperature))
-    load, heat = alpha.ravel(), T.ravel()
-    peak = _peak(heat)
-    most = _load(peak, heat)[0]
-    aim = np.minimum(load, most)
-    spread = increasing_root(lambda s: _load(s, heat)[0] - aim, np.zeros(load.shape), peak)
-    value = np.where(load <= most, _load(spread, heat)[1], 0.0)
-    return value.reshape(alpha.shape)[()]
+    return _load(_peak(T), T)[()]
 
 
 def spin_glass_temperature(alpha: ArrayLike) -> np.ndarray:
@@ -95,11 +56,11 @@ def _temperature(value: ArrayLike) -> np.ndarray:
 
 def _peak(T: np.ndarray) -> np.ndarray:
     """Spread s at which the load of temperature T is largest."""
-    return maximise(lambda s: _load(s, T[..., None])[0], np.zeros(T.shape), _LARGEST_SPREAD / T)
+    return maximise(lambda s: _load(s, T[..., None]), np.zeros(T.shape), _LARGEST_SPREAD / T)
 
 
-def _load(spread: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Load and magnetisation of the retrieval state at (spread, T); 0 and 0 where there is none."""
+def _load(spread: np.ndarray, T: np.ndarray) -> np.ndarray:
+    """Load of the retrieval state at (spread, T); 0 where there is none."""
     spread, T = np.broadcast_arrays(spread, T)
     field = 1 / T
     # m is concave in the field, so that Newton's steps come down to the largest root without
@@ -112,11 +73,9 @@ def _load(spread: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         # Newton squares its relative error: after a step of this size it is done.
         if np.all((np.abs(step) <= 1e-10 * field) | (field < _NO_FIELD)):
             break
-    m, q = _averages(field, spread)
+    q = _averages(field, spread)[1]
     exists = (field > _NO_FIELD) & (1 - q < T)
-    return np.where(exists, (spread * (T - (1 - q))) ** 2 / np.where(exists, q, 1), 0.0), np.where(
-        exists, m, 0.0
-    )
+    return np.where(exists, (spread * (T - (1 - q))) ** 2 / np.where(exists, q, 1), 0.0)
 
 
 def _averages(field: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ of the A_g (Jennrich). Lifted by V and cut to signs, the basis vectors are the c
 
 Close to the load at which eigenvalues sink below the threshold some basis vectors are mixtures of
 archetypes. They come apart once all candidates are fitted to the operator together
-(`hopfed.archetypes.subspace.Subspace.refine`), each cleared of what the others explain.
+(`hopfed.archetypes.subspace.Subspace.candidates`), each cleared of what the others explain.
 """
 
 from __future__ import annotations

@@ -159,23 +159,14 @@ class Subspace:
             states = new
         return states
 
-    def refine(self, patterns: np.ndarray, sweeps: int = SWEEPS) -> np.ndarray:
-        """Fit all patterns to the operator together: each is cleared of what the others explain.
+    def _fitted(self, V: Array, states: Array, signal: Array, sweeps: int = SWEEPS) -> Array:
+        """States that fit the operator together, each cleared of what the others explain.
 
         Lowers ``|| S - sum_c p_c sigma_c sigma_c^T ||`` off the diagonal, where
         ``S = V diag(theta gamma) V^T`` is the signal: the weights p by least squares, then every
-        site by the sign of its field, in turn. The fields of a pattern are those of the operator
-        with the others deflated, so a pattern that is mostly right repairs those it disturbs; near
-        the load limit a mixture of two archetypes turns into the one that nothing else explains.
+        site by the sign of its field, in turn. Near the load limit a mixture of two archetypes
+        turns into the one that nothing else explains.
         """
-        if len(patterns) == 0:
-            return patterns.astype(np.int8)
-        V, states = self._both(patterns)
-        signal = like(self.signal.astype(np.float32), V)
-        return self._fetched(V, self._fitted(V, states, signal, sweeps))[0]
-
-    def _fitted(self, V: Array, states: Array, signal: Array, sweeps: int = SWEEPS) -> Array:
-        """What `refine` makes of states that are where V is."""
         xp, N = namespace(V), self.n_sites
         own, last = (V * V) @ signal, states
         for _ in range(sweeps):

@@ -78,17 +78,7 @@ def test_distinct_keeps_the_first_of_each(seed, N, C):
     assert [x.tobytes() for x in distinct(patterns)] == list(first)
 
 
-@settings(max_examples=4)
-@given(st.integers(0, 2**32), st.floats(0.5, 1.0))
-def test_refining_rests_at_archetypes_and_repairs_them(seed, quality):
-    xi, eta = sample(20, 300, 3000, quality, seed)
-    space = subspace(eta)
-    rng = np.random.default_rng(seed)
-    np.testing.assert_array_equal(space.refine(xi), xi)
-    np.testing.assert_array_equal(space.refine(blur(xi, 0.9, rng)), xi)
-
-
-def test_refining_turns_a_mixture_into_what_nothing_else_explains():
+def test_a_common_fit_turns_a_mixture_into_what_nothing_else_explains():
     """Polished alone it falls to an archetype that is there already."""
     xi, eta = sample(100, 400, 8000, 0.8, 7)
     space = subspace(eta)
@@ -96,7 +86,8 @@ def test_refining_turns_a_mixture_into_what_nothing_else_explains():
     mixture = np.where(rng.random(400) < 0.6, xi[1], xi[0])  # closer to the one that is there
     states = np.vstack([mixture, xi[1:]]).astype(np.int8)
     assert abs(space.polish(states)[0].astype(int) @ xi[0]) < 0.95 * 400
-    np.testing.assert_array_equal(space.refine(states), xi)
+    asked = (np.asarray(a, np.float32) for a in (space.vectors, states, space.signal))
+    np.testing.assert_array_equal(space._fitted(*asked), xi)
 
 
 def blur(xi, overlap, rng):
