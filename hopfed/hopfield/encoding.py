@@ -137,17 +137,6 @@ class Encoding:
         """Bring a message of the smallest form to counts; any other stays as it is.
 
         No count is beyond the number of examples, whatever factors somebody sends.
-
-        Examples
-        --------
-        >>> from hopfed.kernels import pack
-        >>> rows = pack(np.sign(np.random.default_rng(0).standard_normal((4, 80))))
-        >>> sent = Encoding(80, "smallest").encode(rows)
-        >>> sent["counts"].size, sent["vectors"].shape
-        (0, (4, 80))
-        >>> exact = Encoding(80).encode(rows)["counts"]
-        >>> bool((Encoding(80, "smallest").whole(sent)["counts"] == exact).all())
-        True
         """
         if self.form != "smallest" or "values" not in message:
             return message
@@ -178,10 +167,7 @@ def _possible(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 def leading_factors(operator: FactorOperator, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Leading eigenvalues (k,) of C and eigenvectors (k, N), float32, k at most `width`.
-
-    Those of the Gram matrix of the rows, lifted; nothing else of the spectrum is computed.
-    """
+    """Leading eigenvalues (k,) of C and eigenvectors (k, N), float32, k at most `width`."""
     R, N = operator.rows.shape
     if not R <= N or R > FULL_LIMIT:
         pairs = eigenpairs(operator, min(width, R, N))

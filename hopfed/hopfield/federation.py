@@ -94,11 +94,7 @@ class HopfieldFederation:
         return self.client.client_start(client, seed)
 
     def server_start(self, seed: int) -> State:
-        """State of the server before the first round, with a secret that it tells nobody.
-
-        In a simulation it follows from the run's seed; where clients must not know it, a server
-        starts from a seed of its own.
-        """
+        """State of the server before the first round, with a secret that it tells nobody."""
         return {"secret": np.array(derive(seed, "secret of the server")), **self.channel.start()}
 
     def expects(self, down: Message, context: Context) -> Spec:

@@ -211,11 +211,7 @@ class Look:
         )
 
     def residuals(self) -> Residuals:
-        """How a single class varies; it is one where only its strongest supporters show two.
-
-        Entries that are trimmed leave a liar a little of each. Along one direction that adds up
-        over all pairs of columns, and there it is seen; what all others show comes behind it.
-        """
+        """How a single class varies; it is one where only its strongest supporters show two."""
         noise = self.unit * float(np.sqrt(self.sums.noise[0]))
         found = Residuals.of(self.sums, self.pairs[0], noise, DIRECTIONS)
         if found[0].ratio <= 1 or self.cut == 0:
@@ -245,11 +241,7 @@ class Look:
         return float(2 * (v[i] * v[j]) @ pairs / n - centre), n
 
     def joined(self) -> Look:
-        """Join each class with the one most alike where both together are no two.
-
-        Of two fits of one class to halves of its rows, each may differ from the other by more than
-        noise; together they vary by no more than a class does.
-        """
+        """Join each class with the one most alike where both together are no two."""
         look, tried = self, set[tuple[int, ...]]()
         while len(look.parent) > 1:
             for a, b in look.sums.nearest():

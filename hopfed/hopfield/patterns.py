@@ -89,11 +89,7 @@ def broadcast_of(down: Message, n_sites: int) -> Broadcast:
 
 
 def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
-    """Sums of the examples nearest to each remembered pattern.
-
-    An example counts only where its overlap is what the quality lets expect: those of archetypes
-    not yet known, and of noise, stay out. Source: theory/NOTES.md, "Refit by one more exchange".
-    """
+    """Sums of the examples nearest to each remembered pattern."""
     K, N = memory.patterns.shape
     if K == 0:
         return {"votes": np.zeros((0, N), np.int32), "voters": np.zeros(0, np.int32)}
@@ -462,12 +458,7 @@ class _Round:
         return made
 
     def _quality(self) -> float:
-        """Quality of the pooled examples; where some may lie, that of the median client.
-
-        Of examples without any noise one client can make as many as it likes, and with their
-        quality honest ones would look like strangers to every archetype. Of two in the middle the
-        lower counts.
-        """
+        """Quality of the pooled examples; where some may lie, that of the median client."""
         known = sorted(v for c, v in self.counted.variances.items() if c in self.weights)
         if self.guard.liars == 0 or not known:
             return self.counted.rank.quality
@@ -490,13 +481,7 @@ class _Round:
     def clients_as_groups(
         self, clients: Sequence[int], counted: Counted | None = None
     ) -> Groups | None:
-        """Take the operators of clients, along counted eigenvectors, for groups of their own.
-
-        The sum alone does not always say which patterns it is made of. Where a client that lies
-        adds the product of three archetypes, as often as each of them occurs, it is also the sum of
-        four other patterns, each of which agrees by half with each of these four. The operators of
-        the other clients are not made of those.
-        """
+        """Take the operators of clients, along counted eigenvectors, for groups of their own."""
         counted = counted or self.counted
         V = counted.spectrum.vectors[:, : counted.rank.n_detected]
         if not clients or V.shape[1] == 0:
@@ -524,10 +509,7 @@ class _Round:
         return complaint
 
     def projected(self, said: Mapping[int, Message], careful: bool) -> Groups | None:
-        """Group projections, each brought to the common noise variance.
-
-        Where one is `careful`, the operators of clients who tell none stand for them.
-        """
+        """Group projections, each brought to the common noise variance."""
         K, common = self.counted.rank.n_detected, self.counted.rank.variance
         sums, counts = [], []
         for c, message in said.items() if K else ():
@@ -676,10 +658,7 @@ class _Round:
         return memory.merged(), silent
 
     def told(self, memory: Remembered, silent: bool = False) -> np.ndarray:
-        """Which patterns are broadcast, bool (K,): confirmed often enough, by enough examples.
-
-        Where some are `silent`, votes are not all there is.
-        """
+        """Which patterns are broadcast, bool (K,): confirmed often enough, by enough examples."""
         behind = np.maximum(memory.voters, memory.held) if silent else memory.supporters
         return (memory.rounds >= self.guard.persistence) & (behind >= self.guard.support)
 

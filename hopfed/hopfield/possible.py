@@ -81,10 +81,7 @@ def _definite(S: np.ndarray, c: np.ndarray, M: int) -> bool:
 
 
 def semidefinite(S: np.ndarray, shift: float, size: float) -> bool:
-    """Whether no eigenvalue of S (N, N) is below -`shift`, but for rounding.
-
-    First in single precision, which is twice as fast; where that fails, rounding may be to blame.
-    """
+    """Whether no eigenvalue of S (N, N) is below -`shift`, but for rounding."""
     for dtype, factorise, slack in (
         (np.float32, lapack.spotrf, 1e-3),
         (np.float64, lapack.dpotrf, NEGATIVE),

@@ -103,12 +103,7 @@ def _trimmed(
 
 
 def told_apart(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
-    """Which of K patterns get their own examples' votes: bool (K,).
-
-    An example is nearer to a given other pattern with the probability ``erfc(x / 2) / 2`` for
-    either sign, x the overlap with its own in units of ``1 / sqrt(N)``; K times that bounds the
-    share that goes astray.
-    """
+    """Which of K patterns get their own examples' votes: bool (K,)."""
     x = quality * sure * np.sqrt(n_sites)
     return np.asarray(len(sure) * erfc(x / 2) <= ASTRAY)
 

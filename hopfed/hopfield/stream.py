@@ -23,6 +23,8 @@ from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import require
 from hopfed.hopfield.channel import draw_examples
 
+__all__ = ["ArchetypeStream", "client_mixtures"]
+
 # Federations that are compared on the same examples ask for them one after the other.
 _DRAWN = Recent(1 << 26, lambda drawn: sum(array.nbytes for array in drawn))
 
@@ -134,21 +136,7 @@ class ArchetypeStream:
 
 
 def supports(K: int, clients: int, share: float, seed: int) -> np.ndarray:
-    """Draw which archetypes each client can see: bool (clients, K), together all of them.
-
-    A shuffled deck of archetypes is dealt round, then everyone draws more at random, up to
-    ``share K`` archetypes each, rounded up. A share of at least 1 / clients is always enough.
-
-    Raises
-    ------
-    ArgumentError : the share is too small for the clients to cover all archetypes.
-
-    Examples
-    --------
-    >>> held = supports(6, 3, 0.5, seed=0)
-    >>> held.sum(axis=1), bool(held.any(axis=0).all())
-    (array([3, 3, 3]), True)
-    """
+    """Draw which archetypes each client can see: bool (clients, K), together all of them."""
     require(K >= 1, "K", "at least 1", K)
     require(clients >= 1, "clients", "at least 1", clients)
     require(0 < share <= 1, "share", "in (0, 1]", share)
@@ -210,15 +198,6 @@ def exposures(labels: Sequence[np.ndarray], K: int) -> np.ndarray:
     """Exposures ``e_mu`` of one round, (K,): client mean of the fraction from each archetype (25).
 
     Clients without examples are left out; without any client the exposures are 0.
-
-    Parameters
-    ----------
-    labels : for each client, the archetypes (M_c,) of its examples.
-
-    Examples
-    --------
-    >>> exposures([np.array([0, 0, 1, 1]), np.array([0])], K=3)
-    array([0.75, 0.25, 0.  ])
     """
     fractions = [np.bincount(own, minlength=K) / len(own) for own in labels if len(own)]
     wide = max((len(f) for f in fractions), default=K)
@@ -227,23 +206,7 @@ def exposures(labels: Sequence[np.ndarray], K: int) -> np.ndarray:
 
 
 def budget(total: int, rounds: int, clients: int) -> np.ndarray:
-    """Share out M_tot examples evenly (24): int64 (rounds, clients), no two differ by over 1.
-
-    Parameters
-    ----------
-    total : M_tot, at least one example for each cell.
-    rounds, clients : T and L.
-
-    Raises
-    ------
-    ArgumentError : fewer examples than cells.
-
-    Examples
-    --------
-    >>> budget(10, rounds=2, clients=2)
-    array([[2, 3],
-           [2, 3]])
-    """
+    """Share out M_tot examples evenly (24): int64 (rounds, clients), no two differ by over 1."""
     cells = rounds * clients
     require(rounds >= 1 and clients >= 1, "budget", "over rounds and clients", (rounds, clients))
     require(total >= cells, "total", f"at least {cells}, one each", total)

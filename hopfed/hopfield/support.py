@@ -60,11 +60,7 @@ def dual_directions(patterns: np.ndarray) -> np.ndarray:
 
 
 def random_groups(clients: int, groups: int, secret: int, t: int) -> list[np.ndarray]:
-    """Indices of clients in at most `groups` random groups, drawn anew in each round t.
-
-    Under a `secret` that only the server has: a client that knew its group, or those of others,
-    could choose whom to lie with.
-    """
+    """Indices of clients in at most `groups` random groups, drawn anew in each round t."""
     order = stream(int(secret), "groups of clients", t).permutation(clients)
     return np.array_split(order, min(groups, clients))
 
@@ -138,12 +134,7 @@ class Support:
         return (self.held - self.rest[:, None]) / np.maximum(spread, 1e-300)[:, None]
 
     def doubted(self, liars: int) -> np.ndarray:
-        """Standard scores (K,) of the pooled operators without the strongest supporters of each.
-
-        An archetype that only so many clients show, or that so many made up, has no score left.
-        What a client holds along a pattern is compared with what it holds along any direction:
-        data that are not archetypes and noise hold something everywhere.
-        """
+        """Standard scores (K,) of the pooled operators without the strongest supporters of each."""
         noise = self.rest[:, None]
         mass = (self.weights * self.examples)[:, None]
         gain = mass * (self.held - noise)
@@ -155,12 +146,7 @@ class Support:
         return np.where(excess > self._by_choice(kept), scores, 0.0)
 
     def _by_choice(self, kept: np.ndarray) -> np.ndarray:
-        """What noise alone adds up to, at most, along a pattern that was chosen for it: (K,).
-
-        Patterns are read off the sum of the same operators. A client that lies can lift any
-        direction of the noise of the others above the threshold; their noise is at its largest
-        along an eigenvector at the edge, of which the signs have a squared cosine of 2 / pi.
-        """
+        """What noise alone adds up to, at most, along a pattern that was chosen for it: (K,)."""
         mass = (self.weights * self.examples)[:, None]
         noise, squares = mass * self.rest[:, None], mass * self.weights[:, None]
         purpose = mass**2 * np.broadcast_to(self.added, self.rest.shape)[:, None]
@@ -173,10 +159,7 @@ class Support:
         return np.asarray(2 / np.pi * (edge + held * aspect))
 
     def behind(self, quality: float, liars: int = 0) -> np.ndarray:
-        """Weighted examples (K,) of each pattern, but those of its strongest supporters.
-
-        A share w of examples of quality r adds ``w r^2 (xi . d)^2`` to what an operator holds.
-        """
+        """Weighted examples (K,) of each pattern, but those of its strongest supporters."""
         share = (self.held - self.rest[:, None]) / np.maximum(quality**2 * self.reach, 1e-300)
         if not np.any(self.added):  # noise is not to add up by its positive part
             share = np.clip(share, 0.0, 1.0)
@@ -184,10 +167,7 @@ class Support:
         return np.asarray(np.sort(each, axis=0)[: len(each) - liars].sum(axis=0))
 
     def agreement(self, groups: Sequence[np.ndarray], level: float = 3.0) -> np.ndarray:
-        """Share of the `groups` of clients, index arrays, that support each pattern: (K,).
-
-        An archetype shows wherever it is exposed; a spike that a few clients put in, in few.
-        """
+        """Share of the `groups` of clients, index arrays, that support each pattern: (K,)."""
         return np.mean([self.scores(np.asarray(g)) > level for g in groups], axis=0)
 
 
@@ -266,11 +246,7 @@ def _common(parts: Sequence[np.ndarray], liars: int) -> np.ndarray:
 def unexplained(
     operators: Mapping[int, HebbianOperator], counted: Counted, patterns: np.ndarray
 ) -> np.ndarray:
-    """What patterns with any shares leave of each operator along the counted eigenvectors: (L,).
-
-    One is expected for each number of such a view, K (K + 1) / 2, but for the shares: an entry of
-    M rows scatters by ``M^(-1/2)`` where the view of the operator itself is the unit matrix.
-    """
+    """What patterns with any shares leave of each operator along the counted eigenvectors: (L,)."""
     V = counted.spectrum.vectors[:, : counted.rank.n_detected].astype(np.float64)
     found = []
     for c, operator in operators.items():
@@ -290,10 +266,7 @@ def unexplained(
 
 
 def typical(found: Sequence[float]) -> float:
-    """Misfit that half of the clients have, so that a few that lie do not decide; NaN of none.
-
-    Of two in the middle the larger counts.
-    """
+    """Misfit that half of the clients have, so that a few that lie do not decide; NaN of none."""
     return float(np.sort(found)[len(found) // 2]) if len(found) else np.nan
 
 

@@ -91,12 +91,7 @@ def own_verdict(
     names: Sequence[str] | None = None,
     seed: int = 0,
 ) -> tuple[str, str] | None:
-    """Status of classes by rows that are here, and its sentence; None where there are none.
-
-    Classes of which these rows show nothing are left out: another owner may have them. The status
-    is `STATUS` where there are more than `MOST`, or more than `MOST_WORK` entries times classes
-    among the rows that would be looked at.
-    """
+    """Status of classes by rows that are here, and its sentence; None where there are none."""
     K = len(means)
     if K == 0:
         return None

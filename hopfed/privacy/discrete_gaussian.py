@@ -34,6 +34,8 @@ from scipy.special import ndtri
 from hopfed._lib.settings import require
 from hopfed.theory.discrete_gaussian import LEAST, MOST, least_variance
 
+__all__ = ["DiscreteGaussian", "concentrated_rho", "discrete_gaussian"]
+
 BLOCK = 1 << 20  # proposals at a time
 _TOP = 2**64 - 1
 
@@ -147,18 +149,7 @@ def discrete_gaussian(variance: int, size: int, key: bytes) -> np.ndarray:
 
 
 class Coins:
-    """Random integers and coins of exact probabilities, from a key.
-
-    Parameters
-    ----------
-    key : of any length.
-
-    Examples
-    --------
-    >>> coins = Coins(b"key")
-    >>> coins.below(np.array([6, 6, 6])).tolist(), coins.exp(np.array([0]), np.array([5])).tolist()
-    ([5, 1, 5], [True])
-    """
+    """Random integers and coins of exact probabilities, from a key."""
 
     def __init__(self, key: bytes):
         self._key = hashlib.sha256(key).digest()
@@ -181,17 +172,7 @@ class Coins:
         return (drawn % m).astype(np.int64)
 
     def standard_normal(self, n: int) -> np.ndarray:
-        """Draw n numbers of the standard normal law by its quantiles, each from 53 uniform bits.
-
-        Parameters
-        ----------
-        n : how many, at least 0.
-
-        Examples
-        --------
-        >>> Coins(b"key").standard_normal(3).round(3).tolist()
-        [-1.821, -1.699, 0.044]
-        """
+        """Draw n numbers of the standard normal law by its quantiles, each from 53 uniform bits."""
         uniform = ((self.words(n) >> np.uint64(11)).astype(np.float64) + 0.5) / 2**53
         return np.asarray(ndtri(uniform))
 
@@ -218,11 +199,7 @@ class Coins:
         return v
 
     def _exp_below_one(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Algorithm 1 of the source, for a <= b.
-
-        The first k at which a coin of probability ``a / (b k)`` fails is odd with probability
-        ``exp(-a / b)``.
-        """
+        """Algorithm 1 of the source, for a <= b."""
         shown, going, k = np.zeros(len(a), bool), np.arange(len(a)), 1
         while len(going):
             held = self.below(b[going] * k) < a[going]
@@ -232,13 +209,7 @@ class Coins:
 
 
 def concentrated_delta(epsilon: float, rho: float) -> float:
-    """Delta that rho-concentrated answers guarantee at an epsilon.
-
-    Examples
-    --------
-    >>> f"{concentrated_delta(1.0, 0.02):.1e}"
-    '8.8e-08'
-    """
+    """Delta that rho-concentrated answers guarantee at an epsilon."""
     return float(np.exp(min(_log_delta(epsilon, rho), 0.0)))
 
 

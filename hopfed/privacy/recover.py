@@ -79,10 +79,7 @@ class PrivateTracyWidom:
         return RankEstimate(k, threshold(k, s2), s2, theta / s2, gamma, rule)
 
     def _debiased(self, sample: Sample, k: int) -> tuple[np.ndarray, float]:
-        """Strengths theta of the k leading eigenvalues, and the bulk variance beside them.
-
-        ``trace C = N`` with the noise too, so ``s2 = 1 - sum theta / N`` where r is not known.
-        """
+        """Strengths theta of the k leading eigenvalues, and the bulk variance beside them."""
         theta = np.zeros(k)
         s2 = 1.0 if sample.quality is None else max(1 - sample.quality**2, 1e-6)
         for _ in range(50 if k else 0):

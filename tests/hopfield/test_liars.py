@@ -261,7 +261,7 @@ def _as(values):
         return values.astype(np.float64)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(mutations(), st.sampled_from(FORMS), st.booleans())
 def test_no_message_stops_the_server_or_costs_the_others_their_archetypes(change, form, careful):
     """At the defaults, and without the checks that are there for the sake of the result."""

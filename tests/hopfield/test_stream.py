@@ -104,6 +104,7 @@ def test_the_order_of_calls_and_the_number_of_clients_change_nothing():
     np.testing.assert_array_equal(fewer.examples(np.int32(1), np.int64(0)), forward[1, 0])
 
 
+@pytest.mark.slow
 def test_a_copy_draws_the_same_here_and_in_another_process():
     data = federation(sizes=budget(500, T, L), qualities=(0.9, 0.4))
     copy = pickle.loads(pickle.dumps(data))

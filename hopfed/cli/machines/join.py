@@ -162,13 +162,7 @@ def _finish(
     coding: Any = None,
     rows: Any = None,
 ) -> None:
-    """Keep what the federation found, with its N columns in this order, and as they are called.
-
-    It is on the disk before it is judged, which may take long, and be stopped. A run file is then
-    written again, as a whole, with the verdict.
-
-    rows : of the owner, as its file has their columns; classes are judged by them.
-    """
+    """Keep what the federation found, with its N columns in this order, and as they are called."""
     from hopfed.hopfield.told import read as read_told
     from hopfed.hopfield.verdict import STATUS
 

@@ -17,11 +17,7 @@ SHOWN = 3  # columns of which each gets an option of its own
 
 
 def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
-    """Fail where a column is coded by what the rows hold.
-
-    Other owners' rows decide otherwise, so that +1 means something else there. With noise one row
-    changes others, which the noise does not hide.
-    """
+    """Fail where a column is coded by what the rows hold."""
     from hopfed.tables.choosing import unsettled
 
     found = unsettled(table.coding, choices, gaps=noisy)
@@ -40,10 +36,7 @@ def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
 
 
 def settling(found: Mapping[str, str], coding: Coding, choices: Choices) -> str:
-    """What to say so that no row decides how columns are coded, in options to copy.
-
-    Numbers and signs are for the owner to choose: one that the rows suggest would tell of them.
-    """
+    """What to say so that no row decides how columns are coded, in options to copy."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in found.items():
         by_reason.setdefault(reason, []).append(name)

@@ -90,11 +90,9 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     for votes on the patterns. With --epsilon they are asked once, for operators with noise, and
     with --graded for sums over classes of rows.
 
-    Columns are matched by name, in whatever order a client has them, and a client that has others
-    is refused. Where --columns is a number, clients are first asked for digests of the names, and
-    the names of more than half of all clients are taken, in sorted order. With --columns FILE they
-    are told the names; of exact sums of --graded they may lack a third. Tables without names go by
-    place; where the others have names, give --columns FILE, or few without names are refused.
+    With --columns FILE columns are matched by name, in whatever order a client has them, and a
+    client that has others is refused; of exact sums of --graded it may lack a third. Where
+    --columns is a number they go by place: that is for tables without names.
 
     Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
     strongest supporters, --liars of all rounded up, and if --support examples stand behind it: what
@@ -110,6 +108,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     from hopfed.experiments import find
     from hopfed.experiments.runner import execute
     from hopfed.federation.machines.server import Listening, Server
+    from hopfed.hopfield.columns import told_names
     from hopfed.hopfield.told import read
     from hopfed.runs import blaming
 
@@ -117,7 +116,6 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     for name in ("timeout", "wait", "limit"):
         finite = 0 < options[name] < float("inf")
         require(finite, f"--{name}", "a number above 0", options[name])
-    fresh = not (resume and out_file.exists())
     config = _config(experiment, out_file, resume, options)
     keys = options["keys"]
     check_outputs(("--out", out_file, RUN), inputs=sorted(keys.glob("*")), resume=resume)
@@ -134,10 +132,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
                 server.wait(config.clients, min(options["wait"], LATE))
         else:
             server.wait(config.least, options["wait"])
-        if fresh and not config.names:
-            order = serve_columns.settle(server, sender, config, options["wait"], say)
-            config = replace(config, order=order)
-        sender.columns = serve_columns.said_of(config)
+        sender.columns = told_names(config.names) if config.names else {}
         try:
             with set_aside(out_file):
                 run = execute(
@@ -169,8 +164,8 @@ def _advice(error: HopfedError) -> str:
     """Say how a federation that stopped goes on."""
     if _is_refused(error) and OtherColumnsError.told in str(error):
         return (
-            "name the columns that all clients have once they have read their files (--columns "
-            "FILE, one a line), or give their number alone"
+            "name the columns that all clients have once they have read their files: --columns "
+            "FILE, one a line"
         )
     if _is_refused(error):
         return "serve anew with what these clients allow, or once they allow it go on with --resume"
@@ -182,13 +177,11 @@ class _ReportingEngine:
 
     def __init__(self, engine: Any):
         self.engine = engine
-        self.by_place: set[int] = set()  # clients of which that was said
 
     def step(self, method: Any, calls: Sequence[Any]) -> list[Any]:
         """Let the clients make a step, and print who answered."""
         began = time.monotonic()
         outcomes: list[Any] = self.engine.step(method, calls)
-        outcomes = serve_columns.matched(calls, outcomes, self.engine.columns, self.by_place, say)
         context, seconds = calls[0].context, time.monotonic() - began
         heard = sum(not outcome.fault for outcome in outcomes)
         where = f"round {context.round} exchange {context.exchange}"

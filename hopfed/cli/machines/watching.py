@@ -16,7 +16,6 @@ from hopfed.cli.printing import human_bytes
 from hopfed.errors import HopfedError, OtherColumnsError
 
 if TYPE_CHECKING:
-    from hopfed.federation.messages import Message
     from hopfed.hopfield.owner import Owner
     from hopfed.hopfield.told import Told
     from hopfed.tables.coding import Coding
@@ -43,29 +42,18 @@ class Joined:
     def adapt(self, method: Any, request: Any) -> Any:
         """As `Owner.adapt`; remembers a refusal."""
         try:
-            adapted = self.named.adapt(method, request.columns, request.run)
+            adapted = self.named.adapt(method, request.columns)
         except OtherColumnsError as error:
             self.refused = error
             raise
-        self._say_place(method, request.columns)
+        if request.columns and not self.named.names and not self._said:
+            self._said = True
+            self.say("this table has no names of columns, and others have: its columns go by place")
         return adapted
 
     def order(self, request: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
         """Columns of the federation (N,) in the order of the file, and as they are called."""
-        return self.named.order(request.columns, request.run)
-
-    def _say_place(self, method: Any, told: Message) -> None:
-        """Say once that columns go by place where names might tell otherwise."""
-        from hopfed.hopfield.columns import Headers, kind_of
-
-        if self._said or isinstance(method, Headers):
-            return
-        self._said = True
-        kind, names = kind_of(told), bool(self.named.names)
-        if names and not kind:
-            self.say("columns go by place: the server says nothing of their names")
-        elif not names and kind:
-            self.say("this table has no names of columns, and others have: its columns go by place")
+        return self.named.order(request.columns)
 
 
 def write_found(
@@ -128,10 +116,6 @@ class Watching:
             self.say(f"{where}: not answered: {reply.reason}", reply.reason)
             return
         told = {name: array for name, array in reply.up.items() if array.size}
-        if not told:  # as of columns that have no names
-            return
-        if told.keys() == {"sorted"}:  # a digest of names, before the rounds begin
-            where = "names of columns"
         parts = ", ".join(f"{name} {human_bytes(array.nbytes)}" for name, array in told.items())
         # Searches for classes ask hundreds of times: what is new in kind is said.
         self.say(f"{where}: sending {parts}", f"{request.context.round} {sorted(told)}")

@@ -170,10 +170,7 @@ class Node:
 
 
 def _told_to_others(error: Exception) -> str:
-    """Words of an error for a server that is not trusted.
-
-    Of this machine's own files the owner alone is told: their names say where and what they are.
-    """
+    """Words of an error for a server that is not trusted."""
     if isinstance(error, (RunFileError, LocalError)):
         return error.told if isinstance(error, LocalError) else LocalError.told
     if isinstance(error, HopfedError):

@@ -302,6 +302,7 @@ def test_what_was_charged_stays_so_when_the_client_is_killed_before_it_sends(led
     assert digest(asked(ledger, examples())) == digest(asked(ledger, examples()))
 
 
+@pytest.mark.slow
 def test_of_processes_at_once_one_sets_the_terms(ledger):
     racing = [charging(ledger.folder, epsilon) for epsilon in (1.0, 2.0, 3.0)]
     assert sorted(process.wait() for process in racing) == [3, 3, 9]
