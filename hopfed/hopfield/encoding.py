@@ -39,6 +39,7 @@ LOSSLESS = ("smallest", "counts")
 MOST_EXAMPLES = (
     2**40
 )  # examples of a batch: whatever adds them up stays exact, and below any overflow
+MOST_PATTERNS = 10  # for each column that a server may name; more are refused
 ROUNDING = 1e-5  # of single precision, in sums
 WIRE = 1e-2  # how far single precision may discount factors beyond what rows can give
 # Rules that are compared on the same examples encode them one after the other.

@@ -17,10 +17,11 @@ from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message, Spec
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.batches import Source
-from hopfed.hopfield.classes import ClassClient, Classes
+from hopfed.hopfield.classes import Classes
+from hopfed.hopfield.clients import ClassClient, PatternClient
 from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
-from hopfed.hopfield.patterns import PatternClient, Patterns
+from hopfed.hopfield.patterns import Patterns
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ from hopfed.hopfield.guard import Guard, loss, median_bound, trimmed
 from hopfed.hopfield.noise import NUMBERS, PARTS, ClassNoise
 
 if TYPE_CHECKING:
-    from hopfed.hopfield.classes import ClassClient, Classes, Memory
+    from hopfed.hopfield.classes import Classes, Memory
+    from hopfed.hopfield.clients import ClassClient
 
 NEW = -1  # parent of a class that is not remembered yet
 WIDEST = 0.95  # magnitude of a mean of a class that is guessed

@@ -28,12 +28,11 @@ from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message, digest
 from hopfed.federation.recipes import Allowed, made, one_of, real, whole
 from hopfed.hopfield.batches import Batches, Elsewhere
-from hopfed.hopfield.classes import ClassClient
+from hopfed.hopfield.clients import ClassClient, PatternClient
 from hopfed.hopfield.columns import places_of, read_names
 from hopfed.hopfield.encoding import FORMS, Encoding
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.noise import Noise
-from hopfed.hopfield.patterns import PatternClient
 from hopfed.hopfield.plasticity import (
     REFERENCES,
     Agreement,

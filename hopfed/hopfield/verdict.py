@@ -42,7 +42,6 @@ from hopfed.archetypes.session import Owner, Session
 from hopfed.archetypes.status import judge_classes
 from hopfed.errors import DataError
 from hopfed.federation.messages import Field, Message, Spec, digest
-from hopfed.federation.rounds import Session as Round
 from hopfed.kernels import Rows
 
 STATUS = "not judged"
@@ -230,12 +229,12 @@ class Exchange:
 
     Attributes
     ----------
-    round_ : asks the clients.
+    round_ : the session of a round, which asks the clients.
     clients : numbers of those.
     question : what says to clients that tables are asked about.
     """
 
-    round_: Round
+    round_: Any
     clients: Sequence[int]
     question: int
     _asked: dict[int, tuple[Message, Message]] = field(default_factory=dict)

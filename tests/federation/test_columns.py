@@ -10,7 +10,7 @@ from federations import of_classes, private_classes, private_patterns
 from helpers import rest_slow
 from named_owners import NAMES, ORDER, Together, node, put
 
-from hopfed.cli.machines import serve_columns
+from hopfed.cli.machines.serve import _columns
 from hopfed.errors import ArgumentError, DataError, OtherColumnsError
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
@@ -138,16 +138,10 @@ def test_what_says_nothing_of_columns_is_one_line(tmp_path, told):
 
 def test_a_file_of_names(tmp_path):
     (tmp_path / "names.txt").write_text("tea\n\n  coffee, black \n")
-    assert serve_columns.given(str(tmp_path / "names.txt")) == (2, ("tea", "coffee, black"))
+    assert _columns(str(tmp_path / "names.txt")) == (2, ("tea", "coffee, black"))
     (tmp_path / "names.csv").write_text('tea;"coffee; black";water\n1;0;1\n')
-    assert serve_columns.given(str(tmp_path / "names.csv"))[1] == ("tea", "coffee; black", "water")
-    assert serve_columns.given("12") == (12, ())
-    # An owner who serves gives its own table: clients leave out what names their rows.
-    rows = "".join(f"P{k},{k % 2},{k % 3 % 2}\n" for k in range(9))
-    for name, held in (("own.csv", rows), ("header.csv", "")):
-        (tmp_path / name).write_text(f"person,tea,milk\n{held}")
-        given = serve_columns.given(str(tmp_path / name))[1]
-        assert given == (("tea", "milk") if held else ("person", "tea", "milk"))
+    assert _columns(str(tmp_path / "names.csv"))[1] == ("tea", "coffee; black", "water")
+    assert _columns("12") == (12, ())
     for name, data, words in (
         ("twice.txt", b"tea\ntea\n", "two columns are called"),
         ("long.txt", b"tea\n" + b"x" * 201, "200 characters"),
@@ -156,10 +150,10 @@ def test_a_file_of_names(tmp_path):
     ):
         (tmp_path / name).write_bytes(data)
         with pytest.raises((ArgumentError, DataError), match=words) as caught:
-            serve_columns.given(str(tmp_path / name))
+            _columns(str(tmp_path / name))
         assert "\n" not in str(caught.value)
     with pytest.raises(DataError, match="no such file"):
-        serve_columns.given(str(tmp_path / "lost.txt"))
+        _columns(str(tmp_path / "lost.txt"))
     with pytest.raises(ArgumentError, match="names"):
         serve.Config(columns=3, names=("a", "b"))
 
@@ -198,13 +192,6 @@ def test_one_with_other_columns_does_not_stop_the_others(tmp_path):
     found, arrays = Together(sites).play(CONFIG)
     np.testing.assert_array_equal(found, in_order([x[c] for c in (0, 2)], CONFIG))
     assert (arrays["faults/code"] != 0).tolist() == [False, True, False]
-
-
-def test_a_table_with_numbers_to_cut_gives_its_names_without_that_of_the_rows(tmp_path):
-    """Of such a file the column of names was kept, and every client was refused."""
-    lines = [f"p{i};{20 + i % 60};{'ja' if i % 3 else 'nein'}" for i in range(100)]
-    (tmp_path / "a.csv").write_text("\n".join(["Patient-Nr;Alter;Raucher", *lines]))
-    assert serve_columns.given(str(tmp_path / "a.csv")) == (2, ("Alter", "Raucher"))
 
 
 MORE = tuple(f"x{j}" for j in range(N // 2))

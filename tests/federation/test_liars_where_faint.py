@@ -75,7 +75,7 @@ LIES = [mixed, with_own, turned_alike, of_factors, repeated_columns, majorities,
 
 
 FIRST = [*((make, 2, 3) for make in LIES), (mixed, 9, 3), (majorities, 4, 1)]
-OTHERS = [case for case in product(LIES, (2, 4, 9), (1, 3)) if case not in FIRST]
+OTHERS = [case for case in product(LIES, (4, 9), (3,)) if case not in FIRST]
 
 
 @pytest.mark.parametrize(("make", "honest", "times"), rest_slow(FIRST + OTHERS, 4))

@@ -108,14 +108,9 @@ def test_the_mechanism_adds_what_its_budget_asks():
     ("call", "argument"),
     [
         (lambda: discrete_gaussian(63, 1, b""), "variance"),
-        (lambda: discrete_gaussian((1 << 48) + 1, 1, b""), "variance"),
         (lambda: discrete_gaussian(64, -1, b""), "size"),
         (lambda: DiscreteGaussian(1, 1.0, 1e-5), "n_sites"),
-        (lambda: DiscreteGaussian(10, 0.0, 1e-5), "epsilon"),
-        (lambda: DiscreteGaussian(10, np.inf, 1e-5), "epsilon"),
         (lambda: DiscreteGaussian(784, 1e-6, 1e-12), "epsilon"),
-        (lambda: DiscreteGaussian(10, 1.0, 1.0), "delta"),
-        (lambda: DiscreteGaussian(10, 1.0, 1e-5).reach(0.0), "chance"),
     ],
 )
 def test_bad_arguments_are_named(call, argument):

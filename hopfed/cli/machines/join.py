@@ -11,10 +11,8 @@ import numpy as np
 
 from hopfed._lib.outputs import RUN
 from hopfed._lib.settings import require
-from hopfed.cli.machines.dry_run import TRUST, show
-from hopfed.cli.machines.join_checks import check_fit
-from hopfed.cli.machines.serve import address, say
-from hopfed.cli.machines.watching import OUT, Joined, Watching, write_found
+from hopfed.cli.machines.join_checks import TRUST, check_fit, show
+from hopfed.cli.machines.watching import OUT, Joined, Watching, address, say, write_found
 from hopfed.cli.numbers import FINITE, NUMBER
 from hopfed.cli.outputs import check_outputs, overwrite_option
 from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options

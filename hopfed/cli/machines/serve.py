@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import secrets
 import time
@@ -14,14 +15,15 @@ from typing import Any
 import click
 
 from hopfed._lib.settings import require
-from hopfed.cli.machines import serve_columns
+from hopfed.cli.machines.watching import LONGEST, address, say
 from hopfed.cli.numbers import COUNT, NUMBER
 from hopfed.cli.outputs import RUN, check_outputs, overwrite_option, set_aside
-from hopfed.cli.printing import err, out
-from hopfed.errors import ArgumentError, HopfedError, OtherColumnsError, shown
+from hopfed.cli.printing import out
+from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError, shown
 from hopfed.federation.faults import Fault
 
-LONGEST = 2_000  # characters of a line of the log
+MOST_BYTES = 1 << 26  # of a file of names
+SEPARATORS = {".csv": ",;|\t", ".tsv": "\t"}
 SAID = 10  # exchanges of a round that are reported where all answer
 GOODBYE = 5.0  # seconds that the last word to the clients may take
 LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
@@ -227,20 +229,6 @@ def _keep(run: Any, told: Any, names: Sequence[str], out_file: Path) -> None:
     holding(run, told.archetypes(columns=names or None)).save(out_file)
 
 
-def say(words: str) -> None:
-    """Print a line with the time."""
-    line = f"{time.strftime('%H:%M:%S')} {shown(words, LONGEST)}"
-    err.print(line, markup=False, soft_wrap=True)
-
-
-def address(text: str, argument: str) -> tuple[str, int]:
-    """Return the host and the port that HOST:PORT names."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
-        raise ArgumentError(argument, "HOST:PORT, such as 127.0.0.1:9443", text)
-    return host.strip("[]"), int(port)
-
-
 def _complete(path: Path) -> bool:
     from hopfed.runs import Run
 
@@ -249,6 +237,31 @@ def _complete(path: Path) -> bool:
 
 def _word(fault: Fault) -> str:
     return "does not answer" if fault.name == "RAISED" else fault.name.lower().replace("_", " ")
+
+
+def _columns(text: str) -> tuple[int, tuple[str, ...]]:
+    """Number of columns, and their names where a file with them is given."""
+    if re.fullmatch("[+-]?[0-9]{1,9}", text):
+        return int(text), ()
+    from hopfed.tables.files import opened, reading
+    from hopfed.tables.source import named
+
+    path = Path(text)
+    with reading(path, "cannot be read as names of columns"), opened(path) as file:
+        data = file.read(MOST_BYTES)
+    try:
+        words = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: names of columns that are no UTF-8 text") from None
+    cells = words.split("\n")
+    if path.suffix.lower() in SEPARATORS:  # a table, or the header of one
+        rows = (next(csv.reader(cells, delimiter=s), []) for s in SEPARATORS[path.suffix.lower()])
+        cells = max(rows, key=len)
+    names, notes = named([name for cell in cells if (name := cell.strip())], text)
+    if len(names) < 2 or notes:
+        rule = "a file of two names or more that differ, of 200 characters at most"
+        raise ArgumentError("--columns", rule, notes[0] if notes else f"{len(names)} in {text}")
+    return len(names), names
 
 
 def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, Any]) -> Any:
@@ -268,7 +281,7 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
     else:
         config = replace(experiment.Config(), name=secrets.token_hex(8))
     if options["columns"] is not None:
-        number, names = serve_columns.given(options["columns"])
+        number, names = _columns(options["columns"])
         kept = config.names if number == config.columns else ()  # of the run that is resumed
         config = replace(config, columns=number, names=names or kept)
     named = ("clients", "rounds", "minimum", "epsilon", "delta", "robust", *GUARDS)

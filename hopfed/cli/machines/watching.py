@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +13,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hopfed._lib.outputs import RUN
-from hopfed.cli.printing import human_bytes
-from hopfed.errors import HopfedError, OtherColumnsError
+from hopfed.cli.printing import err, human_bytes
+from hopfed.errors import ArgumentError, HopfedError, OtherColumnsError, shown
 
 if TYPE_CHECKING:
     from hopfed.hopfield.owner import Owner
     from hopfed.hopfield.told import Told
     from hopfed.tables.coding import Coding
 
+LONGEST = 2_000  # characters of a line of the log
 OUT = (*RUN, ".npy", ".csv", ".json", ".parquet")  # endings of what a client writes
+
+
+def say(words: str) -> None:
+    """Print a line with the time."""
+    line = f"{time.strftime('%H:%M:%S')} {shown(words, LONGEST)}"
+    err.print(line, markup=False, soft_wrap=True)
+
+
+def address(text: str, argument: str) -> tuple[str, int]:
+    """Return the host and the port that HOST:PORT names."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
+        raise ArgumentError(argument, "HOST:PORT, such as 127.0.0.1:9443", text)
+    return host.strip("[]"), int(port)
 
 
 @dataclass
