@@ -16,7 +16,7 @@ hopfed.hopfield.simulation
 hopfed.archetypes.factorize hopfed.spectral.operators
 hopfed.spectral.eigenpairs hopfed.spectral.noise hopfed.spectral.rank
 hopfed.spectral.sharpening hopfed.memory.layered hopfed.archetypes.annealed_search
-hopfed.privacy.mechanism hopfed.privacy.discrete_gaussian hopfed.privacy.recover
+hopfed.privacy.mechanism hopfed.privacy.discrete_gaussian
 hopfed.hopfield.plasticity hopfed.federation.aggregate
 hopfed.neural.memory.store hopfed.archetypes.overlap hopfed._lib.random hopfed.runs
 hopfed.tables.reading hopfed.tables.table hopfed.tables.coding hopfed.tables.options
@@ -25,7 +25,7 @@ hopfed.hopfield.schedules hopfed.hopfield.batches hopfed.tables.examples hopfed.
 hopfed.theory.* hopfed.kernels hopfed.federation hopfed.federation.contract
 hopfed.federation.messages hopfed.federation.participation hopfed.federation.faults
 hopfed.federation.rounds hopfed.federation.engines
-hopfed.federation.engines.local hopfed.federation.engines.pool hopfed.federation.engines.dask
+hopfed.federation.engines.local
 hopfed.hopfield
 hopfed.hopfield.encoding hopfed.hopfield.guard hopfed.hopfield.patterns hopfed.hopfield.noise
 hopfed.neural.method hopfed.neural.methods hopfed.neural.methods.* hopfed.neural.training.task

@@ -62,7 +62,6 @@ from hopfed.spectral.operators import DenseOperator, HebbianOperator
 
 __all__ = ["Patterns"]
 
-WEIGHTINGS = ("examples", "clients")
 FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word
 LIGHTEST = 1e-9  # weight below which a client says nothing
 EFFORT = 5e6  # steps of a search that is bounded, for each direction that it may search
@@ -80,7 +79,6 @@ class Patterns:
     memory : "separate", "common" or "literal", see `hopfed.hopfield.evidence`.
     discount : share of the evidence that is left after a round, in [0, 1]; 0 uses fresh examples
         only.
-    weighting : "examples" pools all examples alike; "clients" counts clients equally (28).
     alpha : false-alarm rate of each round's count.
     groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out,
         as secure aggregation must, and the search works alone.
@@ -106,7 +104,6 @@ class Patterns:
     smoothing: Smoothing = field(default_factory=Smoothing)
     memory: str = "separate"
     discount: float = 0.5
-    weighting: str = "examples"
     alpha: float = 1e-3
     groups: int = 4
     votes: bool = True
@@ -129,8 +126,6 @@ class Patterns:
             require(holds, name, rule, repr(value))
         require(callable(self.rule), "rule", "a rule of plasticity", repr(self.rule))
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
-        known = ", ".join(WEIGHTINGS)
-        require(self.weighting in WEIGHTINGS, "weighting", f"one of {known}", self.weighting)
         known = ", ".join(METHODS)
         require(self.factoriser in METHODS, "factoriser", f"one of {known}", self.factoriser)
         require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
@@ -241,8 +236,6 @@ class _Round:
             told = float(np.clip(m.get("weight", 1.0), 0.0, 1.0))
             told *= told >= LIGHTEST  # of less, the share of the examples is no number any more
             weights[c] = told * channel.discount ** session.ages.get(c, 0)
-            if channel.weighting == "clients":
-                weights[c] /= max(float(m["examples"]), 1.0)
         held = Evidence.unflatten(client.encoding, below(state, "evidence"))
         evidence = held.faded(channel.discount)
         evidence = evidence.extend(guard.robust.pooled(operators, believed, weights))

@@ -51,10 +51,8 @@ from hopfed.spectral.rows import times
 __all__ = [
     "RULES",
     "Agreement",
-    "Broadcast",
     "Entropy",
     "Fixed",
-    "Reading",
     "Rule",
     "Smoothing",
     "Structure",
@@ -272,15 +270,6 @@ class Broadcast:
     ----------
     patterns : int8 (K, N) of +-1; K may be 0.
     quality : quality r of the federation as the server estimated it; above 0 where K is.
-
-    Raises
-    ------
-    ArgumentError : patterns or a quality that are not so.
-
-    Examples
-    --------
-    >>> Broadcast(np.zeros((0, 4), np.int8), quality=0.0).patterns.shape
-    (0, 4)
     """
 
     patterns: np.ndarray = field(repr=False)
@@ -306,14 +295,6 @@ class Reading:
     error : standard error of p.
     memory : share r_mem^2 of the batch's variance that remembered archetypes explain.
     novelty : share r_new^2 that structure outside of them explains.
-
-    Examples
-    --------
-    >>> from hopfed.kernels import pack
-    >>> known = Broadcast(np.ones((1, 6), np.int8), quality=0.8)
-    >>> reading = Agreement()(pack(np.array([[1, 1, 1, 1, 1, -1]])), known, seed=0)
-    >>> round(reading.weight, 2), round(reading.agreement, 2), reading.memory
-    (0.52, 0.67, nan)
     """
 
     weight: float

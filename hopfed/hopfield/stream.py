@@ -5,13 +5,12 @@ Source: arXiv:2603.19902, eqs. (22) to (26); theory/NOTES.md, "Mixture channel a
 A round mixture (`hopfed.hopfield.schedules`) is dealt to clients by `supports` and
 `client_mixtures`, a number of examples by `budget`. An `ArchetypeStream` then draws the examples of
 any client and round from the seed alone, so that neither the order of calls nor the process changes
-them. Labels and `exposures` are for scores only.
+them. Labels are for scores only.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -106,16 +105,11 @@ class ArchetypeStream:
         # Labels come before flips, so they are the same on no sites at all, and cheap.
         return self._draw(round, client, self.archetypes[:, :0])[1]
 
-    def exposures(self, round: int) -> np.ndarray:  # noqa: A002
-        """Return the realised exposures ``e_mu(t)``, a mean over clients: (K,) (25)."""
-        return exposures(self._round_labels(round), len(self.archetypes))
-
     def pooled_exposures(self, round: int) -> np.ndarray:  # noqa: A002
         """Return the fractions of all the round's examples, clients weighed by M_c: (K,)."""
-        return exposures([np.concatenate(self._round_labels(round))], len(self.archetypes))
-
-    def _round_labels(self, t: int) -> list[np.ndarray]:
-        return [self.labels(t, c) for c in range(self.clients)]
+        labels = np.concatenate([self.labels(round, c) for c in range(self.clients)])
+        counts = np.bincount(labels, minlength=len(self.archetypes))
+        return np.asarray(counts / max(len(labels), 1))
 
     def _draw(self, t: int, c: int, archetypes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         require(0 <= t < self.rounds, "round", f"in 0 .. {self.rounds - 1}", t)
@@ -152,27 +146,22 @@ def supports(K: int, clients: int, share: float, seed: int) -> np.ndarray:
     return held
 
 
-def client_mixtures(
-    mixture: np.ndarray, supports: np.ndarray, *, concentration: float = math.inf, seed: int
-) -> np.ndarray:
+def client_mixtures(mixture: np.ndarray, supports: np.ndarray) -> np.ndarray:
     """Restrict the round mixture to each client's support: ``pi[t, c, :]``, (T, L, K) (22).
 
     Their mean over clients (arXiv:2603.19902, eq. (23)) is the round mixture itself only where
     every support is whole. A client that holds none of a round's archetypes sees its own support in
-    equal shares. With `NoveltyRamp` that would show new archetypes too early, unless everyone holds
-    an old one.
+    equal shares.
 
     Parameters
     ----------
     mixture : (T, K) rows on the simplex.
     supports : bool (L, K), at least one archetype each.
-    concentration : the clients' mixtures are Dirichlet draws around the restricted one, nearer to
-        it the larger this is; infinity for no scatter.
 
     Examples
     --------
     >>> held = np.array([[True, True, False], [False, True, True]])
-    >>> client_mixtures(np.array([[0.5, 0.5, 0.0]]), held, seed=0)
+    >>> client_mixtures(np.array([[0.5, 0.5, 0.0]]), held)
     array([[[0.5, 0.5, 0. ],
             [0. , 1. , 0. ]]])
     """
@@ -181,28 +170,9 @@ def client_mixtures(
     require(supports.dtype == bool, "supports", rule, supports.dtype)
     require(supports.shape[1:] == mixture.shape[1:], "supports", rule, supports.shape)
     require(bool(supports.any(axis=1).all()), "supports", "nonempty for each client", "none")
-    require(concentration > 0, "concentration", "above 0", concentration)
     held = mixture[:, None, :] * supports
     held = np.where(held.any(axis=2, keepdims=True), held, supports)
-    shares = held / held.sum(axis=2, keepdims=True)
-    if math.isinf(concentration):
-        return shares
-    for t, c in np.ndindex(shares.shape[:2]):
-        seen = shares[t, c] > 0
-        rng = stream(seed, "mixtures", t, c)
-        shares[t, c, seen] = rng.dirichlet(concentration * shares[t, c, seen])
-    return shares
-
-
-def exposures(labels: Sequence[np.ndarray], K: int) -> np.ndarray:
-    """Exposures ``e_mu`` of one round, (K,): client mean of the fraction from each archetype (25).
-
-    Clients without examples are left out; without any client the exposures are 0.
-    """
-    fractions = [np.bincount(own, minlength=K) / len(own) for own in labels if len(own)]
-    wide = max((len(f) for f in fractions), default=K)
-    require(wide == K, "labels", f"below K = {K}", wide - 1)
-    return np.mean(fractions, axis=0) if fractions else np.zeros(K)
+    return np.asarray(held / held.sum(axis=2, keepdims=True))
 
 
 def budget(total: int, rounds: int, clients: int) -> np.ndarray:

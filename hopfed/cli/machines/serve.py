@@ -53,20 +53,14 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
     help="Ask for sums over classes: rows may have gaps, and columns rates of their own.",
 )
 @click.option("--liars", type=NUMBER, help="Share of clients that may lie together. [default: 0.1]")
-@click.option(
-    "--claim", type=NUMBER, help="Most medians of all claims that one counts for. [default: 3]"
-)
 @click.option("--support", type=NUMBER, help="Fewest examples behind an archetype. [default: 50]")
 @click.option(
-    "--check/--no-check", default=None, help="Refuse sums that no rows have. [default: check]"
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a setting, such as claim=5, check=no or quorum=0.5.",
 )
-@click.option("--robust", help="mean, trimmed or median of the operators. [default: mean]")
-@click.option("--quorum", type=NUMBER, help="Share of groups that must support one. [default: 0]")
-@click.option("--client-groups", type=COUNT, help="Random groups for --quorum. [default: 10]")
-@click.option("--persistence", type=COUNT, help="Rounds that must support one. [default: 1]")
-@click.option("--patience", type=COUNT, help="Rounds to wait for it. [default: 3]")
-@click.option("--level", type=NUMBER, help="Standard score that is support. [default: 3]")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option("--keys", type=click.Path(path_type=Path), required=True, help="Of `hopfed certs`.")
 @click.option("--listen", default="127.0.0.1:9443", show_default=True, help="HOST:PORT.")
 @click.option(
@@ -99,7 +93,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
     strongest supporters, --liars of all rounded up, and if --support examples stand behind it: what
     one client alone holds stays with it, and --liars 0 believes everybody. Whoever claims more than
-    --claim medians of examples counts for that. The log and the run file say what was bounded and
+    three medians of examples counts for that. The log and the run file say what was bounded and
     withheld, and whose. With --graded as many of the highest and lowest of every entry are left out
     as may lie. With two clients, or where half lie together, nobody can know who lies: the
     log says who supports what.
@@ -268,7 +262,6 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
     """Settings: those of the run that is resumed, or the default ones; then those given."""
     from hopfed._lib.settings import describe, from_plain, to_plain, with_settings
     from hopfed.experiments.ledger import require_settings
-    from hopfed.experiments.serve import GUARDS
     from hopfed.runs import Run
 
     held = Run.load(out_file) if resume and out_file.exists() else None
@@ -284,7 +277,7 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
         number, names = _columns(options["columns"])
         kept = config.names if number == config.columns else ()  # of the run that is resumed
         config = replace(config, columns=number, names=names or kept)
-    named = ("clients", "rounds", "minimum", "epsilon", "delta", "robust", *GUARDS)
+    named = ("clients", "rounds", "minimum", "epsilon", "delta", "liars", "support")
     given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
     given += ["graded=yes"] if options["graded"] else []
     config = with_settings(config, [*given, *options["settings"]])

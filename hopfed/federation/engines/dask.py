@@ -31,28 +31,7 @@ _ALONE = Lock()  # the number of threads of BLAS is one for a whole process
 
 
 class DaskEngine:
-    """Steps on the cluster in use, or in processes of its own; use it as a context manager.
-
-    Parameters
-    ----------
-    workers : processes on this machine, where no client of Dask (`dask.distributed.Client`) is in
-        use; as many as there are cores when left out.
-
-    Raises
-    ------
-    BackendError : Dask is not installed.
-
-    Examples
-    --------
-    >>> from distributed import Client
-    >>> class Double:
-    ...     def client_step(self, state, down, context):
-    ...         return state, {"twice": 2 * context.client}, {}
-    >>> calls = [Call({}, {}, Context(0, 0, 0, client=3))]
-    >>> with Client(processes=False, n_workers=1, dashboard_address=":0"), DaskEngine() as engine:
-    ...     engine.step(Double(), calls)[0].message
-    {'twice': 6}
-    """
+    """Steps on the cluster in use, or in processes of its own; use it as a context manager."""
 
     def __init__(self, workers: int | None = None):
         self.workers = workers

@@ -32,34 +32,7 @@ KEPT = 64  # methods that a worker remembers
 
 
 class PoolEngine:
-    """Steps in `workers` processes; close it, or use it as a context manager.
-
-    Parameters
-    ----------
-    workers : processes.
-    timeout : seconds a client may take; None for no limit.
-
-    Raises
-    ------
-    ArgumentError : no worker, or a timeout of 0 or less.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hopfed.hopfield.channel import rademacher
-    >>> from hopfed.hopfield.stream import ArchetypeStream
-    >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.hopfield import HopfieldFederation
-    >>> from hopfed.hopfield.encoding import Encoding
-    >>> from hopfed.hopfield.patterns import Patterns
-    >>> xi = rademacher(2, 50, np.random.default_rng(0))
-    >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 80, 0.8, seed=0)
-    >>> method = HopfieldFederation(source, Patterns(Encoding(50)))
-    >>> with PoolEngine(workers=1) as engine:
-    ...     played = play_round(method, None, 0, seed=0, clients=3, engine=engine)
-    >>> played.server_metrics["n_detected"]
-    2
-    """
+    """Steps in `workers` processes; close it, or use it as a context manager."""
 
     def __init__(self, workers: int, timeout: float | None = None):
         if workers < 1:
