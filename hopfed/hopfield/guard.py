@@ -1,14 +1,14 @@
 """What a server believes of clients that may lie, and how it brings their sums together.
 
 The number of examples is a client's weight and the yardstick of its answers, and nobody can check
-it: nobody counts for more than a multiple of the round's median, the lower one where their number
-is even. What is told to all must be shown by others than its strongest supporters. Sums over
-classes are brought to one scale, the rows that they are over; the highest and the lowest values of
-every entry are left out, as many at either end as may lie, and the others averaged by their rows.
+it: nobody counts for more than a multiple of the round's lower median. What is told to all must be
+shown by others than its strongest supporters. Sums over classes are brought to one scale, the rows
+that they are over; the highest and the lowest values of every entry are left out, as many at either
+end as may lie, and the others averaged by their rows.
 
-Entry by entry, a share e of lying clients moves a median of values of scatter s by about
-``1.25 e s``. A spike of +-1 entries adds that up over all sites, so `Robust` means of operators
-bear liars less well than the agreement of groups of clients does (`hopfed run byzantine`).
+A share e of lying clients moves a median of values of scatter s by about ``1.25 e s``, entry by
+entry; a spike of +-1 entries adds that up over all sites, so `Robust` means of operators bear liars
+less well than the agreement of groups of clients does (`hopfed run byzantine`).
 """
 
 from __future__ import annotations

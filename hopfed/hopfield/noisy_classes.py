@@ -1,16 +1,11 @@
 """Classes from noisy sums: which are one, which are two, and which client says so.
 
-A round looks a few times for classes. Each look asks for *pairs*, the sums and the second moments
-of each class: where the residuals of a class vary along a direction more than rows and noise let
-expect, it is two, and where those of two together do not, they are one. Then come a few *sums*,
-steps of a fit, of which all but the first are averaged: their noise is as of one answer with all
-their budget. Last come the pairs once more, only to join. Every row is in the batch of one round,
-so rounds do not add up for it; the questions of a round do, and share the budget. So few answers
-are not enough for the search of `hopfed.archetypes`, which asks hundreds of times.
-
-How large the noise is is public, so it is taken off wherever it matters: means are drawn to those
-of the columns as far as noise could have made them differ, and classes that noise alone may tell
-apart are joined.
+A round looks a few times for classes. Each look asks for *pairs*: where the residuals of a class
+vary along a direction more than rows and noise let expect, it is two, and where those of two
+together do not, they are one. Then come a few *sums*, steps of a fit, of which all but the first
+are averaged. Last come the pairs once more, only to join. The questions of a round share the budget
+of its rows: too few for the search of `hopfed.archetypes`, which asks hundreds of times. How large
+the noise is is public, and taken off wherever it matters.
 """
 
 from __future__ import annotations

@@ -1,28 +1,15 @@
 """Plasticity: the weight w of a client's fresh data in the blend with the memory.
 
-Source: arXiv:2603.19902, eqs. (44) to (52); theory/NOTES.md, "Plasticity".
+Source: arXiv:2603.19902, eqs. (44) to (52); theory/NOTES.md, "Plasticity", "Sign agreement",
+"Structure rule".
 
-A rule reads a batch beside the broadcast memory and answers with w: 1 follows the data, 0 keeps
-the memory. The paper's two rules contradict each other. A pure-noise batch disagrees with memory
-as much as a novel one does: the entropy rule opens to both, the agreement rule shuts both out.
-`Structure` tells them apart: novelty leaves outliers in the spectrum of what the memory does not
-explain, noise does not.
+A rule reads a batch beside the broadcast memory: 1 follows the data, 0 keeps the memory, and with
+an empty memory every rule answers 1. A pure-noise batch disagrees with memory as much as a novel one
+does: the entropy rule opens to both, the agreement rule shuts both out. `Structure` tells them
+apart: novelty leaves outliers in the spectrum of what the memory does not explain, noise does not.
 
-With an empty memory every rule answers 1: there is nothing to keep.
-
-Sign agreement: how often a batch of examples has the signs of the memory.
-
-Source: arXiv:2603.19902, eqs. (46) to (49); theory/NOTES.md, "Sign agreement".
-
-The memory says ``A_ij = sum_k xi_ki xi_kj`` of a pair of sites, the batch says
-``B_ij = sum_m eta_mi eta_mj``; p is the share of pairs on which their signs agree. It is read off
-a sample of pairs from transposed bits, so that no N x N array is made, and compared with the
-agreement that M examples of the remembered archetypes would show.
-
-What a batch holds: the shares of its variance that memory explains, and that novelty does.
-
-A remembered archetype is a known spike. The rest of the spectrum, with memory projected out, shows
-what is new by its outliers; pure noise has none (theory/NOTES.md, "Structure rule").
+Sign agreement p is the share of pairs of sites on which ``A_ij = sum_k xi_ki xi_kj`` and ``B_ij =
+sum_m eta_mi eta_mj`` have the same sign, read off a sample of pairs from transposed bits.
 """
 
 from __future__ import annotations

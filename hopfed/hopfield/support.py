@@ -2,31 +2,20 @@
 
 A pattern is tried along its own direction d, the part of it that is orthogonal to all the others:
 ``d^T C_c d`` is the mean of M_c squared projections. Noise alone gives ``s2_c (1 +- sqrt(2/M_c))``
-and an archetype adds its spike. Noise that a client adds on purpose, of variance v on its sums of
-mass m, adds ``2 v / m^2`` to the variance.
+and an archetype adds its spike; noise of variance v on sums of mass m adds ``2 v / m^2``.
 
-*Corrected patterns.* A client whose rows are nearly the archetypes, some of their sites turned in
-all rows alike, blurs the pool. Votes mend that where there are some. Without them every client's
-operator says of every site i what its rows hold of a pattern there: ``(C_c d)_i`` is about
-``w r^2 (xi . d) xi_i`` beside noise of variance ``d^T C_c d / M_c``. The extremes of these are left
-out, and a site is turned where the others contradict it by more than noise does.
+*Corrected patterns.* A client whose rows are nearly the archetypes, some sites turned in all alike,
+blurs the pool. ``(C_c d)_i`` says what its rows hold of a pattern at site i; a site is turned where
+the others, without their extremes, contradict it by more than noise does.
 
-*Agreement.* To archetypes a client that lies adds a product or a majority of them, and the sum of
-all operators is as well that of other patterns, each half of every one of these. Such patterns
-leave much of the honest operators unexplained. Then archetypes are looked for in groups of clients,
-more than twice as many as may lie; the clients that are explained best by what groups agree on are
-factored again: one step of least trimmed squares (P. J. Rousseeuw, J. Amer. Statist. Assoc. 79
-(1984) 871).
+*Agreement.* A client that adds a product or a majority of archetypes makes the pool as well that of
+other patterns, which leave much of the honest operators unexplained. Then archetypes are looked for
+in groups of clients, more than twice as many as may lie, and the clients that are explained best by
+what groups agree on are factored again: a step of least trimmed squares (P. J. Rousseeuw, J. Amer.
+Statist. Assoc. 79 (1984) 871).
 
-*Misfit.* Columns of real tables have rates of their own, and levels of a category exclude each
-other: such tables have more components than archetypes. Of M rows of archetypes ``xi_k`` with
-weights ``w_k`` two columns have the second moment ``sum_k w_k xi_ik xi_jk``, up to
-``(1 - c_ij^2)/M`` in variance, and the mean of a column is in proportion to ``sum_k w_k xi_ik``.
-The weights are those that fit best, none below 0; what is left is measured in its error. Of 2 to 40
-archetypes in rows of 12 to 784 columns it is at most 1.1 on average; three classes of any rates,
-independent columns of any rates, one trait, and archetypes beside a category of four levels have 5
-to 700 (13 and 60 columns, 1,200 rows a client). Source: theory/NOTES.md, "Check of the symmetric
-channel".
+*Misfit.* What archetypes leave of second moments and means, in its error; above 1 rows are of
+another kind. Source: theory/NOTES.md, "Check of the symmetric channel".
 """
 
 from __future__ import annotations

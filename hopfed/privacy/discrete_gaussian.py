@@ -1,23 +1,19 @@
 """Discrete Gaussian noise from a secret key: integers, exact, the same again for the same key.
 
-The law is that of `hopfed.theory.discrete_gaussian`. Draws are made by rejection with integers
-alone, so that no rounding of floating-point numbers can tell anything about what the noise hides.
-The bits come from SHAKE-256 in counter mode, keyed by what the caller gives: who does not have the
-key cannot tell them from coins.
+Draws are made by rejection with integers alone, so that no rounding tells anything about what the
+noise hides; the bits come from SHAKE-256 in counter mode, keyed by what the caller gives. Source:
+C. Canonne, G. Kamath, T. Steinke, NeurIPS 2020, arXiv:2004.00010, algorithms 1 to 3, the two
+rejections made at once.
 
-The method is that of C. Canonne, G. Kamath and T. Steinke, "The Discrete Gaussian for Differential
-Privacy" (NeurIPS 2020, arXiv:2004.00010): their algorithm 1 for coins that show heads with
-probability ``exp(-a / b)``, and algorithms 2 and 3 with their two rejections made at once.
-
-Integer answers whose entries change by D_i where one row is replaced, with independent discrete
-Gaussian noise of parameters V_i, are rho-concentrated for ``rho = sum_i D_i^2 / (2 V_i)``. The rho
-of answers add up, also where each question is chosen by the answers before it, and rho gives
+Integer answers whose entries change by D_i where one row is replaced, with independent noise of
+parameters V_i, are rho-concentrated for ``rho = sum_i D_i^2 / (2 V_i)``. The rho of answers add up,
+also where each question is chosen by the answers before it, and rho gives
 
     delta = inf over alpha > 1 of  exp((alpha - 1) (alpha rho - epsilon)) / (alpha - 1)
                                    * (1 - 1 / alpha)^alpha.
 
-Sources: M. Bun, T. Steinke, TCC 2016, arXiv:1605.02065 (lemma 7: composition); C. Canonne, G.
-Kamath, T. Steinke, NeurIPS 2020, arXiv:2004.00010 (theorem 14: noise; corollary 13: delta).
+Sources: M. Bun, T. Steinke, TCC 2016, arXiv:1605.02065 (lemma 7); arXiv:2004.00010 (theorem 14,
+corollary 13).
 """
 
 from __future__ import annotations

@@ -108,3 +108,10 @@ def test_exposures_are_those_of_the_draw():
     np.testing.assert_allclose(data.pooled_exposures(0), counts / 40, rtol=1e-12)
     np.testing.assert_array_equal(data.pooled_exposures(2), 0)
     assert data.examples(2, 0).shape == (0, N)
+
+
+def test_every_client_has_its_own_quality():
+    data = federation(sizes=2_000, qualities=(0.9, 0.0))
+    for c, r in enumerate(data.qualities):
+        agree = (data.examples(0, c) * XI[data.labels(0, c)]).mean()
+        assert abs(agree - r) < 5 * np.sqrt((1 - r**2) / (2_000 * N))
