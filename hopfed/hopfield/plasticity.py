@@ -4,8 +4,8 @@ Source: arXiv:2603.19902, eqs. (44) to (52); theory/NOTES.md, "Plasticity", "Sig
 "Structure rule".
 
 A rule reads a batch beside the broadcast memory: 1 follows the data, 0 keeps the memory, and with
-an empty memory every rule answers 1. A pure-noise batch disagrees with memory as much as a novel one
-does: the entropy rule opens to both, the agreement rule shuts both out. `Structure` tells them
+an empty memory every rule answers 1. A pure-noise batch disagrees with memory as much as a novel
+one does: the entropy rule opens to both, the agreement rule shuts both out. `Structure` tells them
 apart: novelty leaves outliers in the spectrum of what the memory does not explain, noise does not.
 
 Sign agreement p is the share of pairs of sites on which ``A_ij = sum_k xi_ki xi_kj`` and ``B_ij =

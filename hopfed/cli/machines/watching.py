@@ -39,39 +39,6 @@ def address(text: str, argument: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-@dataclass
-class Joined:
-    """The owner of a table in a federation, and whether its columns are those of that.
-
-    Attributes
-    ----------
-    named : the owner.
-    say : is told in words what it would not hear of otherwise.
-    refused : why the columns are others.
-    """
-
-    named: Owner
-    say: Callable[[str], object]
-    refused: OtherColumnsError | None = None
-    _said: bool = False
-
-    def adapt(self, method: Any, request: Any) -> Any:
-        """As `Owner.adapt`; remembers a refusal."""
-        try:
-            adapted = self.named.adapt(method, request.columns)
-        except OtherColumnsError as error:
-            self.refused = error
-            raise
-        if request.columns and not self.named.names and not self._said:
-            self._said = True
-            self.say("this table has no names of columns, and others have: its columns go by place")
-        return adapted
-
-    def order(self, request: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
-        """Columns of the federation (N,) in the order of the file, and as they are called."""
-        return self.named.order(request.columns)
-
-
 def write_found(
     path: Path,
     told: Told,
@@ -104,18 +71,31 @@ class Watching:
 
     Attributes
     ----------
-    joined : knows of columns that are others.
+    owner : of the table.
     finished : is set once there is nothing more to wait for.
     say : takes a line, and what lines like it have in common.
     refused : why the last question was not answered; empty where it was.
+    others : why its columns are not those of the federation.
     last : the request with the last word of the federation; None where there is no result.
     """
 
-    joined: Joined
+    owner: Owner
     finished: Event
     say: Callable[..., object]
     refused: str = ""
+    others: OtherColumnsError | None = None
     last: Any = None
+
+    def adapt(self, method: Any, request: Any) -> Any:
+        """As `Owner.adapt`; remembers a refusal of columns."""
+        try:
+            adapted = self.owner.adapt(method, request.columns)
+        except OtherColumnsError as error:
+            self.others = error
+            raise
+        if request.columns and not self.owner.names:
+            self.say("this table has no names of columns, and others have: its columns go by place")
+        return adapted
 
     def __call__(self, request: Any, reply: Any) -> None:
         """Say what is sent, or why nothing is."""
@@ -123,7 +103,7 @@ class Watching:
 
         if request.last:
             self.last = None if STOPPED in request.down else request
-        if request.last or self.joined.refused is not None:  # which is said in the end
+        if request.last or self.others is not None:  # which is said in the end
             self.finished.set()
             return
         where = f"round {request.context.round} exchange {request.context.exchange}"
@@ -143,8 +123,8 @@ class Watching:
         except HopfedError as error:  # the server is gone, perhaps because it got no answer
             if self.last is None:
                 raise self._lost(error) from None
-        if self.joined.refused is not None:
-            raise self.joined.refused
+        if self.others is not None:
+            raise self.others
         if self.last is None:
             raise self._lost("the server ended the federation without a result")
         return self.last

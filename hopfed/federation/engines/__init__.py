@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from hopfed._lib.arrays import blas_threads
 from hopfed.errors import HopfedError
 from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.faults import Fault
@@ -103,3 +105,21 @@ def shares(method: Method, calls: Sequence[Call], workers: int) -> list[list[int
 
 def _raised(error: Exception) -> Outcome:
     return Outcome(fault=Fault.RAISED, reason=f"{type(error).__name__}: {error}")
+
+
+def unpickled(payload: bytes) -> Method:
+    """A method in a worker process."""
+    try:
+        method: Method = pickle.loads(payload)
+    except Exception as error:
+        raise HopfedError(
+            "a worker process could not load the method: what it is made of must be importable "
+            f"from a module ({error})"
+        ) from None
+    return method
+
+
+def answered(method: Method, calls: Sequence[Call]) -> list[Outcome]:
+    """Make calls as every engine does: the order of summation depends on the number of threads."""
+    with blas_threads(1):
+        return answers(method, calls)

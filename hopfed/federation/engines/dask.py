@@ -11,18 +11,15 @@ two processes and this engine 370 ms; of steps of 10 ms 0.28 s and 0.46 s, of 50
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from threading import Lock
 from typing import Any
 
-from hopfed._lib.arrays import blas_threads
 from hopfed._lib.cluster import cluster
-from hopfed.errors import HopfedError
 from hopfed.federation.contract import Context, Method, State
-from hopfed.federation.engines import Call, Outcome, answers, shares
+from hopfed.federation.engines import Call, Outcome, answered, shares, unpickled
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Message, nbytes
 
@@ -85,23 +82,12 @@ class DaskEngine:
         if self._last is None or self._last[0] is not method:
             from cloudpickle import dumps  # which also takes a class from a notebook along
 
-            self._last = method, self._client.submit(_loaded, dumps(method), pure=False)
+            self._last = method, self._client.submit(unpickled, dumps(method), pure=False)
         return self._last[1]
 
 
 def _same(message: Message) -> Message:
     return message
-
-
-def _loaded(payload: bytes) -> Method:
-    try:
-        method: Method = pickle.loads(payload)
-    except Exception as error:
-        raise HopfedError(
-            "a worker could not load the method: what it is made of must be importable from a "
-            f"module ({error})"
-        ) from None
-    return method
 
 
 def _answer(
@@ -111,5 +97,5 @@ def _answer(
     calls = [
         Call(state, common or {} if down is None else down, where) for state, down, where in asked
     ]
-    with _ALONE, blas_threads(1):  # the order of summation depends on the number of threads
-        return answers(method, calls)
+    with _ALONE:
+        return answered(method, calls)

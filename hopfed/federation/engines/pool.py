@@ -21,11 +21,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hopfed._lib.arrays import blas_threads
 from hopfed._lib.processes import begin_worker, end_pool, first_done
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Method
-from hopfed.federation.engines import Call, Outcome, answers, shares
+from hopfed.federation.engines import Call, Outcome, answered, shares, unpickled
 from hopfed.federation.faults import Fault
 
 KEPT = 64  # methods that a worker remembers
@@ -151,14 +150,7 @@ def _load(path: str) -> None:
 
 @lru_cache(KEPT)
 def _method(path: str) -> Method:
-    try:
-        method: Method = pickle.loads(Path(path).read_bytes())
-    except Exception as error:
-        raise HopfedError(
-            "a worker process could not load the method: what it is made of must be importable "
-            f"from a module ({error})"
-        ) from None
-    return method
+    return unpickled(Path(path).read_bytes())
 
 
 def _submit(
@@ -171,5 +163,4 @@ def _submit(
 
 
 def _answer(path: str, calls: list[Call]) -> list[Outcome]:
-    with blas_threads(1):  # the order of summation depends on the number of threads
-        return answers(_method(path), calls)
+    return answered(_method(path), calls)
