@@ -81,7 +81,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     xi = rademacher(K, config.N, stream(seed, "participation"))
     mixture = Fixed(config.exposures).mixture(K, config.rounds)
     held = supports(K, config.clients, config.share, derive(seed, "participation"))
-    mixtures = client_mixtures(mixture, held, seed=seed)
+    mixtures = client_mixtures(mixture, held)
     source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
     method = hopfield(source, config.N, discount=config.discount, alpha=config.alpha, persistence=2)
     arrays: Arrays = {}

@@ -13,7 +13,6 @@ lies: then nothing is broadcast, and the log says how many archetypes each clien
 from __future__ import annotations
 
 import math
-import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,11 +64,6 @@ class Config(Settings):
 
     columns: Annotated[int, at_least(2), "N, of every client's file"] = 784
     names: Annotated[Words, "of these columns, which clients are told; none if not known"] = ()
-    order: Annotated[
-        str,
-        "how columns are matched where no names are known: by place if empty, or sorted and the "
-        "digest of the names that most clients have (`hopfed.hopfield.columns`)",
-    ] = ""
     clients: Annotated[int, within(f"[1, {MOST_CLIENTS}]")] = 3
     rounds: Annotated[int, within(f"[1, {MOST_ROUNDS}]"), "to which clients deal their rows"] = 1
     minimum: Annotated[int, "clients that must answer in a round; 0 for more than half"] = 0
@@ -105,8 +99,6 @@ class Config(Settings):
         require(fits, "minimum", f"1 to the {self.clients} clients", self.minimum)
         held = len(self.names) in (0, self.columns) and len(set(self.names)) == len(self.names)
         require(held, "names", f"{self.columns} names that differ", f"{len(self.names)}")
-        plain = re.fullmatch("(sorted [0-9a-f]{64})?", self.order)
-        require(plain is not None, "order", "sorted, and a digest", self.order)
         rule = f"1 to the {self.rounds} rounds"
         require(self.persistence <= self.rounds, "persistence", rule, self.persistence)
         self.make()
@@ -208,7 +200,7 @@ def _by_client(config: Config, values: Mapping[int, float]) -> np.ndarray:
 
 
 def remarks(arrays: Arrays) -> list[str]:
-    """Lines on the claims that the server reduced and the archetypes that it withheld in a round."""
+    """Lines on claims that the server reduced and archetypes that it withheld in a round."""
     claimed, counted, supports = (
         arrays[k] for k in ("bounded/claims", "bounded/examples", "supports")
     )

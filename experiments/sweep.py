@@ -52,7 +52,7 @@ class Cell:
 
 
 def parsed_grid(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Settings and their values, of texts such as ``key=a,b,c``; values with commas stand by ``;``."""
+    """Settings and values, of texts such as ``key=a,b,c``; values with commas stand by ``;``."""
     grid: dict[str, tuple[str, ...]] = {}
     for text in texts:
         key, sign, listed = text.partition("=")

@@ -1,11 +1,8 @@
 """Owners of tables with names of columns, and a server that asks them in one process, for tests."""
 
-from dataclasses import replace
-
 import numpy as np
 from asking import N
 
-from hopfed.cli.machines import serve_columns
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
@@ -16,6 +13,7 @@ from hopfed.federation.machines.wire import (
     write_request,
 )
 from hopfed.federation.recipes import describe
+from hopfed.hopfield.columns import told_names
 from hopfed.hopfield.ledger import Ledger
 from hopfed.hopfield.owner import ALLOWED, Owner, as_recorded
 from hopfed.tables.examples import as_examples
@@ -31,7 +29,7 @@ def node(folder, rows, names, epsilon=None):
     ledger, names = Ledger(folder / "privacy"), tuple(map(str, names))
     rows, filed = as_recorded(rows, names, ledger)
     named = Owner(rows, 7, epsilon, 1e-5, ledger, names, filed)
-    adapt = lambda method, request: named.adapt(method, request.columns, request.run)  # noqa: E731
+    adapt = lambda method, request: named.adapt(method, request.columns)  # noqa: E731
     return Node(KeptStates(folder / "states"), adapt, trusted=ALLOWED, private=True)
 
 
@@ -47,10 +45,7 @@ class Together:
     """A server and its clients in one process, with all that travels written and read."""
 
     def __init__(self, nodes):
-        self.nodes, self.columns, self.lines = nodes, {}, []
-
-    def online(self):
-        return sorted(self.nodes)
+        self.nodes, self.columns = nodes, {}
 
     def step(self, method, calls):
         text, parts = describe(method)
@@ -62,14 +57,11 @@ class Together:
             reply = read_reply(self.nodes[where.client].written(write_request(request)))
             state = {"held": np.frombuffer(reply.state, np.uint8)}
             replies.append(Outcome(state, reply.up, reply.metrics, reply.fault, reply.reason))
-        return serve_columns.matched(calls, replies, self.columns, set(), self.lines.append)
+        return replies
 
     def play(self, config):
         """What `hopfed serve` makes of these clients."""
-        if not config.names:
-            order = serve_columns.settle(self, self, config, 0.0, self.lines.append)
-            config = replace(config, order=order)
-        self.columns = serve_columns.said_of(config)
+        self.columns = told_names(config.names) if config.names else {}
         arrays, _ = serve.play(config, config.make(), 0, 0, None, self)
         last = {name: value[None, None] for name, value in arrays.items()}
         return serve.served_archetypes(config, last), arrays

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hopfed.federation.engines import Outcome
-from hopfed.hopfield.patterns import PatternClient
+from hopfed.hopfield.clients import PatternClient
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
+from hopfed.hopfield.clients import PatternClient
 from hopfed.hopfield.encoding import lower, unpack_patterns
-from hopfed.hopfield.patterns import PatternClient
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def crossing(x: np.ndarray, values: np.ndarray, level: float = 0.5) -> float | N
 
 
 def half_lost(loads: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
-    """Load at which half are lost, and its jackknife error, from shares (seeds, loads); NaN if not."""
+    """Load at which half are lost, and its jackknife error, from shares (seeds, loads), or NaN."""
     count = len(shares)
     without = [crossing(loads, np.delete(shares, s, 0).mean(axis=0)) for s in range(count)]
     whole = crossing(loads, shares.mean(axis=0))

@@ -90,21 +90,6 @@ def mean_tree(
     return {name: weighted_mean([p[name] for p in parts], weights) for name in names}
 
 
-def median(parts: Sequence[Array]) -> Array:
-    """Return the median over participants, entry by entry: up to half of them may be anything.
-
-    Parameters
-    ----------
-    parts : one array per participant, all of one shape.
-
-    Examples
-    --------
-    >>> median([np.array([1.0]), np.array([2.0]), np.array([1e9])]).tolist()
-    [2.0]
-    """
-    return trimmed_mean(parts, 0.5)
-
-
 def trimmed_mean(parts: Sequence[Array], share: float) -> Array:
     """Return the mean without the `share` highest and the `share` lowest values of every entry.
 

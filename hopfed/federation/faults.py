@@ -9,6 +9,8 @@ import numpy as np
 
 from hopfed.errors import HopfedError
 
+__all__ = ["Fault"]
+
 REASON = 240  # bytes of a reason that are kept
 
 
@@ -42,13 +44,6 @@ class FaultLog:
     clients : their number L.
     codes : (L,) int8, see `Fault`.
     reasons : (L,) bytes.
-
-    Examples
-    --------
-    >>> log = FaultLog(clients=3)
-    >>> log.add(2, Fault.NOT_FINITE, "weight holds NaN")
-    >>> log.codes.tolist(), log.words()
-    ([0, 0, 7], ['client 2 not finite: weight holds NaN'])
     """
 
     clients: int
@@ -83,11 +78,6 @@ class TooFewClientsError(HopfedError):
     Attributes
     ----------
     refused : whether all that did not were reached, and failed or refused, as they would again.
-
-    Examples
-    --------
-    >>> str(TooFewClientsError("round 0: 0 of 3 clients were heard, the minimum is 1"))
-    'round 0: 0 of 3 clients were heard, the minimum is 1'
     """
 
     refused = False

@@ -69,15 +69,7 @@ class Participation:
         ]
 
     def cohort(self, seed: int, t: int, clients: int) -> list[int]:
-        """Clients that are asked in round `t`, in order; `seed` is that of the run.
-
-        Examples
-        --------
-        >>> Participation(rate=0.5).cohort(1, 0, 4)
-        [1, 2]
-        >>> Participation(joins=(0, 5)).cohort(1, 0, 3)
-        [0, 2]
-        """
+        """Clients that are asked in round `t`, in order; `seed` is that of the run."""
         members = self.members(t, clients)
         if self.poisson:
             taken = stream(seed, "cohort", t).random(len(members)) < self.rate

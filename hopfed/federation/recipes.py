@@ -1,16 +1,9 @@
 """A method as plain data, so that another machine can make it anew without a pickle.
 
 A recipe is text and arrays: numbers, words, lists and dicts as JSON has them, arrays apart, and
-dataclasses as the name of their class and their fields. Nothing in a recipe is code. Who follows
-one says which packages its classes may come from, and every class checks the settings it is given.
-Who does not trust the writer of a recipe gives a list instead: the classes that may be made, and
-the type and the range of each of their fields (`hopfed.federation.recipes`).
-
-What a recipe from somebody who is not trusted may hold: a list, and nothing beside it.
-
-A server that is not trusted sends its method as a recipe (`hopfed.federation.recipes`). Whoever
-follows it lists the classes that may be made of it, and the type and the range of each of their
-fields. What is not in the list is refused, in one line that names it.
+dataclasses as the name of their class and their fields. Nothing in a recipe is code. Who does not
+trust its writer gives a list: the classes that may be made, and the type and the range of each of
+their fields. What is not in the list is refused, in one line that names it.
 """
 
 from __future__ import annotations
@@ -96,7 +89,6 @@ class Allowed:
 
 __all__ = ["describe", "rebuild"]
 
-TRUSTED = ("hopfed",)  # packages and modules whose dataclasses a recipe may name
 LONGEST = 100_000  # characters of a recipe from somebody who is not trusted
 SHOWN = 120  # characters of an error about a recipe
 
@@ -106,7 +98,7 @@ _NOT_A_RECIPE = (
     *(RecursionError, ArithmeticError, MemoryError),
 )
 
-Trusted = tuple[str, ...] | Allowed | None
+Trusted = Allowed | None
 
 
 def describe(value: Any) -> tuple[str, dict[str, np.ndarray]]:
@@ -115,9 +107,9 @@ def describe(value: Any) -> tuple[str, dict[str, np.ndarray]]:
     return json.dumps(_described(value, "method", arrays)), arrays
 
 
-def rebuild(text: str, arrays: Mapping[str, np.ndarray], trusted: Trusted = TRUSTED) -> Any:
+def rebuild(text: str, arrays: Mapping[str, np.ndarray], trusted: Trusted) -> Any:
     """Make what a recipe describes."""
-    if isinstance(trusted, Allowed) and (len(text) > LONGEST or arrays):
+    if trusted is not None and (len(text) > LONGEST or arrays):
         raise DataError(f"a recipe of more than {LONGEST:,} characters, or with arrays")
     try:
         return _rebuilt(json.loads(text), arrays, trusted)
@@ -163,13 +155,9 @@ def _rebuilt(part: Any, arrays: Mapping[str, np.ndarray], trusted: Trusted) -> A
     if kind == "made":
         name, kept = rest
         pieces = {field: inner(piece) for field, piece in kept.items()}
-        if isinstance(trusted, Allowed):
+        if trusted is not None:
             return trusted.make(name, pieces)
-        made: Any = _class(name, trusted)(**pieces)
-        code = getattr(made, "code", ())  # names of it, which an importing class gives
-        if trusted is not None and code:
-            raise DataError(f"{shown(str(code))}: code, and so not run here")
-        return made
+        return _class(name)(**pieces)
     (content,) = rest
     makers: dict[str, Callable[[], Any]] = {
         "array": lambda: arrays[content],
@@ -181,12 +169,8 @@ def _rebuilt(part: Any, arrays: Mapping[str, np.ndarray], trusted: Trusted) -> A
     return makers[kind]()
 
 
-def _class(name: str, trusted: tuple[str, ...] | None) -> type:
+def _class(name: str) -> type:
     module, _, path = name.partition(":")
-    if trusted is not None and not any(f"{module}.".startswith(f"{t}.") for t in trusted):
-        raise DataError(f"{shown(name)}: not of {' or '.join(trusted)}, and so not made here")
-    if "__main__" in module.split("."):  # to import it would run a command
-        raise DataError(f"{shown(name)}: the module of a command, and so not made here")
     found: Any = import_module(module)
     for part in path.split("."):
         found = getattr(found, part)

@@ -24,6 +24,8 @@ from hopfed.federation.messages import Message, Traffic, as_message, digest, mal
 from hopfed.federation.participation import Participation
 from hopfed.federation.states import Held, StateMap
 
+__all__ = ["Session", "play_round"]
+
 BLOCK = 64  # clients asked at a time: enough to be stepped together, few enough for their states
 
 _MARK = "#"  # an entry of every flattened dict, so that an empty one is not lost
@@ -38,11 +40,6 @@ class Late:
     client : who sent it.
     sent, due : round it was sent in, and the one it counts in.
     message : its arrays.
-
-    Examples
-    --------
-    >>> Late(client=3, sent=0, due=2, message={"value": np.array(1.0)})
-    Late(client=3, sent=0, due=2)
     """
 
     client: int
@@ -62,13 +59,6 @@ class FederationState:
     down : last messages down, by client or for `EVERYONE`, not yet fetched.
     late : messages under way, by client.
     last : digest of the message that each client last began a round with.
-
-    Examples
-    --------
-    >>> state = FederationState({"mean": np.array(0.5)}, last={0: b"digest of it..."})
-    >>> flat = state.flatten()
-    >>> sorted(flat), float(FederationState.unflatten(flat).server["mean"])
-    (['last/0', 'server/mean'], 0.5)
     """
 
     server: State = field(repr=False)
@@ -143,21 +133,6 @@ class Played:
     server_metrics : name -> number or array.
     traffic : bytes and numbers each way.
     faults : who was not heard, and why.
-
-    Examples
-    --------
-    >>> from hopfed.hopfield.channel import rademacher
-    >>> from hopfed.hopfield.stream import ArchetypeStream
-    >>> from hopfed.federation.engines.local import LocalEngine
-    >>> from hopfed.hopfield import HopfieldFederation
-    >>> from hopfed.hopfield.encoding import Encoding
-    >>> from hopfed.hopfield.patterns import Patterns
-    >>> xi = rademacher(2, 100, np.random.default_rng(0))
-    >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 80, 0.8, seed=0)
-    >>> method = HopfieldFederation(source, Patterns(Encoding(100)))
-    >>> played = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine())
-    >>> played.traffic.up.tolist(), played.faults.words(), played.server_metrics["n_detected"]
-    ([11188, 11188, 11188], [], 2)
     """
 
     state: FederationState = field(repr=False)
@@ -533,12 +508,7 @@ Answer = Callable[[Mapping[int, Message]], Step | Exception]
 def _usable(
     answer: Answer, messages: Mapping[int, Message], first: Step | Exception | None = None
 ) -> tuple[dict[int, Message], Step, dict[int, Exception]]:
-    """Answer as many of the `messages` as can be answered; `first` is the answer to all of them.
-
-    First those messages are left out that fail alone, which halving finds, unless all do. If the
-    others still fail together, one is left out without which they succeed. Where there is none,
-    the error is our own.
-    """
+    """Answer as many of the `messages` as can be answered; `first` is the answer to all of them."""
     first = answer(messages) if first is None else first
     if not isinstance(first, Exception):
         return dict(messages), first, {}

@@ -81,10 +81,7 @@ class StateMap(Mapping[int, State]):
         return cls().replaced(states)
 
     def replaced(self, changes: Mapping[int, State]) -> StateMap:
-        """Return a map with other states for some clients; the rest are shared, not copied.
-
-        What a store takes care of stays in its care.
-        """
+        """Return a map with other states for some clients; the rest are shared, not copied."""
         fresh = StateMap({c: Held(state) for c, state in changes.items()})
         if self.store is not None:
             self.store.keep(fresh)

@@ -3,7 +3,8 @@
 In come the rows of clients; out go archetypes, which all clients are told after each round.
 
 federation : the federation: a channel, a policy of noise, and what the server believes.
-patterns, classes : the two channels, each with both sides of an exchange.
+clients : what clients answer about patterns and about classes.
+patterns, classes : the two channels, at the server.
 noise, noisy_classes : the noise that hides a row, and classes in spite of it.
 guard, possible, support : what the server believes of clients that may lie.
 evidence, remembered : what is kept from round to round.
@@ -15,6 +16,15 @@ columns : which column of an owner is which of the federation.
 told : the last message of a federation: archetypes for all clients.
 """
 
-from hopfed.hopfield.federation import HopfieldFederation
+from typing import Any
 
 __all__ = ["HopfieldFederation"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the federation where it is asked for: a client does without the server's half."""
+    if name != "HopfieldFederation":
+        raise AttributeError(f"module 'hopfed.hopfield' has no attribute {name!r}")
+    from hopfed.hopfield.federation import HopfieldFederation
+
+    return HopfieldFederation

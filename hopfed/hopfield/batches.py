@@ -12,6 +12,8 @@ from hopfed._lib.settings import check_types, require
 from hopfed.errors import DataError
 from hopfed.kernels import Rows
 
+__all__ = ["Batches", "Source"]
+
 
 class Source(Protocol):
     """Where clients' examples come from; it is sent to worker processes with the method.
@@ -72,15 +74,7 @@ class Batches:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Stands for examples that are on other machines, in batches for so many `rounds`.
-
-    Examples
-    --------
-    >>> Elsewhere(rounds=3).examples(0, 1)
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.DataError: the examples of client 1 in round 0 are not on this machine
-    """
+    """Stands for examples that are on other machines, in batches for so many `rounds`."""
 
     rounds: int = 1
 

@@ -16,24 +16,16 @@ Source: theory/NOTES.md, "Latent class channel".
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp, xlogy
 
-from hopfed._lib.arrays import to_host
-from hopfed._lib.cache import Recent
+import hopfed.hopfield.noisy_classes as noisy_classes
+import hopfed.hopfield.verdict as verdict
 from hopfed._lib.settings import check_types, require
-from hopfed.archetypes.class_questions import (
-    residual_products,
-    resting_sums,
-    sums_and_pairs,
-    upper_sums,
-    well_explained_sums,
-)
 from hopfed.archetypes.mixture import (
     ClassSums,
     Fit,
@@ -48,226 +40,30 @@ from hopfed.archetypes.search import (
     split,
     supported,
 )
-from hopfed.archetypes.session import Owner, means_inside
-from hopfed.errors import DataError
-from hopfed.federation.contract import EVERYONE, Context, Metrics, State
-from hopfed.federation.messages import Field, Message, Spec, below, digest, malformed, not_finite
+from hopfed.archetypes.session import means_inside
+from hopfed.federation.contract import EVERYONE, Metrics, State
+from hopfed.federation.messages import Message, below
 from hopfed.federation.rounds import Session, Step
-from hopfed.hopfield import noisy_classes, verdict
-from hopfed.hopfield.batches import Batches, Source
-from hopfed.hopfield.encoding import MOST_EXAMPLES
+from hopfed.hopfield.batches import Source
+from hopfed.hopfield.clients import (
+    PRODUCTS,
+    QUESTIONS,
+    RESTING,
+    SUMS,
+    TESTED,
+    UPPER,
+    ClassClient,
+    complaint,
+)
 from hopfed.hopfield.flat import flatten, unflatten
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
-from hopfed.hopfield.noise import NUMBERS, UNITS, ClassNoise, Noise
-from hopfed.kernels import Rows
-from hopfed.spectral.equal_rows import merged_where_it_pays
-from hopfed.tables.examples import as_examples
+from hopfed.hopfield.noise import Noise
 
 __all__ = ["Classes"]
 
-QUESTIONS: tuple[Callable[[Owner, Message], Message], ...] = (
-    sums_and_pairs, residual_products, upper_sums, well_explained_sums, resting_sums,
-)  # fmt: skip
-SUMS, PRODUCTS, UPPER, WELL, RESTING = range(len(QUESTIONS))
-TESTED = len(QUESTIONS)  # the question about tables, see `hopfed.hopfield.verdict`
-LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means are inside of +-1
-CLASSES = 200  # classes that a server may name at once
-SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
-LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
 WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)  # of what was known of a class; 0 forgets it
 FEW = 5.0  # rows of a round below which they say nothing of what is remembered of their class
 NEW = -1  # parent of a class that is not remembered yet
-OWNERS = Recent(1 << 28, lambda owner: 40 * owner.rows.nbytes)  # with what they know of classes
-
-
-@dataclass(frozen=True)
-class ClassClient:
-    """What a client of a federation of classes does; all that it is told of the settings.
-
-    Attributes
-    ----------
-    source : its rows of each round; entries may be missing.
-    n_sites : columns N.
-    noise : on its sums; None for exact ones.
-    looks, steps : of a round of sums with noise, see `hopfed.hopfield.noisy_classes`: they are
-        what the budget is divided into.
-    """
-
-    source: Source
-    n_sites: int
-    noise: Noise | None = None
-    looks: int = 2
-    steps: int = 3
-
-    fresh = True  # sums that are repeated would count their rows twice
-
-    def __post_init__(self) -> None:
-        if self.noise is not None:
-            _ = self.hiding  # checks the budget
-
-    @property
-    def round_steps(self) -> tuple[str, ...]:
-        """Names of the exchanges of a round of sums with noise."""
-        return ("pairs", *(("sums",) * self.steps)) * self.looks + ("pairs",)
-
-    @property
-    def exchanges(self) -> int:
-        """Exchanges of a round, at most."""
-        return 100_000 if self.noise is None else len(self.round_steps)
-
-    @property
-    def units(self) -> int:
-        """Units of the budget that a round may spend."""
-        return sum(UNITS[step] for step in self.round_steps)
-
-    @property
-    def hiding(self) -> ClassNoise:
-        """What adds the noise."""
-        if self.noise is None:
-            raise ValueError("answers without noise")
-        return ClassNoise(self.n_sites, self.noise.epsilon, self.noise.delta, self.units)
-
-    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """State of a client before its first round."""
-        return {}
-
-    def expects(self, down: Message, context: Context) -> Spec:
-        """Form of the answer to a question, and the most that rows of +-1 can give."""
-        if context.exchange and not down:
-            return {}
-        N = self.n_sites
-        if _asked(down) == TESTED and self.noise is None:
-            return verdict.spec_of(down, N, MOST_EXAMPLES)
-        K = len(down["means"]) if down else 1
-        if self.noise is not None:
-            return self.hiding.spec(self.round_steps[context.exchange], K)
-        numbers, asked = {"examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}, _asked(down)
-        if asked == PRODUCTS:  # two entries of a row differ from their means by 2 at most
-            most = 4.1 * float(np.abs(down["directions"]).sum(axis=1).max(initial=0.0))
-            return {"products": Field((K, N), "f", within="examples", times=most), **numbers}
-        if asked == RESTING:
-            most = (LEAST_LIKELY * N) ** 3
-            each = {"once": most, "twice": most**2}
-            return numbers | {
-                n: Field((K,), "f", within="examples", times=x) for n, x in each.items()
-            }
-        sums = {
-            "counts": Field((K,), "f", least=0.0, within="examples"),
-            "signed": Field((K, N), "f", within="examples"),
-            "seen": Field((K, N), "f", least=-SLACK, within="examples"),
-            **numbers,
-        }
-        if asked != SUMS:
-            return sums
-        times = LEAST_LIKELY * (N + 1)
-        likelihood = Field((), "f", most=1.0, within="examples", times=times)
-        pairs = Field((K, K), "f", least=-SLACK, within="examples")
-        return {**sums, "log_likelihood": likelihood, "pairs": pairs}
-
-    def client_step(
-        self, state: State, down: Message, context: Context
-    ) -> tuple[State, Message, Metrics]:
-        """Answer the server from the rows of this round."""
-        require(0 <= context.exchange < self.exchanges, "exchange", "one of the round", context)
-        if context.exchange and not down:  # nothing is left to ask in this round
-            return state, {}, {}
-        down = self.question(down)
-        client = 0 if context.client is None else context.client
-        tested = _asked(down) == TESTED  # which is about all rows, whatever their round
-        if tested and isinstance(self.source, Batches):
-            given = self.source.owners[client if len(self.source.owners) > 1 else 0]
-        else:
-            given = self.source.examples(context.round, client)
-        rows = as_examples(given, gaps=True, least=1)
-        if rows.shape[1] != self.n_sites:
-            raise DataError(f"examples have {rows.shape[1]} columns, not {self.n_sites}")
-        if self.noise is not None:
-            step = self.round_steps[context.exchange]
-            asked = f"budget {self.noise.words} {self.units} question {question_name(step, down)}"
-            key = self.noise.key(rows, context, asked, "classes ")
-            return state, self.hiding.answer(step, rows, down, key), {}
-        return state, answer(rows, down, client), {}
-
-    def question(self, down: Message) -> Message:
-        """Return what is asked; fail unless a message from the server is a question."""
-        N = self.n_sites
-        if not down:  # nothing is known: of a single class
-            return {"means": np.zeros((1, N), np.float32), "shares": np.ones(1, np.float32)}
-        spec: dict[str, Field] = {
-            "means": Field(("classes", N), "f", least=-1.0, most=1.0),
-            "shares": Field(("classes",), "f", least=0.0, most=1.0 + 1e-6),
-        }
-        if self.noise is None and np.array_equal(down.get("question", SUMS), TESTED):
-            verdict.check(down, N, CLASSES)
-            return down
-        if "question" in down and self.noise is None:
-            spec["question"] = Field((), "iu", least=0, most=len(QUESTIONS) - 1)
-            wrong = malformed({"question": down["question"]}, {"question": spec["question"]})
-            asked = SUMS if wrong else int(down["question"])
-            if asked in (PRODUCTS, UPPER):
-                spec["directions"] = Field(("classes", N), "f", least=-LONGEST, most=LONGEST)
-            elif asked == WELL:
-                spec["above"] = Field((), "f", least=-LONGEST, most=LONGEST)
-        wrong = malformed(down, spec) or not_finite(down)
-        if wrong is None and not 1 <= len(down["means"]) <= CLASSES:
-            wrong = f"{len(down['means']):,} classes, of {CLASSES} at most"
-        if wrong is None and not abs(float(down["shares"].sum(dtype=np.float64)) - 1) < 1e-3:
-            wrong = "shares that do not add up to one"
-        if wrong is not None:
-            raise DataError(f"a malformed message from the server: {wrong}")
-        return down
-
-    def cost(self, down: Message, exchange: int) -> tuple[str, int]:
-        """Name of a question with noise, and the units of the budget that it costs."""
-        step, (K, N) = self.round_steps[exchange], down["means"].shape
-        numbers = 1 + K * (2 * N + 1) + (K * (N * (N - 1) // 2) if step == "pairs" else 0)
-        if numbers > NUMBERS:
-            raise DataError(f"{K:,} classes of {N:,} columns, which are too many for one answer")
-        return question_name(step, down), UNITS[step]
-
-
-def question_name(step: str, down: Message) -> str:
-    """Name a question by all that an answer depends on, beside the rows."""
-    found = hashlib.sha256(f"{step} {down['means'].shape}".encode())
-    for name in ("means", "shares"):
-        numbers = np.ascontiguousarray(down[name], dtype="<f8") + 0.0  # -0.0 is no other number
-        found.update(numbers.tobytes())
-    return found.hexdigest()
-
-
-def _asked(down: Message) -> int:
-    return int(down.get("question", SUMS))
-
-
-def answer(rows: Rows, down: Message, client: int = 0) -> Message:
-    """Answer a question exactly: sums over rows, never rows."""
-
-    planes = {"signs": rows.signs} | ({"seen": rows.seen} if rows.gaps else {})
-    name = client, rows.shape, digest(planes)
-    owner: Owner = OWNERS.get(name, lambda: Owner(merged_where_it_pays(rows), client))
-    if _asked(down) == TESTED:
-        return verdict.tested(owner, down, lambda how, make: OWNERS.get((name, digest(how)), make))
-    asked, told = _asked(down), digest({n: down[n] for n in ("means", "shares")})
-    if asked != SUMS and getattr(owner, "told", None) != told:
-        owner.learn(down["means"], down["shares"])
-    owner.told = told  # type: ignore[attr-defined]
-    found = {n: np.asarray(to_host(a)) for n, a in QUESTIONS[asked](owner, down).items()}
-    return {**found, "examples": np.asarray(rows.shape[0])}
-
-
-def complaint(message: Message) -> str | None:
-    """Say why no rows give these sums; None if some may."""
-    if "counts" not in message:
-        return None
-    counts, seen = (message[name].astype(np.float64) for name in ("counts", "seen"))
-    slack = SLACK + 1e-5 * float(message["examples"])
-    if counts.sum() > float(message["examples"]) + slack:
-        return f"counts of {counts.sum():g} rows, of {int(message['examples'])}"
-    if (seen > counts[:, None] + slack).any():
-        return "more entries of a class than it has rows"
-    if (np.abs(message["signed"]) > seen + slack).any():
-        return "sums of entries beyond their number"
-    return None
 
 
 @dataclass(frozen=True)

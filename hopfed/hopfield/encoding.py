@@ -39,6 +39,7 @@ LOSSLESS = ("smallest", "counts")
 MOST_EXAMPLES = (
     2**40
 )  # examples of a batch: whatever adds them up stays exact, and below any overflow
+MOST_PATTERNS = 10  # for each column that a server may name; more are refused
 ROUNDING = 1e-5  # of single precision, in sums
 WIRE = 1e-2  # how far single precision may discount factors beyond what rows can give
 # Rules that are compared on the same examples encode them one after the other.
@@ -137,17 +138,6 @@ class Encoding:
         """Bring a message of the smallest form to counts; any other stays as it is.
 
         No count is beyond the number of examples, whatever factors somebody sends.
-
-        Examples
-        --------
-        >>> from hopfed.kernels import pack
-        >>> rows = pack(np.sign(np.random.default_rng(0).standard_normal((4, 80))))
-        >>> sent = Encoding(80, "smallest").encode(rows)
-        >>> sent["counts"].size, sent["vectors"].shape
-        (0, (4, 80))
-        >>> exact = Encoding(80).encode(rows)["counts"]
-        >>> bool((Encoding(80, "smallest").whole(sent)["counts"] == exact).all())
-        True
         """
         if self.form != "smallest" or "values" not in message:
             return message
@@ -178,10 +168,7 @@ def _possible(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 def leading_factors(operator: FactorOperator, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Leading eigenvalues (k,) of C and eigenvectors (k, N), float32, k at most `width`.
-
-    Those of the Gram matrix of the rows, lifted; nothing else of the spectrum is computed.
-    """
+    """Leading eigenvalues (k,) of C and eigenvectors (k, N), float32, k at most `width`."""
     R, N = operator.rows.shape
     if not R <= N or R > FULL_LIMIT:
         pairs = eigenpairs(operator, min(width, R, N))

@@ -261,12 +261,7 @@ class Blended:
         return cls(blend, evidence, alpha, own.quality or None)
 
     def count(self, clients: Mapping[int, HebbianOperator], most: int = FEW) -> Counted:
-        """Eigenpairs that noise does not explain.
-
-        The clients' own operators tell how noisy each of them is. Where that is unequal the count
-        is made again under its law, of the vectors at hand: one common variance lets a noisy
-        client's examples pass for archetypes.
-        """
+        """Eigenpairs that noise does not explain."""
         found: list[RankEstimate] = []
 
         def wanted(values: np.ndarray, complete: bool) -> int:
@@ -314,10 +309,7 @@ class Blended:
 
 
 def along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
-    """``v_k^T C v_k`` for the columns of `vectors`, (K,).
-
-    Factors leave out noise; what their trace lacks is spread over all directions.
-    """
+    """``v_k^T C v_k`` for the columns of `vectors`, (K,)."""
     missing = max(1.0 - operator.trace / operator.n_sites, 0.0)
     return (vectors * operator.matmat(vectors)).sum(axis=0) + missing
 

@@ -17,10 +17,11 @@ from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message, Spec
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.batches import Source
-from hopfed.hopfield.classes import ClassClient, Classes
+from hopfed.hopfield.classes import Classes
+from hopfed.hopfield.clients import ClassClient, PatternClient
 from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
-from hopfed.hopfield.patterns import PatternClient, Patterns
+from hopfed.hopfield.patterns import Patterns
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,7 @@ class HopfieldFederation:
         return self.client.client_start(client, seed)
 
     def server_start(self, seed: int) -> State:
-        """State of the server before the first round, with a secret that it tells nobody.
-
-        In a simulation it follows from the run's seed; where clients must not know it, a server
-        starts from a seed of its own.
-        """
+        """State of the server before the first round, with a secret that it tells nobody."""
         return {"secret": np.array(derive(seed, "secret of the server")), **self.channel.start()}
 
     def expects(self, down: Message, context: Context) -> Spec:

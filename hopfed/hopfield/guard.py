@@ -1,14 +1,14 @@
 """What a server believes of clients that may lie, and how it brings their sums together.
 
 The number of examples is a client's weight and the yardstick of its answers, and nobody can check
-it: nobody counts for more than a multiple of the round's median, the lower one where their number
-is even. What is told to all must be shown by others than its strongest supporters. Sums over
-classes are brought to one scale, the rows that they are over; the highest and the lowest values of
-every entry are left out, as many at either end as may lie, and the others averaged by their rows.
+it: nobody counts for more than a multiple of the round's lower median. What is told to all must be
+shown by others than its strongest supporters. Sums over classes are brought to one scale, the rows
+that they are over; the highest and the lowest values of every entry are left out, as many at either
+end as may lie, and the others averaged by their rows.
 
-Entry by entry, a share e of lying clients moves a median of values of scatter s by about
-``1.25 e s``. A spike of +-1 entries adds that up over all sites, so `Robust` means of operators
-bear liars less well than the agreement of groups of clients does (`hopfed run byzantine`).
+A share e of lying clients moves a median of values of scatter s by about ``1.25 e s``, entry by
+entry; a spike of +-1 entries adds that up over all sites, so `Robust` means of operators bear liars
+less well than the agreement of groups of clients does (`hopfed run byzantine`).
 """
 
 from __future__ import annotations
@@ -113,11 +113,7 @@ class Robust:
 
 
 def _worth(matrix: np.ndarray, examples: float, loss: float, variance: float) -> float:
-    """Return the number of examples whose mean has the noise of a robust mean.
-
-    The noise of a mean of N x N matrices has the variance ``s2^2 / M`` per entry beside the
-    signal. What a robust mean adds, ``loss - 1`` times that of the entries of a mean, is white.
-    """
+    """Return the number of examples whose mean has the noise of a robust mean."""
     N = len(matrix)
     values = np.linalg.eigvalsh(matrix)[::-1]
     edge = 1 + 2 * np.sqrt(N * loss * variance)
@@ -126,11 +122,7 @@ def _worth(matrix: np.ndarray, examples: float, loss: float, variance: float) ->
 
 
 def _spread(entries: np.ndarray, cell: float) -> np.ndarray:
-    """Sort the entries (L, P), equal ones spread evenly over `cell` to either side.
-
-    A mean of M products of signs is a multiple of 2 / M apart from the next. The median of such
-    values jumps as their mean moves; with each spread over its cell it follows.
-    """
+    """Sort the entries (L, P), equal ones spread evenly over `cell` to either side."""
     rows = np.sort(np.ascontiguousarray(entries.T), axis=1)
     L = rows.shape[1]
     place = np.arange(L, dtype=np.int32)
@@ -240,10 +232,7 @@ def suspects(liars: float, heard: int) -> int:
 
 
 def bounded(messages: Mapping[int, Message], most: float) -> dict[int, Message]:
-    """Messages in which nobody claims more than `most` times the median number of examples.
-
-    The sums of one who does are scaled to the number it is given.
-    """
+    """Messages in which nobody claims more than `most` times the median number of examples."""
     limit = median_bound([float(m["examples"]) for m in messages.values()], most)
     return {c: _scaled(m, limit) for c, m in messages.items()}
 
@@ -262,11 +251,7 @@ def _scaled(message: Message, limit: float) -> Message:
 
 
 def trimmed(values: np.ndarray, weights: np.ndarray, cut: int) -> np.ndarray:
-    """Weighted means over clients (L, ...) without the `cut` highest and lowest of every entry.
-
-    Clients of weight 0 have nothing to say, and do not count among those left out. Where so few are
-    left that all would go, the middle one or two stay.
-    """
+    """Weighted means over clients (L, ...) without the `cut` highest and lowest of every entry."""
     w = np.asarray(weights, dtype=np.float64)
     w = np.broadcast_to(w.reshape(*w.shape, *([1] * (values.ndim - w.ndim))), values.shape)
     order = np.argsort(np.where(w > 0, values, np.inf), axis=0, kind="stable")

@@ -1,34 +1,19 @@
 """The privacy budget of the examples on this machine: a ledger of what was released of them.
 
-A row is released once. What a data set is first asked for is its budget: epsilon, delta and the
-number of rounds over which its rows are dealt out. That first request spends it, before anything
-is sent. From then on
+A row is released once. The terms of a data set are those of the first request for it, which spends
+them before anything is sent. From then on the same data set on the same terms is answered with the
+same bits, in whatever order its rows come; on other terms it is refused, smaller ones too, since
+answers with independent noise average it away; and so is a data set that shares a row with another
+one. Rows are dealt out to the rounds in an order that is drawn by the secret, so that all that ever
+leaves this machine about a row is one batch of one release. Budgets are compared bit by bit.
 
-- the same data set on the same terms is answered with the same bits, which tell nothing new: after
-  a crash, to another server, under another key, with its rows in another order;
-- the same data set on other terms is refused, smaller ones too: two answers with independent noise
-  say more than either, and any number of budgets a little below the first would average it away;
-- a data set that shares a row with another one is refused, too: a file to which rows were added is
-  a further release of the old ones. Join with the new rows alone; they have a budget of their own.
+Equal rows are taken for the same one. The same people with other columns or another coding are
+other rows, as are copies under another home; exact sums are not written down.
 
-Rows are dealt out in an order that is drawn by the secret (`hopfed.hopfield.ledger`), and
-not as they lie in the file. So all that ever leaves this machine about a row is one batch of one
-release: (epsilon, delta)-private by `hopfed.privacy.discrete_gaussian`, with no composition to add
-up, or by `hopfed.hopfield.noise`, where the questions of one batch are composed. Budgets are
-compared as the 64-bit floats that the noise is made from, bit by bit.
-
-Rows that are equal are taken for the same one, since nothing tells them apart. The same people with
-a column added, left out or coded the other way are other rows to the ledger; so are copies on
-another machine, or under another home; and what is released without noise is not written down. The
-owner has to count those.
-
-In the folder, mode 0600: `secret`, 256 bits from which the noise and the marks below are made, one
-for all keys and data sets of this home; `ledger`, JSON with the terms of each data set and a mark
-of 16 bytes (22 in base64) for each row, in the order in which the rows were dealt out. A mark is
-keyed by the secret. Whoever has the secret can take the noise off; whoever removes the ledger
-releases the rows anew: keep both as long as the rows.
-
-Marks of rows, keyed by a secret, and the order in which a secret deals rows out.
+In the folder, mode 0600: `secret`, 256 bits that noise and marks are made from; `ledger`, JSON with
+the terms of each data set and a keyed mark of 16 bytes for each row, in the order in which rows
+were dealt out. Whoever has the secret can take the noise off; whoever removes the ledger releases
+the rows anew.
 """
 
 from __future__ import annotations

@@ -1,25 +1,16 @@
 """Noise as the policy of a client: what a row changes in its answers, and the noise that hides it.
 
-An operator of +-1 rows has discrete Gaussian noise on every count
-(`hopfed.privacy.discrete_gaussian`); it is all that is released of the rows of a round. The noise
-is drawn from a key made of the client's secret, the round, the budget, the question and the rows,
-whatever their order: who asks for the same again gets the same bits. That the same rows are not
-asked for on other terms is seen to by the ledger (`hopfed.hopfield.ledger`).
+The noise is discrete Gaussian, drawn from a key of the client's secret, the round, the budget, the
+question and the rows, whatever their order: who asks for the same again gets the same bits. That
+rows are not asked for on other terms is seen to by the ledger (`hopfed.hopfield.ledger`).
 
-A question about classes names classes. A row is of class k to the part ``q_k / PARTS``, whole
-numbers that add up to PARTS; they depend on the row and the classes, and on no other row. The
-answers are sums of
-
-- *sums*: ``q (x) (1, x, s)``, s the mask of what is observed of the row x;
-- *pairs*: ``q (x) (x_i x_j)``, i < j, of every class, with the sums.
-
-Both are whole numbers, computed without rounding, with discrete Gaussian noise on every entry.
-One row is replaced by another; how many rows there are is public. With q of norm PARTS at most:
+A row is of class k to the part ``q_k / PARTS``, whole numbers that add up to PARTS and depend on
+the row and the named classes alone. *Sums* are ``q (x) (1, x, s)``, s the mask of what is observed
+of the row x; *pairs* are ``q (x) (x_i x_j)``, i < j. Where one row is replaced:
 
 - Scale the sums to ``u = (sqrt(N / 2), x, s / sqrt 2)``. ``|u|^2 <= 2 N``, and the product of two
   such vectors, ``<x, x'> + <s, s'> / 2 + N / 2``, is at least 0, since ``<x, x'> >= -<s, s'>``. So
-  ``|q (x) u - q' (x) u'|^2 <= 4 N PARTS^2``: twice the squares of one contribution. Counts cost
-  nothing: rows of the same class and of opposite signs change the signed sums by as much.
+  ``|q (x) u - q' (x) u'|^2 <= 4 N PARTS^2``.
 - Pairs of one row have a square norm of ``N (N - 1) / 2`` at most, and the product of two is
   ``(<x, x'>^2 - <s, s'>) / 2``, at least ``-N / 2``: the difference is at most ``N PARTS``.
 

@@ -1,16 +1,11 @@
 """Classes from noisy sums: which are one, which are two, and which client says so.
 
-A round looks a few times for classes. Each look asks for *pairs*, the sums and the second moments
-of each class: where the residuals of a class vary along a direction more than rows and noise let
-expect, it is two, and where those of two together do not, they are one. Then come a few *sums*,
-steps of a fit, of which all but the first are averaged: their noise is as of one answer with all
-their budget. Last come the pairs once more, only to join. Every row is in the batch of one round,
-so rounds do not add up for it; the questions of a round do, and share the budget. So few answers
-are not enough for the search of `hopfed.archetypes`, which asks hundreds of times.
-
-How large the noise is is public, so it is taken off wherever it matters: means are drawn to those
-of the columns as far as noise could have made them differ, and classes that noise alone may tell
-apart are joined.
+A round looks a few times for classes. Each look asks for *pairs*: where the residuals of a class
+vary along a direction more than rows and noise let expect, it is two, and where those of two
+together do not, they are one. Then come a few *sums*, steps of a fit, of which all but the first
+are averaged. Last come the pairs once more, only to join. The questions of a round share the budget
+of its rows: too few for the search of `hopfed.archetypes`, which asks hundreds of times. How large
+the noise is is public, and taken off wherever it matters.
 """
 
 from __future__ import annotations
@@ -28,7 +23,8 @@ from hopfed.hopfield.guard import Guard, loss, median_bound, trimmed
 from hopfed.hopfield.noise import NUMBERS, PARTS, ClassNoise
 
 if TYPE_CHECKING:
-    from hopfed.hopfield.classes import ClassClient, Classes, Memory
+    from hopfed.hopfield.classes import Classes, Memory
+    from hopfed.hopfield.clients import ClassClient
 
 NEW = -1  # parent of a class that is not remembered yet
 WIDEST = 0.95  # magnitude of a mean of a class that is guessed
@@ -211,11 +207,7 @@ class Look:
         )
 
     def residuals(self) -> Residuals:
-        """How a single class varies; it is one where only its strongest supporters show two.
-
-        Entries that are trimmed leave a liar a little of each. Along one direction that adds up
-        over all pairs of columns, and there it is seen; what all others show comes behind it.
-        """
+        """How a single class varies; it is one where only its strongest supporters show two."""
         noise = self.unit * float(np.sqrt(self.sums.noise[0]))
         found = Residuals.of(self.sums, self.pairs[0], noise, DIRECTIONS)
         if found[0].ratio <= 1 or self.cut == 0:
@@ -245,11 +237,7 @@ class Look:
         return float(2 * (v[i] * v[j]) @ pairs / n - centre), n
 
     def joined(self) -> Look:
-        """Join each class with the one most alike where both together are no two.
-
-        Of two fits of one class to halves of its rows, each may differ from the other by more than
-        noise; together they vary by no more than a class does.
-        """
+        """Join each class with the one most alike where both together are no two."""
         look, tried = self, set[tuple[int, ...]]()
         while len(look.parent) > 1:
             for a, b in look.sums.nearest():

@@ -28,12 +28,11 @@ from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message, digest
 from hopfed.federation.recipes import Allowed, made, one_of, real, whole
 from hopfed.hopfield.batches import Batches, Elsewhere
-from hopfed.hopfield.classes import ClassClient
-from hopfed.hopfield.columns import BY_NAME, Headers, Introduced, kind_of, places_of, read_names
+from hopfed.hopfield.clients import ClassClient, PatternClient
+from hopfed.hopfield.columns import places_of, read_names
 from hopfed.hopfield.encoding import FORMS, Encoding
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.noise import Noise
-from hopfed.hopfield.patterns import PatternClient
 from hopfed.hopfield.plasticity import (
     REFERENCES,
     Agreement,
@@ -67,7 +66,6 @@ ALLOWED = Allowed(
             "steps": whole(1, 100),
         },
         Noise: {"epsilon": real(0, 1e9), "delta": SHARE, "secret": whole(0, 0)},
-        Headers: {},
         Elsewhere: {"rounds": whole(1)},
         Encoding: {"n_sites": whole(2, 2**24), "form": one_of(*FORMS), "width": whole(1, 2**24)},
         Smoothing: {"ema": SHARE},
@@ -109,13 +107,13 @@ class Owner:
         require(bounded, "epsilon", "above 0", self.epsilon)
         require(self.secret > 0, "secret", "a number above 0", "0")
 
-    def order(self, told: Message, run: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    def order(self, told: Message) -> tuple[np.ndarray, tuple[str, ...] | None]:
         """Columns of a federation in the order of the file, (N,), and what they are called.
 
         Those that the file lacks come last.
         """
-        places = places_of(self.names, self.rows.shape[1], told, run, gaps=True)
-        known = read_names(told) if kind_of(told) == "names" else None
+        places = places_of(self.names, self.rows.shape[1], told, gaps=True)
+        known = read_names(told) if told else None
         n = self.rows.shape[1]
         if places is None:
             return np.arange(n), self.names or known
@@ -123,11 +121,9 @@ class Owner:
         lacking = () if known is None else tuple(known[j] for j in order[n:])
         return order, (*self.names, *lacking)
 
-    def adapt(self, method: Any, told: Message | None = None, run: str = "") -> Any:
+    def adapt(self, method: Any, told: Message | None = None) -> Any:
         """Put the examples into what a server asks for, if their owner takes part in it."""
         told = told or {}
-        if isinstance(method, Headers):
-            return Introduced(self.names, run)
         if not isinstance(method, PatternClient | ClassClient):
             raise DataError(f"this client does not take part in {type(method).__name__}")
         if not isinstance(method.source, Elsewhere):
@@ -135,7 +131,7 @@ class Owner:
         # About exact classes columns may be absent. Who is asked what its options rule out would
         # else tell by the reason of its refusal whether all of its names are among others.
         gaps = isinstance(method, ClassClient) and method.noise is None and self.epsilon is None
-        places = places_of(self.names, self.rows.shape[1], told, run, gaps)
+        places = places_of(self.names, self.rows.shape[1], told, gaps)
         if self.filed is not None:
             filed = self.filed
             places = filed if places is None else np.where(places < 0, -1, filed[places])
@@ -146,16 +142,15 @@ class Owner:
             raise DataError(
                 "these rows have gaps, of which operators take no account: serve --graded"
             )
-        by_name = kind_of(told) in ("names", "sorted")
         if method.noise is not None:
-            return self._with_noise(method, method.noise, places, by_name)
+            return self._with_noise(method, method.noise, places)
         if self.epsilon is not None:
             raise DataError("this client answers with noise only: serve --epsilon")
         if self.ledger is not None and self.ledger.released(self.rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
         rows = self.rows if places is None else self._laid_out(places)
         batches = Batches((rows,), method.source.rounds)
-        return Answering(replace(method, source=batches), batches, self.secret, by_name)
+        return Answering(replace(method, source=batches), batches, self.secret)
 
     def _laid_out(self, places: np.ndarray) -> Rows:
         """Rows with their columns at these places; kept, for each question is about the same."""
@@ -167,11 +162,7 @@ class Owner:
         return rows
 
     def _with_noise(
-        self,
-        method: PatternClient | ClassClient,
-        noise: Noise,
-        places: np.ndarray | None,
-        by_name: bool,
+        self, method: PatternClient | ClassClient, noise: Noise, places: np.ndarray | None
     ) -> Answering:
         """Charge the budget; rows come in the order in which they were released first."""
         if self.epsilon is None:  # its terms are not for a server to set
@@ -190,7 +181,7 @@ class Owner:
             rows, secret = self.ledger.charge(rows, terms)
         batches = Batches((rows,), rounds)
         mine: Any = replace(method, source=batches, noise=replace(noise, secret=secret))
-        return Answering(mine, batches, self.secret, by_name, terms, self.ledger, places)
+        return Answering(mine, batches, self.secret, terms, self.ledger, places)
 
 
 @dataclass(frozen=True)
@@ -202,7 +193,6 @@ class Answering:
     client : holds the rows.
     batches : the rows, as they are dealt out over the rounds.
     secret : of the owner.
-    by_name : whether its columns were found by name, which it says.
     terms, ledger : of answers with noise.
     places : (N,) where the server's columns are, where answers are made in another order; None
         where they are made in this one.
@@ -211,7 +201,6 @@ class Answering:
     client: PatternClient | ClassClient
     batches: Batches
     secret: int = field(repr=False)
-    by_name: bool = False
     terms: Terms | None = None
     ledger: Ledger | None = None
     places: np.ndarray | None = field(default=None, repr=False)
@@ -238,8 +227,7 @@ class Answering:
             name, units = client.cost(client.question(down), context.exchange)
             ledger.spend(self.batches.owners[0], terms, t, name, units)
         state, up, _ = client.client_step(state, down, context)
-        said: Metrics = {BY_NAME: 1.0} if self.by_name else {}
-        return state, {name: self._in_order(name, array) for name, array in up.items()}, said
+        return state, {name: self._in_order(name, array) for name, array in up.items()}, {}
 
     def _asked(self, down: Message) -> Message:
         """Return what the server said, of the columns as the rows have them."""

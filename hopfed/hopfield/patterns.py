@@ -24,32 +24,27 @@ from typing import Any, cast
 
 import numpy as np
 
-from hopfed import kernels
+import hopfed.hopfield.possible as possible
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.factorize import METHODS, Groups, factorize
-from hopfed.archetypes.joint_diagonalization import group_projections
-from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.aggregate import trimmed_mean
-from hopfed.federation.contract import EVERYONE, Context, Metrics, State
-from hopfed.federation.messages import Field, Message, Spec, below, malformed, not_finite
+from hopfed.federation.contract import EVERYONE, Metrics, State
+from hopfed.federation.messages import Message, below
 from hopfed.federation.rounds import Session, Step
-from hopfed.hopfield import possible
 from hopfed.hopfield.batches import Source
+from hopfed.hopfield.clients import PatternClient
 from hopfed.hopfield.encoding import (
-    MOST_EXAMPLES,
     Encoding,
-    lower,
     pack_patterns,
     symmetric,
-    unpack_patterns,
 )
 from hopfed.hopfield.evidence import MEMORIES, Counted, Evidence
 from hopfed.hopfield.flat import flatten, unflatten
 from hopfed.hopfield.guard import Guard, bounded
 from hopfed.hopfield.noise import CHANCE, Noise
-from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule, Smoothing
+from hopfed.hopfield.plasticity import Fixed, Rule, Smoothing
 from hopfed.hopfield.remembered import Remembered, Votes, told_apart
 from hopfed.hopfield.support import (
     Support,
@@ -61,213 +56,16 @@ from hopfed.hopfield.support import (
     typical,
 )
 from hopfed.hopfield.verdict import FITTING, STATUS, UNFIT
-from hopfed.kernels import Rows
-from hopfed.privacy.discrete_gaussian import DiscreteGaussian, discrete_gaussian
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import PRIVATE_SEARCH
 from hopfed.spectral.operators import DenseOperator, HebbianOperator
-from hopfed.spectral.rows import times, transposed_times
 
 __all__ = ["Patterns"]
 
-WEIGHTINGS = ("examples", "clients")
-MOST_PATTERNS = 10  # for each column that a server may name; more are refused
-MOST_NUMBERS = 2**26  # in an answer about groups
-SPREADS = 4.0  # standard deviations by which the overlap of a voting example may be below its mean
 FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word
 LIGHTEST = 1e-9  # weight below which a client says nothing
 EFFORT = 5e6  # steps of a search that is bounded, for each direction that it may search
 TOP = 16  # leading eigenvalues that the metrics of a round keep
-
-
-def broadcast_of(down: Message, n_sites: int) -> Broadcast:
-    """Read what the server says it remembers; nothing before the first broadcast."""
-    if "patterns" not in down:
-        return Broadcast(np.zeros((0, n_sites), np.int8), 1.0)
-    patterns = unpack_patterns(down["patterns"], n_sites)
-    return Broadcast(patterns, float(np.clip(down["quality"], 1e-3, 1.0)))
-
-
-def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
-    """Sums of the examples nearest to each remembered pattern.
-
-    An example counts only where its overlap is what the quality lets expect: those of archetypes
-    not yet known, and of noise, stay out. Source: theory/NOTES.md, "Refit by one more exchange".
-    """
-    K, N = memory.patterns.shape
-    if K == 0:
-        return {"votes": np.zeros((0, N), np.int32), "voters": np.zeros(0, np.int32)}
-    overlap = times(rows, memory.patterns.T.astype(np.float32)) / N
-    r = np.clip(memory.quality * sure, 0.0, 1.0)
-    floor = np.maximum(r - SPREADS * np.sqrt((1 - r * r) / N), r / 2)
-    nearest = np.abs(overlap).argmax(axis=1)
-    at = np.arange(len(nearest)), nearest
-    chosen = np.zeros_like(overlap)
-    chosen[at] = np.where(np.abs(overlap[at]) >= floor[nearest], np.sign(overlap[at]), 0.0)
-    votes = np.rint(transposed_times(rows, chosen)).T
-    return {"votes": votes.astype(np.int32), "voters": np.abs(chosen).sum(axis=0).astype(np.int32)}
-
-
-@dataclass(frozen=True)
-class PatternClient:
-    """What a client of a federation of patterns does; all that it is told of the settings.
-
-    Attributes
-    ----------
-    source : its examples.
-    encoding : how operators travel.
-    rule, smoothing : plasticity of a client, its weight w on fresh examples.
-    groups : random groups of its rows, whose projections it tells; 0 for none.
-    votes : whether it votes.
-    noise : on its operators, and nothing else is told then; None for exact ones.
-    """
-
-    source: Source
-    encoding: Encoding
-    rule: Rule = field(default_factory=lambda: Fixed(1.0))
-    smoothing: Smoothing = field(default_factory=Smoothing)
-    groups: int = 4
-    votes: bool = True
-    noise: Noise | None = None
-
-    fresh = True  # sums that are repeated would count their rows twice
-
-    def __post_init__(self) -> None:
-        require(isinstance(self.encoding, Encoding), "encoding", "an Encoding", repr(self.encoding))
-        if self.noise is not None:
-            _ = self.mechanism  # checks the budget
-
-    @property
-    def n_sites(self) -> int:
-        """N."""
-        return self.encoding.n_sites
-
-    @property
-    def mechanism(self) -> DiscreteGaussian:
-        """What adds the noise."""
-        if self.noise is None:
-            raise ValueError("answers without noise")
-        return DiscreteGaussian(self.n_sites, self.noise.epsilon, self.noise.delta)
-
-    @property
-    def steps(self) -> tuple[str, ...]:
-        """Names of a round's exchanges."""
-        if self.noise is not None:
-            return ("operators",)
-        return ("operators", *(("projections",) * (self.groups > 0)), *(("votes",) * self.votes))
-
-    @property
-    def exchanges(self) -> int:
-        """Exchanges of a round."""
-        return len(self.steps)
-
-    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """State of a client before its first round."""
-        return {}
-
-    def expects(self, down: Message, context: Context) -> Spec:
-        """Form of a client's answer; an honest one with noise is refused once in 10^9."""
-        N, step = self.n_sites, self.steps[context.exchange]
-        if self.noise is not None:
-            reach = self.mechanism.reach(CHANCE)
-            counts = Field((N * (N - 1) // 2,), "i", within="examples", beyond=reach)
-            return {"counts": counts, "examples": Field((), "iu", least=2, most=MOST_EXAMPLES)}
-        if step == "operators":
-            columns = Field((N,), "iu", within="examples")
-            weight = Field((), "f", least=0.0, most=1 + 1e-9)
-            return {**self.encoding.spec, "columns": columns, "weight": weight}
-        if step == "projections":
-            K = down["basis"].shape[1]
-            triangles = Field((self.groups, K * (K + 1) // 2), "f")
-            return {"groups": triangles, "sizes": Field((self.groups,), "iu")}
-        K = len(down["patterns"])
-        return {"votes": Field((K, N), "iu"), "voters": Field((K,), "iu")}
-
-    def client_step(
-        self, state: State, down: Message, context: Context
-    ) -> tuple[State, Message, Metrics]:
-        """Answer the server from the examples of this round."""
-        require(0 <= context.exchange < self.exchanges, "exchange", "one of the round", context)
-        step, client = self.steps[context.exchange], context.client
-        self._check_question(step, down)
-        rows = self.source.examples(context.round, 0 if client is None else client)
-        rows = rows if isinstance(rows, Rows) else kernels.pack(np.asarray(rows))
-        require(not rows.gaps, "examples", "complete where patterns are looked for", "gaps")
-        if rows.shape[1] != self.n_sites:
-            rule = f"over the {self.n_sites} sites of the federation"
-            raise ArgumentError("examples", rule, rows.shape)
-        if self.noise is not None:
-            return state, self._released(self.noise, rows, context), {}
-        if step == "operators":
-            return self._operator(state, rows, down, context)
-        if step == "projections":
-            seed = context.derive("projections")
-            return state, self._projected(rows, down["basis"], seed, client or 0), {}
-        return state, vote(rows, broadcast_of(down, self.n_sites), down["sure"]), {}
-
-    def _operator(
-        self, state: State, rows: Rows, down: Message, context: Context
-    ) -> tuple[State, Message, Metrics]:
-        """The operator of a batch, with the weight that its plasticity gives it."""
-        known = broadcast_of(down, self.n_sites)
-        reading = self.rule(rows, known, seed=context.derive("plasticity"))
-        smooth = self.smoothing.step(state.get("plasticity"), reading)
-        columns = kernels.column_sums(rows).astype(np.int32)
-        message = self.encoding.encode(rows) | {"columns": columns, "weight": smooth}
-        metrics = {
-            "weight": float(smooth),
-            "reading": reading.weight,
-            "agreement": reading.agreement,
-            "novelty": reading.novelty,
-        }
-        return {**state, "plasticity": smooth}, message, metrics
-
-    def _projected(self, rows: Rows, basis: np.ndarray, seed: int, client: int) -> Message:
-        """``V^T eta^T eta V`` of random groups for a basis V (N, K): their lower triangles."""
-        K, filled = basis.shape[1], min(self.groups, max(1, rows.shape[0]))
-        sums = np.zeros((self.groups, K * (K + 1) // 2), np.float32)
-        counts = np.zeros(self.groups, np.int32)
-        basis = basis.astype(np.float64)
-        full, sizes = group_projections(rows, basis, filled, seed, client, np.float32)
-        sums[:filled], counts[:filled] = full[:, np.tri(K, dtype=bool)], sizes
-        return {"groups": sums, "sizes": counts}
-
-    def _released(self, noise: Noise, rows: Rows, context: Context) -> Message:
-        """The operator of a batch with noise."""
-        exact = lower(np.asarray(DenseOperator.from_examples(rows).matrix))
-        asked = f"sites {self.n_sites} budget {noise.words}"
-        key = noise.key(rows, context, asked)
-        drawn = discrete_gaussian(self.mechanism.variance, len(exact), key)
-        counts = np.rint(exact).astype(np.int64) + drawn
-        # By what is public: the noise is never beyond 102 standard deviations.
-        narrow = rows.shape[0] + 102 * self.mechanism.scale < 2**31
-        released = counts.astype(np.int32) if narrow else counts
-        return {"counts": released, "examples": np.array(rows.shape[0])}
-
-    def _check_question(self, step: str, down: Message) -> None:
-        """Fail unless a message from the server is of the form that the step reads."""
-        if self.noise is not None:
-            return
-        N = self.n_sites
-        spec: dict[str, Field] = {"basis": Field((N, None), "f")}
-        if step != "projections":
-            packed = Field((None, -(-N // 8)), "u")
-            spec = {"patterns": packed, "sure": Field((None,), "f"), "quality": Field((), "f")}
-        if step == "operators" and not down:
-            return
-        wrong = malformed(down, spec) or not_finite(down)
-        if wrong is None and "patterns" in down:
-            K, kind = len(down["patterns"]), down["patterns"].dtype
-            if kind != np.uint8 or down["sure"].shape != (K,):
-                wrong = f"patterns are of dtype {kind}, and sure is of shape {down['sure'].shape}"
-            elif MOST_PATTERNS * N < K:  # unpacked they would fill the memory
-                wrong = f"{K:,} patterns of {N:,} columns, which are too many"
-        if wrong is None and "basis" in down:
-            K = down["basis"].shape[1]
-            if N < K or self.groups * K * (K + 1) // 2 > MOST_NUMBERS:
-                wrong = f"{K:,} directions of {self.groups:,} groups, which are too many"
-        if wrong is not None:
-            raise DataError(f"a malformed message from the server: {wrong}")
 
 
 @dataclass(frozen=True)
@@ -281,7 +79,6 @@ class Patterns:
     memory : "separate", "common" or "literal", see `hopfed.hopfield.evidence`.
     discount : share of the evidence that is left after a round, in [0, 1]; 0 uses fresh examples
         only.
-    weighting : "examples" pools all examples alike; "clients" counts clients equally (28).
     alpha : false-alarm rate of each round's count.
     groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out,
         as secure aggregation must, and the search works alone.
@@ -307,7 +104,6 @@ class Patterns:
     smoothing: Smoothing = field(default_factory=Smoothing)
     memory: str = "separate"
     discount: float = 0.5
-    weighting: str = "examples"
     alpha: float = 1e-3
     groups: int = 4
     votes: bool = True
@@ -330,8 +126,6 @@ class Patterns:
             require(holds, name, rule, repr(value))
         require(callable(self.rule), "rule", "a rule of plasticity", repr(self.rule))
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
-        known = ", ".join(WEIGHTINGS)
-        require(self.weighting in WEIGHTINGS, "weighting", f"one of {known}", self.weighting)
         known = ", ".join(METHODS)
         require(self.factoriser in METHODS, "factoriser", f"one of {known}", self.factoriser)
         require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
@@ -442,8 +236,6 @@ class _Round:
             told = float(np.clip(m.get("weight", 1.0), 0.0, 1.0))
             told *= told >= LIGHTEST  # of less, the share of the examples is no number any more
             weights[c] = told * channel.discount ** session.ages.get(c, 0)
-            if channel.weighting == "clients":
-                weights[c] /= max(float(m["examples"]), 1.0)
         held = Evidence.unflatten(client.encoding, below(state, "evidence"))
         evidence = held.faded(channel.discount)
         evidence = evidence.extend(guard.robust.pooled(operators, believed, weights))
@@ -462,12 +254,7 @@ class _Round:
         return made
 
     def _quality(self) -> float:
-        """Quality of the pooled examples; where some may lie, that of the median client.
-
-        Of examples without any noise one client can make as many as it likes, and with their
-        quality honest ones would look like strangers to every archetype. Of two in the middle the
-        lower counts.
-        """
+        """Quality of the pooled examples; where some may lie, that of the median client."""
         known = sorted(v for c, v in self.counted.variances.items() if c in self.weights)
         if self.guard.liars == 0 or not known:
             return self.counted.rank.quality
@@ -490,13 +277,7 @@ class _Round:
     def clients_as_groups(
         self, clients: Sequence[int], counted: Counted | None = None
     ) -> Groups | None:
-        """Take the operators of clients, along counted eigenvectors, for groups of their own.
-
-        The sum alone does not always say which patterns it is made of. Where a client that lies
-        adds the product of three archetypes, as often as each of them occurs, it is also the sum of
-        four other patterns, each of which agrees by half with each of these four. The operators of
-        the other clients are not made of those.
-        """
+        """Take the operators of clients, along counted eigenvectors, for groups of their own."""
         counted = counted or self.counted
         V = counted.spectrum.vectors[:, : counted.rank.n_detected]
         if not clients or V.shape[1] == 0:
@@ -524,10 +305,7 @@ class _Round:
         return complaint
 
     def projected(self, said: Mapping[int, Message], careful: bool) -> Groups | None:
-        """Group projections, each brought to the common noise variance.
-
-        Where one is `careful`, the operators of clients who tell none stand for them.
-        """
+        """Group projections, each brought to the common noise variance."""
         K, common = self.counted.rank.n_detected, self.counted.rank.variance
         sums, counts = [], []
         for c, message in said.items() if K else ():
@@ -676,10 +454,7 @@ class _Round:
         return memory.merged(), silent
 
     def told(self, memory: Remembered, silent: bool = False) -> np.ndarray:
-        """Which patterns are broadcast, bool (K,): confirmed often enough, by enough examples.
-
-        Where some are `silent`, votes are not all there is.
-        """
+        """Which patterns are broadcast, bool (K,): confirmed often enough, by enough examples."""
         behind = np.maximum(memory.voters, memory.held) if silent else memory.supporters
         return (memory.rounds >= self.guard.persistence) & (behind >= self.guard.support)
 

@@ -1,28 +1,15 @@
 """Plasticity: the weight w of a client's fresh data in the blend with the memory.
 
-Source: arXiv:2603.19902, eqs. (44) to (52); theory/NOTES.md, "Plasticity".
+Source: arXiv:2603.19902, eqs. (44) to (52); theory/NOTES.md, "Plasticity", "Sign agreement",
+"Structure rule".
 
-A rule reads a batch beside the broadcast memory and answers with w: 1 follows the data, 0 keeps
-the memory. The paper's two rules contradict each other. A pure-noise batch disagrees with memory
-as much as a novel one does: the entropy rule opens to both, the agreement rule shuts both out.
-`Structure` tells them apart: novelty leaves outliers in the spectrum of what the memory does not
-explain, noise does not.
+A rule reads a batch beside the broadcast memory: 1 follows the data, 0 keeps the memory, and with
+an empty memory every rule answers 1. A pure-noise batch disagrees with memory as much as a novel
+one does: the entropy rule opens to both, the agreement rule shuts both out. `Structure` tells them
+apart: novelty leaves outliers in the spectrum of what the memory does not explain, noise does not.
 
-With an empty memory every rule answers 1: there is nothing to keep.
-
-Sign agreement: how often a batch of examples has the signs of the memory.
-
-Source: arXiv:2603.19902, eqs. (46) to (49); theory/NOTES.md, "Sign agreement".
-
-The memory says ``A_ij = sum_k xi_ki xi_kj`` of a pair of sites, the batch says
-``B_ij = sum_m eta_mi eta_mj``; p is the share of pairs on which their signs agree. It is read off
-a sample of pairs from transposed bits, so that no N x N array is made, and compared with the
-agreement that M examples of the remembered archetypes would show.
-
-What a batch holds: the shares of its variance that memory explains, and that novelty does.
-
-A remembered archetype is a known spike. The rest of the spectrum, with memory projected out, shows
-what is new by its outliers; pure noise has none (theory/NOTES.md, "Structure rule").
+Sign agreement p is the share of pairs of sites on which ``A_ij = sum_k xi_ki xi_kj`` and ``B_ij =
+sum_m eta_mi eta_mj`` have the same sign, read off a sample of pairs from transposed bits.
 """
 
 from __future__ import annotations
@@ -51,10 +38,8 @@ from hopfed.spectral.rows import times
 __all__ = [
     "RULES",
     "Agreement",
-    "Broadcast",
     "Entropy",
     "Fixed",
-    "Reading",
     "Rule",
     "Smoothing",
     "Structure",
@@ -71,11 +56,7 @@ _WORDS = 1 << 20  # words of bits compared at a time
 def sign_agreement(
     rows: Rows, patterns: np.ndarray, *, pairs: int = PAIRS, seed: int = 0
 ) -> tuple[float, float]:
-    """Share p of site pairs on which memory and batch have the same sign, and its error (46).
-
-    A tie on either side, ``A_ij = 0`` or ``B_ij = 0``, counts 1/2. The standard error is over
-    draws of the sites, which includes the sampling of pairs: see `pair_error`.
-    """
+    """Share p of site pairs on which memory and batch have the same sign, and its error (46)."""
     n_examples, n = rows.shape
     _check_patterns(patterns, n)
     require(n_examples >= 1, "rows", "at least one example", n_examples)
@@ -94,16 +75,7 @@ def expected_agreement(
     exposures: np.ndarray | None = None,
     seed: int = 0,
 ) -> float:
-    """Agreement p0 to expect of M examples of the remembered archetypes (48, for a batch).
-
-    With ``m_ij = sum_mu e_mu xi_mu_i xi_mu_j`` the mean of B_ij is ``M r^2 m_ij``. Labels drawn
-    from the mixture e make it exactly the sum of M independent signs of mean ``rho = r^2 m_ij``.
-    Labels whose counts are known spread less, by ``1 - r^4`` an example: the mean is the same in
-    units of the spread for signs of mean ``rho = r^2 m / sqrt(1 - r^4 (1 - m^2))``, exactly so at
-    m = -1, 0, 1 and otherwise up to the skewness. Ties at 1/2, the sum has the sign of A_ij with
-    probability ``I_x(h, h)``, I the incomplete beta function, ``x = (1 + rho sign A_ij)/2``,
-    ``h = floor((M + 1)/2)``. One example of one archetype gives the paper's ``(1 + r^2)/2``.
-    """
+    """Agreement p0 to expect of M examples of the remembered archetypes (48, for a batch)."""
     require(0 <= r <= 1, "r", "a quality in [0, 1]", r)
     require(M >= 1, "M", "at least one example", M)
     patterns = np.asarray(patterns)
@@ -151,11 +123,7 @@ def _known_counts(r: float, shares: np.ndarray, products: np.ndarray) -> np.ndar
 
 
 def nearest_shares(rows: Rows, patterns: np.ndarray) -> np.ndarray:
-    """(K,) share of the examples nearest to each pattern, up to sign: the batch's exposures.
-
-    For one quality the nearest archetype is the most likely label. Equally near ones share an
-    example. Pulled towards uniform where labels cannot be read, ``r sqrt N`` of about 2 and less.
-    """
+    """(K,) share of the examples nearest to each pattern, up to sign: the batch's exposures."""
     overlaps = np.abs(times(rows, np.ascontiguousarray(patterns.T, dtype=np.float32)))
     nearest = overlaps == overlaps.max(axis=1, keepdims=True)
     return (nearest / nearest.sum(axis=1, keepdims=True)).mean(axis=0)
@@ -178,16 +146,7 @@ def site_pairs(n: int, pairs: int = PAIRS, seed: int = 0) -> tuple[np.ndarray, n
 
 
 def pair_error(scores: np.ndarray, i: np.ndarray, j: np.ndarray) -> float:
-    """Standard error of the mean of pair scores, for sites that are independent of each other.
-
-    Given the labels of the examples, sites are independent: their archetypes' signs and flips.
-    Pairs correlate when they share a site, so the variance is the sum of the covariances of such
-    pairs: with ``D_s`` the sum of the deviations of the pairs at site s, that is
-    ``sum_s D_s^2 - sum d^2`` (M. Fafchamps, F. Gubert, J. Dev. Econ. 83 (2007) 326; P. Aronow,
-    C. Samii, V. Assenova, Political Analysis 23 (2015) 564). A shared site never lowers the
-    variance of a U-statistic: not below that of independent pairs. What the counts of the labels
-    add over batches is not in it.
-    """
+    """Standard error of the mean of pair scores, for sites that are independent of each other."""
     d = scores - scores.mean()
     n = int(max(i.max(), j.max())) + 1
     D = np.bincount(i, d, n) + np.bincount(j, d, n)
@@ -217,16 +176,7 @@ DENSE_SITES = 1_024  # sites up to which an N x N matrix is made
 
 
 def memory_share(inside: np.ndarray, basis: np.ndarray, novel: np.ndarray, alpha: float) -> float:
-    """Share of the batch's variance that the memory explains, ``r_mem^2``.
-
-    An example that has nothing to do with the memory has on average K' of its squared length N
-    inside the K' dimensions of Q, an archetype all of it: with the coordinates ``inside = eta Q``,
-    ``tr Q^T C Q = K' + (N - K') r_mem^2`` on average, whatever the noise. A random sign vector has
-    the variance ``2 (K' - sum_i H_ii^2)``, ``H = Q Q^T``, of its squared length inside; M examples
-    of noise, and novel archetypes that hold shares n_k of the variance, leave that times
-    ``1/M + sum n_k^2``. This is the standard error squared with nothing remembered; an excess of
-    up to its root times the normal quantile at 1 - alpha counts as 0.
-    """
+    """Share of the batch's variance that the memory explains, ``r_mem^2``."""
     M, rank = inside.shape
     excess = float((inside**2).sum()) / M - rank
     length = 2 * max(rank - float(((basis**2).sum(axis=1) ** 2).sum()), 0.0)
@@ -238,19 +188,7 @@ def memory_share(inside: np.ndarray, basis: np.ndarray, novel: np.ndarray, alpha
 def novel_shares(
     rows: Rows, inside: np.ndarray, basis: np.ndarray, alpha: float, seed: int
 ) -> np.ndarray:
-    """Shares of the batch's variance in the structures outside of the memory.
-
-    Source: theory/NOTES.md, "Structure rule".
-
-    The remembered archetypes are known spikes: with them projected out, what is left of the +-1
-    channel is noise on N - K' sites, and novelty. Outliers of ``P C P`` above the Tracy-Widom
-    quantile, moved by the channel's kurtosis as in `hopfed.spectral.rank`, are turned into spikes
-    theta by (60); the shares ``theta / (N - K')`` sum to ``r_new^2``. Errors of the patterns look
-    novel.
-
-    Above DENSE_SITES sites and FULL_LIMIT examples the leading eigenvalues alone are iterated on,
-    and a spike within a few per cent of the edge may be missed.
-    """
+    """Shares of the batch's variance in the structures outside of the memory."""
     M, N = rows.shape
     free = N - basis.shape[1]
     outside = N - float((inside**2).sum()) / M  # trace of P C P
@@ -298,10 +236,7 @@ class _Projected(FactorOperator):
 
 
 def _outside(rows: Rows, inside: np.ndarray, basis: np.ndarray) -> HebbianOperator:
-    """Return an operator with the nonzero spectrum of ``P C P``, the smallest that there is.
-
-    In single precision: what is read off are eigenvalues beside a threshold.
-    """
+    """Return an operator with the nonzero spectrum of ``P C P``, the smallest that there is."""
     M, N = rows.shape
     mass, inside, basis = float(M), inside.astype(np.float32), basis.astype(np.float32)
     if N < M and N <= DENSE_SITES:
@@ -322,15 +257,6 @@ class Broadcast:
     ----------
     patterns : int8 (K, N) of +-1; K may be 0.
     quality : quality r of the federation as the server estimated it; above 0 where K is.
-
-    Raises
-    ------
-    ArgumentError : patterns or a quality that are not so.
-
-    Examples
-    --------
-    >>> Broadcast(np.zeros((0, 4), np.int8), quality=0.0).patterns.shape
-    (0, 4)
     """
 
     patterns: np.ndarray = field(repr=False)
@@ -356,14 +282,6 @@ class Reading:
     error : standard error of p.
     memory : share r_mem^2 of the batch's variance that remembered archetypes explain.
     novelty : share r_new^2 that structure outside of them explains.
-
-    Examples
-    --------
-    >>> from hopfed.kernels import pack
-    >>> known = Broadcast(np.ones((1, 6), np.int8), quality=0.8)
-    >>> reading = Agreement()(pack(np.array([[1, 1, 1, 1, 1, -1]])), known, seed=0)
-    >>> round(reading.weight, 2), round(reading.agreement, 2), reading.memory
-    (0.52, 0.67, nan)
     """
 
     weight: float

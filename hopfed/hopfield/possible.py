@@ -2,14 +2,9 @@
 
 Of M rows of +-1 every sum has the parity of M and is at most M in magnitude, and two columns agree
 in ``(M + c_i + c_j + S_ij) / 4`` rows that are both +1, a whole number, and likewise for the other
-three pairs of signs. The centred matrix ``S - c c^T / M`` has no negative eigenvalue, which a
-Cholesky factorisation tells. A group of m rows has a trace of at most m N along any directions, the
-groups of a client add up to its operator, and an example votes once.
-
-Some of this takes time (at N = 784 and 3 clients 20 ms of processor for all messages of a round,
-which takes 80 ms within one process and above 1 s across machines): it is asked for by
-`hopfed.hopfield.guard.Guard.check`. The rest, without which a message could stop the
-server, always is.
+three pairs of signs. The centred matrix ``S - c c^T / M`` has no negative eigenvalue. A group of m
+rows has a trace of at most m N along any directions, the groups of a client add up to its operator,
+and an example votes once. What takes time is asked for by `hopfed.hopfield.guard.Guard.check`.
 """
 
 from __future__ import annotations
@@ -81,10 +76,7 @@ def _definite(S: np.ndarray, c: np.ndarray, M: int) -> bool:
 
 
 def semidefinite(S: np.ndarray, shift: float, size: float) -> bool:
-    """Whether no eigenvalue of S (N, N) is below -`shift`, but for rounding.
-
-    First in single precision, which is twice as fast; where that fails, rounding may be to blame.
-    """
+    """Whether no eigenvalue of S (N, N) is below -`shift`, but for rounding."""
     for dtype, factorise, slack in (
         (np.float32, lapack.spotrf, 1e-3),
         (np.float64, lapack.dpotrf, NEGATIVE),

@@ -2,18 +2,13 @@
 
 Source: theory/NOTES.md, "Renewing what is remembered".
 
-Remembered archetypes stand apart from the evidence: what is no longer exposed fades from the
-operator and not from here, so nothing is forgotten. Each was read off something, the evidence or
-the sum of the examples that voted for it, of which theory says how much it overlaps with the
-archetype; when the other one promises more, the pattern is read off that. So what was found in thin
-evidence is not blurred for good, and thin evidence does not blur what is known.
+What is no longer exposed fades from the operator and not from here. Each pattern was read off the
+evidence or the sum of the examples that voted for it, of which theory says how much it overlaps
+with the archetype; when the other one promises more, the pattern is read off that.
 
-Votes of a round: sums of clients' own examples, as far as they can be told apart and believed.
-
-An example votes with the sign of its overlap with the nearest pattern. Its overlap with its own
-archetype is about ``r m``, m the overlap of the pattern with that archetype, and with any other
-noise of size ``1 / sqrt(N)``: where that is not little beside ``r m``, examples take their side by
-chance and their sums confirm whatever the pattern was before. Such votes do not count.
+An example votes with the sign of its overlap with the nearest pattern: about ``r m`` with its own,
+m the overlap of the pattern with the archetype, beside noise of size ``1 / sqrt(N)``. Where that is
+not little beside ``r m`` votes confirm whatever the pattern was before, and do not count.
 """
 
 from __future__ import annotations
@@ -103,12 +98,7 @@ def _trimmed(
 
 
 def told_apart(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
-    """Which of K patterns get their own examples' votes: bool (K,).
-
-    An example is nearer to a given other pattern with the probability ``erfc(x / 2) / 2`` for
-    either sign, x the overlap with its own in units of ``1 / sqrt(N)``; K times that bounds the
-    share that goes astray.
-    """
+    """Which of K patterns get their own examples' votes: bool (K,)."""
     x = quality * sure * np.sqrt(n_sites)
     return np.asarray(len(sure) * erfc(x / 2) <= ASTRAY)
 

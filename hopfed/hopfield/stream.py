@@ -5,13 +5,12 @@ Source: arXiv:2603.19902, eqs. (22) to (26); theory/NOTES.md, "Mixture channel a
 A round mixture (`hopfed.hopfield.schedules`) is dealt to clients by `supports` and
 `client_mixtures`, a number of examples by `budget`. An `ArchetypeStream` then draws the examples of
 any client and round from the seed alone, so that neither the order of calls nor the process changes
-them. Labels and `exposures` are for scores only.
+them. Labels are for scores only.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -22,6 +21,8 @@ from hopfed._lib.cache import Recent
 from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import require
 from hopfed.hopfield.channel import draw_examples
+
+__all__ = ["ArchetypeStream", "client_mixtures"]
 
 # Federations that are compared on the same examples ask for them one after the other.
 _DRAWN = Recent(1 << 26, lambda drawn: sum(array.nbytes for array in drawn))
@@ -104,16 +105,11 @@ class ArchetypeStream:
         # Labels come before flips, so they are the same on no sites at all, and cheap.
         return self._draw(round, client, self.archetypes[:, :0])[1]
 
-    def exposures(self, round: int) -> np.ndarray:  # noqa: A002
-        """Return the realised exposures ``e_mu(t)``, a mean over clients: (K,) (25)."""
-        return exposures(self._round_labels(round), len(self.archetypes))
-
     def pooled_exposures(self, round: int) -> np.ndarray:  # noqa: A002
         """Return the fractions of all the round's examples, clients weighed by M_c: (K,)."""
-        return exposures([np.concatenate(self._round_labels(round))], len(self.archetypes))
-
-    def _round_labels(self, t: int) -> list[np.ndarray]:
-        return [self.labels(t, c) for c in range(self.clients)]
+        labels = np.concatenate([self.labels(round, c) for c in range(self.clients)])
+        counts = np.bincount(labels, minlength=len(self.archetypes))
+        return np.asarray(counts / max(len(labels), 1))
 
     def _draw(self, t: int, c: int, archetypes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         require(0 <= t < self.rounds, "round", f"in 0 .. {self.rounds - 1}", t)
@@ -134,21 +130,7 @@ class ArchetypeStream:
 
 
 def supports(K: int, clients: int, share: float, seed: int) -> np.ndarray:
-    """Draw which archetypes each client can see: bool (clients, K), together all of them.
-
-    A shuffled deck of archetypes is dealt round, then everyone draws more at random, up to
-    ``share K`` archetypes each, rounded up. A share of at least 1 / clients is always enough.
-
-    Raises
-    ------
-    ArgumentError : the share is too small for the clients to cover all archetypes.
-
-    Examples
-    --------
-    >>> held = supports(6, 3, 0.5, seed=0)
-    >>> held.sum(axis=1), bool(held.any(axis=0).all())
-    (array([3, 3, 3]), True)
-    """
+    """Draw which archetypes each client can see: bool (clients, K), together all of them."""
     require(K >= 1, "K", "at least 1", K)
     require(clients >= 1, "clients", "at least 1", clients)
     require(0 < share <= 1, "share", "in (0, 1]", share)
@@ -164,27 +146,22 @@ def supports(K: int, clients: int, share: float, seed: int) -> np.ndarray:
     return held
 
 
-def client_mixtures(
-    mixture: np.ndarray, supports: np.ndarray, *, concentration: float = math.inf, seed: int
-) -> np.ndarray:
+def client_mixtures(mixture: np.ndarray, supports: np.ndarray) -> np.ndarray:
     """Restrict the round mixture to each client's support: ``pi[t, c, :]``, (T, L, K) (22).
 
     Their mean over clients (arXiv:2603.19902, eq. (23)) is the round mixture itself only where
     every support is whole. A client that holds none of a round's archetypes sees its own support in
-    equal shares. With `NoveltyRamp` that would show new archetypes too early, unless everyone holds
-    an old one.
+    equal shares.
 
     Parameters
     ----------
     mixture : (T, K) rows on the simplex.
     supports : bool (L, K), at least one archetype each.
-    concentration : the clients' mixtures are Dirichlet draws around the restricted one, nearer to
-        it the larger this is; infinity for no scatter.
 
     Examples
     --------
     >>> held = np.array([[True, True, False], [False, True, True]])
-    >>> client_mixtures(np.array([[0.5, 0.5, 0.0]]), held, seed=0)
+    >>> client_mixtures(np.array([[0.5, 0.5, 0.0]]), held)
     array([[[0.5, 0.5, 0. ],
             [0. , 1. , 0. ]]])
     """
@@ -193,57 +170,13 @@ def client_mixtures(
     require(supports.dtype == bool, "supports", rule, supports.dtype)
     require(supports.shape[1:] == mixture.shape[1:], "supports", rule, supports.shape)
     require(bool(supports.any(axis=1).all()), "supports", "nonempty for each client", "none")
-    require(concentration > 0, "concentration", "above 0", concentration)
     held = mixture[:, None, :] * supports
     held = np.where(held.any(axis=2, keepdims=True), held, supports)
-    shares = held / held.sum(axis=2, keepdims=True)
-    if math.isinf(concentration):
-        return shares
-    for t, c in np.ndindex(shares.shape[:2]):
-        seen = shares[t, c] > 0
-        rng = stream(seed, "mixtures", t, c)
-        shares[t, c, seen] = rng.dirichlet(concentration * shares[t, c, seen])
-    return shares
-
-
-def exposures(labels: Sequence[np.ndarray], K: int) -> np.ndarray:
-    """Exposures ``e_mu`` of one round, (K,): client mean of the fraction from each archetype (25).
-
-    Clients without examples are left out; without any client the exposures are 0.
-
-    Parameters
-    ----------
-    labels : for each client, the archetypes (M_c,) of its examples.
-
-    Examples
-    --------
-    >>> exposures([np.array([0, 0, 1, 1]), np.array([0])], K=3)
-    array([0.75, 0.25, 0.  ])
-    """
-    fractions = [np.bincount(own, minlength=K) / len(own) for own in labels if len(own)]
-    wide = max((len(f) for f in fractions), default=K)
-    require(wide == K, "labels", f"below K = {K}", wide - 1)
-    return np.mean(fractions, axis=0) if fractions else np.zeros(K)
+    return np.asarray(held / held.sum(axis=2, keepdims=True))
 
 
 def budget(total: int, rounds: int, clients: int) -> np.ndarray:
-    """Share out M_tot examples evenly (24): int64 (rounds, clients), no two differ by over 1.
-
-    Parameters
-    ----------
-    total : M_tot, at least one example for each cell.
-    rounds, clients : T and L.
-
-    Raises
-    ------
-    ArgumentError : fewer examples than cells.
-
-    Examples
-    --------
-    >>> budget(10, rounds=2, clients=2)
-    array([[2, 3],
-           [2, 3]])
-    """
+    """Share out M_tot examples evenly (24): int64 (rounds, clients), no two differ by over 1."""
     cells = rounds * clients
     require(rounds >= 1 and clients >= 1, "budget", "over rounds and clients", (rounds, clients))
     require(total >= cells, "total", f"at least {cells}, one each", total)

@@ -2,31 +2,20 @@
 
 A pattern is tried along its own direction d, the part of it that is orthogonal to all the others:
 ``d^T C_c d`` is the mean of M_c squared projections. Noise alone gives ``s2_c (1 +- sqrt(2/M_c))``
-and an archetype adds its spike. Noise that a client adds on purpose, of variance v on its sums of
-mass m, adds ``2 v / m^2`` to the variance.
+and an archetype adds its spike; noise of variance v on sums of mass m adds ``2 v / m^2``.
 
-*Corrected patterns.* A client whose rows are nearly the archetypes, some of their sites turned in
-all rows alike, blurs the pool. Votes mend that where there are some. Without them every client's
-operator says of every site i what its rows hold of a pattern there: ``(C_c d)_i`` is about
-``w r^2 (xi . d) xi_i`` beside noise of variance ``d^T C_c d / M_c``. The extremes of these are left
-out, and a site is turned where the others contradict it by more than noise does.
+*Corrected patterns.* A client whose rows are nearly the archetypes, some sites turned in all alike,
+blurs the pool. ``(C_c d)_i`` says what its rows hold of a pattern at site i; a site is turned where
+the others, without their extremes, contradict it by more than noise does.
 
-*Agreement.* To archetypes a client that lies adds a product or a majority of them, and the sum of
-all operators is as well that of other patterns, each half of every one of these. Such patterns
-leave much of the honest operators unexplained. Then archetypes are looked for in groups of clients,
-more than twice as many as may lie; the clients that are explained best by what groups agree on are
-factored again: one step of least trimmed squares (P. J. Rousseeuw, J. Amer. Statist. Assoc. 79
-(1984) 871).
+*Agreement.* A client that adds a product or a majority of archetypes makes the pool as well that of
+other patterns, which leave much of the honest operators unexplained. Then archetypes are looked for
+in groups of clients, more than twice as many as may lie, and the clients that are explained best by
+what groups agree on are factored again: a step of least trimmed squares (P. J. Rousseeuw, J. Amer.
+Statist. Assoc. 79 (1984) 871).
 
-*Misfit.* Columns of real tables have rates of their own, and levels of a category exclude each
-other: such tables have more components than archetypes. Of M rows of archetypes ``xi_k`` with
-weights ``w_k`` two columns have the second moment ``sum_k w_k xi_ik xi_jk``, up to
-``(1 - c_ij^2)/M`` in variance, and the mean of a column is in proportion to ``sum_k w_k xi_ik``.
-The weights are those that fit best, none below 0; what is left is measured in its error. Of 2 to 40
-archetypes in rows of 12 to 784 columns it is at most 1.1 on average; three classes of any rates,
-independent columns of any rates, one trait, and archetypes beside a category of four levels have 5
-to 700 (13 and 60 columns, 1,200 rows a client). Source: theory/NOTES.md, "Check of the symmetric
-channel".
+*Misfit.* What archetypes leave of second moments and means, in its error; above 1 rows are of
+another kind. Source: theory/NOTES.md, "Check of the symmetric channel".
 """
 
 from __future__ import annotations
@@ -60,11 +49,7 @@ def dual_directions(patterns: np.ndarray) -> np.ndarray:
 
 
 def random_groups(clients: int, groups: int, secret: int, t: int) -> list[np.ndarray]:
-    """Indices of clients in at most `groups` random groups, drawn anew in each round t.
-
-    Under a `secret` that only the server has: a client that knew its group, or those of others,
-    could choose whom to lie with.
-    """
+    """Indices of clients in at most `groups` random groups, drawn anew in each round t."""
     order = stream(int(secret), "groups of clients", t).permutation(clients)
     return np.array_split(order, min(groups, clients))
 
@@ -138,12 +123,7 @@ class Support:
         return (self.held - self.rest[:, None]) / np.maximum(spread, 1e-300)[:, None]
 
     def doubted(self, liars: int) -> np.ndarray:
-        """Standard scores (K,) of the pooled operators without the strongest supporters of each.
-
-        An archetype that only so many clients show, or that so many made up, has no score left.
-        What a client holds along a pattern is compared with what it holds along any direction:
-        data that are not archetypes and noise hold something everywhere.
-        """
+        """Standard scores (K,) of the pooled operators without the strongest supporters of each."""
         noise = self.rest[:, None]
         mass = (self.weights * self.examples)[:, None]
         gain = mass * (self.held - noise)
@@ -155,12 +135,7 @@ class Support:
         return np.where(excess > self._by_choice(kept), scores, 0.0)
 
     def _by_choice(self, kept: np.ndarray) -> np.ndarray:
-        """What noise alone adds up to, at most, along a pattern that was chosen for it: (K,).
-
-        Patterns are read off the sum of the same operators. A client that lies can lift any
-        direction of the noise of the others above the threshold; their noise is at its largest
-        along an eigenvector at the edge, of which the signs have a squared cosine of 2 / pi.
-        """
+        """What noise alone adds up to, at most, along a pattern that was chosen for it: (K,)."""
         mass = (self.weights * self.examples)[:, None]
         noise, squares = mass * self.rest[:, None], mass * self.weights[:, None]
         purpose = mass**2 * np.broadcast_to(self.added, self.rest.shape)[:, None]
@@ -173,10 +148,7 @@ class Support:
         return np.asarray(2 / np.pi * (edge + held * aspect))
 
     def behind(self, quality: float, liars: int = 0) -> np.ndarray:
-        """Weighted examples (K,) of each pattern, but those of its strongest supporters.
-
-        A share w of examples of quality r adds ``w r^2 (xi . d)^2`` to what an operator holds.
-        """
+        """Weighted examples (K,) of each pattern, but those of its strongest supporters."""
         share = (self.held - self.rest[:, None]) / np.maximum(quality**2 * self.reach, 1e-300)
         if not np.any(self.added):  # noise is not to add up by its positive part
             share = np.clip(share, 0.0, 1.0)
@@ -184,10 +156,7 @@ class Support:
         return np.asarray(np.sort(each, axis=0)[: len(each) - liars].sum(axis=0))
 
     def agreement(self, groups: Sequence[np.ndarray], level: float = 3.0) -> np.ndarray:
-        """Share of the `groups` of clients, index arrays, that support each pattern: (K,).
-
-        An archetype shows wherever it is exposed; a spike that a few clients put in, in few.
-        """
+        """Share of the `groups` of clients, index arrays, that support each pattern: (K,)."""
         return np.mean([self.scores(np.asarray(g)) > level for g in groups], axis=0)
 
 
@@ -266,11 +235,7 @@ def _common(parts: Sequence[np.ndarray], liars: int) -> np.ndarray:
 def unexplained(
     operators: Mapping[int, HebbianOperator], counted: Counted, patterns: np.ndarray
 ) -> np.ndarray:
-    """What patterns with any shares leave of each operator along the counted eigenvectors: (L,).
-
-    One is expected for each number of such a view, K (K + 1) / 2, but for the shares: an entry of
-    M rows scatters by ``M^(-1/2)`` where the view of the operator itself is the unit matrix.
-    """
+    """What patterns with any shares leave of each operator along the counted eigenvectors: (L,)."""
     V = counted.spectrum.vectors[:, : counted.rank.n_detected].astype(np.float64)
     found = []
     for c, operator in operators.items():
@@ -290,10 +255,7 @@ def unexplained(
 
 
 def typical(found: Sequence[float]) -> float:
-    """Misfit that half of the clients have, so that a few that lie do not decide; NaN of none.
-
-    Of two in the middle the larger counts.
-    """
+    """Misfit that half of the clients have, so that a few that lie do not decide; NaN of none."""
     return float(np.sort(found)[len(found) // 2]) if len(found) else np.nan
 
 

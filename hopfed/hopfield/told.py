@@ -15,8 +15,7 @@ import numpy as np
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.errors import DataError, shown
 from hopfed.federation.messages import Message
-from hopfed.hopfield.encoding import pack_patterns, unpack_patterns
-from hopfed.hopfield.patterns import MOST_PATTERNS
+from hopfed.hopfield.encoding import MOST_PATTERNS, pack_patterns, unpack_patterns
 from hopfed.hopfield.verdict import STATUS
 from hopfed.tables.coding import Coding
 

@@ -42,7 +42,6 @@ from hopfed.archetypes.session import Owner, Session
 from hopfed.archetypes.status import judge_classes
 from hopfed.errors import DataError
 from hopfed.federation.messages import Field, Message, Spec, digest
-from hopfed.federation.rounds import Session as Round
 from hopfed.kernels import Rows
 
 STATUS = "not judged"
@@ -91,12 +90,7 @@ def own_verdict(
     names: Sequence[str] | None = None,
     seed: int = 0,
 ) -> tuple[str, str] | None:
-    """Status of classes by rows that are here, and its sentence; None where there are none.
-
-    Classes of which these rows show nothing are left out: another owner may have them. The status
-    is `STATUS` where there are more than `MOST`, or more than `MOST_WORK` entries times classes
-    among the rows that would be looked at.
-    """
+    """Status of classes by rows that are here, and its sentence; None where there are none."""
     K = len(means)
     if K == 0:
         return None
@@ -235,12 +229,12 @@ class Exchange:
 
     Attributes
     ----------
-    round_ : asks the clients.
+    round_ : the session of a round, which asks the clients.
     clients : numbers of those.
     question : what says to clients that tables are asked about.
     """
 
-    round_: Round
+    round_: Any
     clients: Sequence[int]
     question: int
     _asked: dict[int, tuple[Message, Message]] = field(default_factory=dict)

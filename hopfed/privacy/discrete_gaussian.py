@@ -1,23 +1,19 @@
 """Discrete Gaussian noise from a secret key: integers, exact, the same again for the same key.
 
-The law is that of `hopfed.theory.discrete_gaussian`. Draws are made by rejection with integers
-alone, so that no rounding of floating-point numbers can tell anything about what the noise hides.
-The bits come from SHAKE-256 in counter mode, keyed by what the caller gives: who does not have the
-key cannot tell them from coins.
+Draws are made by rejection with integers alone, so that no rounding tells anything about what the
+noise hides; the bits come from SHAKE-256 in counter mode, keyed by what the caller gives. Source:
+C. Canonne, G. Kamath, T. Steinke, NeurIPS 2020, arXiv:2004.00010, algorithms 1 to 3, the two
+rejections made at once.
 
-The method is that of C. Canonne, G. Kamath and T. Steinke, "The Discrete Gaussian for Differential
-Privacy" (NeurIPS 2020, arXiv:2004.00010): their algorithm 1 for coins that show heads with
-probability ``exp(-a / b)``, and algorithms 2 and 3 with their two rejections made at once.
-
-Integer answers whose entries change by D_i where one row is replaced, with independent discrete
-Gaussian noise of parameters V_i, are rho-concentrated for ``rho = sum_i D_i^2 / (2 V_i)``. The rho
-of answers add up, also where each question is chosen by the answers before it, and rho gives
+Integer answers whose entries change by D_i where one row is replaced, with independent noise of
+parameters V_i, are rho-concentrated for ``rho = sum_i D_i^2 / (2 V_i)``. The rho of answers add up,
+also where each question is chosen by the answers before it, and rho gives
 
     delta = inf over alpha > 1 of  exp((alpha - 1) (alpha rho - epsilon)) / (alpha - 1)
                                    * (1 - 1 / alpha)^alpha.
 
-Sources: M. Bun, T. Steinke, TCC 2016, arXiv:1605.02065 (lemma 7: composition); C. Canonne, G.
-Kamath, T. Steinke, NeurIPS 2020, arXiv:2004.00010 (theorem 14: noise; corollary 13: delta).
+Sources: M. Bun, T. Steinke, TCC 2016, arXiv:1605.02065 (lemma 7); arXiv:2004.00010 (theorem 14,
+corollary 13).
 """
 
 from __future__ import annotations
@@ -33,6 +29,8 @@ from scipy.special import ndtri
 
 from hopfed._lib.settings import require
 from hopfed.theory.discrete_gaussian import LEAST, MOST, least_variance
+
+__all__ = ["DiscreteGaussian", "concentrated_rho", "discrete_gaussian"]
 
 BLOCK = 1 << 20  # proposals at a time
 _TOP = 2**64 - 1
@@ -147,18 +145,7 @@ def discrete_gaussian(variance: int, size: int, key: bytes) -> np.ndarray:
 
 
 class Coins:
-    """Random integers and coins of exact probabilities, from a key.
-
-    Parameters
-    ----------
-    key : of any length.
-
-    Examples
-    --------
-    >>> coins = Coins(b"key")
-    >>> coins.below(np.array([6, 6, 6])).tolist(), coins.exp(np.array([0]), np.array([5])).tolist()
-    ([5, 1, 5], [True])
-    """
+    """Random integers and coins of exact probabilities, from a key."""
 
     def __init__(self, key: bytes):
         self._key = hashlib.sha256(key).digest()
@@ -181,17 +168,7 @@ class Coins:
         return (drawn % m).astype(np.int64)
 
     def standard_normal(self, n: int) -> np.ndarray:
-        """Draw n numbers of the standard normal law by its quantiles, each from 53 uniform bits.
-
-        Parameters
-        ----------
-        n : how many, at least 0.
-
-        Examples
-        --------
-        >>> Coins(b"key").standard_normal(3).round(3).tolist()
-        [-1.821, -1.699, 0.044]
-        """
+        """Draw n numbers of the standard normal law by its quantiles, each from 53 uniform bits."""
         uniform = ((self.words(n) >> np.uint64(11)).astype(np.float64) + 0.5) / 2**53
         return np.asarray(ndtri(uniform))
 
@@ -218,11 +195,7 @@ class Coins:
         return v
 
     def _exp_below_one(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Algorithm 1 of the source, for a <= b.
-
-        The first k at which a coin of probability ``a / (b k)`` fails is odd with probability
-        ``exp(-a / b)``.
-        """
+        """Algorithm 1 of the source, for a <= b."""
         shown, going, k = np.zeros(len(a), bool), np.arange(len(a)), 1
         while len(going):
             held = self.below(b[going] * k) < a[going]
@@ -232,13 +205,7 @@ class Coins:
 
 
 def concentrated_delta(epsilon: float, rho: float) -> float:
-    """Delta that rho-concentrated answers guarantee at an epsilon.
-
-    Examples
-    --------
-    >>> f"{concentrated_delta(1.0, 0.02):.1e}"
-    '8.8e-08'
-    """
+    """Delta that rho-concentrated answers guarantee at an epsilon."""
     return float(np.exp(min(_log_delta(epsilon, rho), 0.0)))
 
 

@@ -1,23 +1,16 @@
 """Differentially private operators: clipping, calibrated noise, accounting.
 
-A client releases its sums of products ``S = sum_m eta_m eta_m^T`` with Gaussian noise
-(theory/NOTES.md, "Sensitivity and Gaussian mechanism"). What is protected is one example, by which
-neighbouring data sets differ: it is replaced, and their number is public. Sensitivities:
+A client releases ``S = sum_m eta_m eta_m^T`` with Gaussian noise (theory/NOTES.md, "Sensitivity and
+Gaussian mechanism"). Neighbouring data sets differ by one example that is replaced; their number is
+public. Of +-1 examples the entries above the diagonal move by at most N; they get noise of standard
+deviation ``z N``, z the noise multiplier, and the diagonal needs none. Other examples are clipped
+to norm ``clip sqrt N``, N becomes ``clip^2 N``, and the diagonal is sent with noise of twice the
+variance: ``(D_ij, D_ii / sqrt 2)`` has the Frobenius norm over sqrt 2 again.
 
-- *+-1 examples*: ``|x x^T - y y^T|_F^2 = 2 N^2 - 2 <x, y>^2``, at most
-  ``2 N^2``, reached by orthogonal x and y. The diagonal cancels, so the vector of the entries above
-  it moves by at most N, that norm over sqrt 2. They get noise of standard deviation ``z N``, z the
-  noise multiplier, and are mirrored. The diagonal is M whatever the examples: no noise, not sent.
-- *other examples* are clipped to norm ``clip sqrt N``, and N becomes ``clip^2 N``. The diagonal is
-  sent, with noise of twice the variance: ``(D_ij, D_ii / sqrt 2)`` has the Frobenius norm over
-  sqrt 2 again, so that costs nothing more.
-
-The guarantee is for the releases of one mechanism, against all who see them, the server too; a
-later exchange about the same examples (group projections, means, a refit) is a further release.
-The generator must be secret: a seed that others know gives the noise away. Noise is drawn in
-floating point by a generator that is no cipher, for experiments and for parties that trust each
-other; attacks on its last bits are not defended against. What leaves the machine of an owner has
-the integer noise of `hopfed.privacy.discrete_gaussian` instead (`hopfed.hopfield.noise`).
+The guarantee is for the releases of one mechanism; a later exchange about the same examples is a
+further release. Noise is drawn in floating point by a generator that is no cipher, for experiments
+and for parties that trust each other. What leaves the machine of an owner has the integer noise of
+`hopfed.privacy.discrete_gaussian` instead (`hopfed.hopfield.noise`).
 """
 
 from __future__ import annotations

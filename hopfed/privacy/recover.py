@@ -37,16 +37,6 @@ class PrivateTracyWidom:
     ----------
     alpha : in (0, 1).
     noise_radius : of the semicircle in C, at least 0.
-
-    Raises
-    ------
-    ArgumentError : alpha or radius outside of these.
-
-    Examples
-    --------
-    >>> sample = Sample(np.array([4.0, 2.0, *[0.9] * 98]), n_sites=100, n_examples=400)
-    >>> [PrivateTracyWidom(noise_radius=radius)(sample).n_detected for radius in (0.0, 4.0)]
-    [1, 0]
     """
 
     alpha: float = 1e-3
@@ -79,10 +69,7 @@ class PrivateTracyWidom:
         return RankEstimate(k, threshold(k, s2), s2, theta / s2, gamma, rule)
 
     def _debiased(self, sample: Sample, k: int) -> tuple[np.ndarray, float]:
-        """Strengths theta of the k leading eigenvalues, and the bulk variance beside them.
-
-        ``trace C = N`` with the noise too, so ``s2 = 1 - sum theta / N`` where r is not known.
-        """
+        """Strengths theta of the k leading eigenvalues, and the bulk variance beside them."""
         theta = np.zeros(k)
         s2 = 1.0 if sample.quality is None else max(1 - sample.quality**2, 1e-6)
         for _ in range(50 if k else 0):
@@ -99,7 +86,7 @@ class PrivateTracyWidom:
 
 
 def private_spectrum(
-    operator: PrivateOperator, alpha: float = 1e-3, quality: float | None = None
+    operator: PrivateOperator, alpha: float = 1e-3
 ) -> tuple[Spectrum, RankEstimate]:
     """Count what stands above bulk and noise of a pooled private operator of +-1 examples.
 
@@ -110,7 +97,6 @@ def private_spectrum(
     ----------
     operator : (N, N), pooled over the clients.
     alpha : false-alarm rate of the count.
-    quality : r in (0, 1] when known.
 
     Examples
     --------
@@ -128,7 +114,7 @@ def private_spectrum(
     counted: list[RankEstimate] = []
 
     def count(values: np.ndarray, complete: bool) -> int:
-        sample = Sample(values, operator.n_sites, operator.n_examples, complete, quality)
+        sample = Sample(values, operator.n_sites, operator.n_examples, complete)
         counted[:] = [rule(sample)]
         return counted[0].n_detected
 

@@ -17,7 +17,7 @@ def asked(last=False, **down):
 
 
 def watching():
-    return Watching(SimpleNamespace(refused=None), Event(), lambda *words: None)
+    return Watching(None, Event(), lambda *words: None)
 
 
 def gone():

@@ -71,10 +71,10 @@ def pooled(pieces):
 
 @pytest.mark.parametrize("liars", rest_slow([0.1, 0.0], 1))
 def test_classes_are_found_as_well_as_in_one_pooled_table(tmp_path, liars):
-    T, _, x = classes(3, 60, 1500, 0)
+    T, _, x = classes(3, 36, 900, 0)
     pieces = list(without_thirds(x))
     most = 1.2 * error(pooled(pieces), T)
-    means = found(tmp_path, pieces, 60, liars=liars)
+    means = found(tmp_path, pieces, 36, liars=liars)
     assert len(means) == 3
     assert error(means, T) < most
 
@@ -84,7 +84,7 @@ def test_fewer_than_two_thirds_are_refused_and_others_have_to_be_among_them(tmp_
     few = node(tmp_path / "few", signs()[:, :26], names(26))
     refused(put(few, graded, told), "not those of the federation")
     with pytest.raises(OtherColumnsError, match="two thirds of them are needed"):
-        places_of(names(26), 26, told, "run", gaps=True)
+        places_of(names(26), 26, told, gaps=True)
     enough = node(tmp_path / "enough", signs()[:, :27], names(27))
     reply = put(enough, graded, told)
     assert reply.up["seen"].shape == (1, 40)
@@ -106,9 +106,9 @@ def test_operators_need_all_columns(tmp_path):
 def test_columns_come_in_the_order_of_the_file_and_those_it_lacks_last(tmp_path):
     rows = as_examples(np.array([[0, 1, 1], [1, 1, 0], [1, 0, 0]]))
     named = Owner(rows, 7, names=("d", "a", "c"))
-    order, called = named.order(told_names("abcd"), "run")
+    order, called = named.order(told_names("abcd"))
     assert (order.tolist(), called) == ([3, 0, 2, 1], ("d", "a", "c", "b"))
-    places = places_of(named.names, 3, told_names("abcd"), "run", gaps=True)
+    places = places_of(named.names, 3, told_names("abcd"), gaps=True)
     x = kernels.unpack(laid_out(rows, places))
     np.testing.assert_array_equal(x, [[1, 0, 1, -1], [1, 0, -1, 1], [-1, 0, -1, 1]])
 

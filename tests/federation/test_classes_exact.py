@@ -39,10 +39,10 @@ def server_of(folder, rows):
 def test_a_server_that_is_trusted_can_read_rows_off_as_the_page_says(tmp_path):
     rows, found = table(), []
     there = {tuple(row) for row in rows.astype(int)}
-    for seed in range(3):  # each of them a server that knows nothing, in one round
+    for seed in range(2):  # each of them a server that knows nothing, in one round
         _, question = server_of(tmp_path / str(seed), rows)
         found.append(len(slices(rows, question, seed) & there))
-    assert sum(found) >= 6  # nothing stops this but not to join
+    assert sum(found) >= 4  # nothing stops this but not to join
 
 
 class Liar(LocalEngine):
@@ -92,7 +92,7 @@ def silent(exchange, message):
         message.clear()
 
 
-def federation(lie, clients=10):
+def federation(lie, clients=3):
     T, _, rows = classes(3, N, 200 * clients, 3)
     owners = tuple(as_examples(part, gaps=True) for part in np.array_split(rows, clients))
     method = unjudged(serve.Config(columns=N, clients=clients, graded=True).make(Batches(owners)))
@@ -117,6 +117,6 @@ def test_what_no_rows_give_is_refused_and_does_not_end_the_round(lie, words):
 
 
 def test_a_claim_of_a_billion_rows_does_not_put_the_classes_of_others_away():
-    T, means, _ = federation(billion)
+    T, means, _ = federation(billion, 5)
     assert len(means) >= 3
     assert error(means, T) < 0.3  # it counts for three medians, and moves them all the same

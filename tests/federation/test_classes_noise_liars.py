@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from graded_tables import classes, error
+from helpers import rest_slow
 
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
@@ -65,11 +66,16 @@ def found(seed, lie=honest, small=1.0):
     return T, played.state.server["memory/means"]
 
 
-@pytest.mark.parametrize("seed", [4, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    ("lie", "small"),
-    [(two_rows, 1.0), (own_pairs, 1.0), (honest, 0.1)],
-    ids=["two rows", "own pairs", "a tenth of the rows"],
+    ("seed", "lie", "small"),
+    rest_slow(
+        [
+            (4, own_pairs, 1.0),
+            *((4, lie, part) for lie, part in ((two_rows, 1.0), (honest, 0.1))),
+            *((2, lie, part) for lie, part in ((two_rows, 1.0), (own_pairs, 1.0), (honest, 0.1))),
+        ],
+        1,
+    ),
 )
 def test_one_of_ten_does_not_keep_classes_from_being_found(seed, lie, small):
     T, means = found(seed, lie, small)
@@ -94,6 +100,7 @@ class Pairs(LocalEngine):
         return outcomes
 
 
+@pytest.mark.slow
 def test_a_liar_does_not_split_classes_by_products_of_columns():
     """A trimmed mean keeps a little of every entry: along one direction it adds up."""
     T, _, x = classes(3, N, 10_000, 3)

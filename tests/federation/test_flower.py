@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 from federations import of_patterns
+from helpers import rest_slow
 from owners import Moody
 
 from hopfed.federation.contract import Context
@@ -118,11 +119,14 @@ class Neural:
 
 @pytest.mark.parametrize(
     "neural",
-    [
-        Neural("fedavg"),
-        Neural("sohip"),
-        Neural("fedh2l", {"models": ("cnn-1", "cnn-2")}),  # peers, relayed by the server
-    ],
+    rest_slow(
+        [
+            Neural("fedavg"),
+            Neural("sohip"),
+            Neural("fedh2l", {"models": ("cnn-1", "cnn-2")}),  # peers, relayed by the server
+        ],
+        1,
+    ),
     ids=lambda neural: neural.method,
 )
 def test_neural_runs_agree(simulation, neural):
@@ -140,6 +144,7 @@ def assert_close(a, b):
             np.testing.assert_array_equal(a[name], b[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_a_run_on_flower_is_resumed_to_the_same_bits(tmp_path):
     from hopfed.experiments import find, preset
     from hopfed.experiments.runner import execute

@@ -9,31 +9,7 @@ from hopfed.federation.machines.node import KEPT, RUNS, KeptStates
 from hopfed.federation.packing import unpack
 
 STATE = {"rows": np.arange(50)}
-AWAY = [
-    "..",
-    ".",
-    "...",
-    "",
-    "../x",
-    "a/../..",
-    "a/b",
-    "a\\b",
-    "/etc/passwd",
-    "/",
-    ".hidden",
-    "-rf",
-    "~root",
-    "x" * 81,
-    "x" * 10**6,
-    "a\0b",
-    "a\nb",
-    "\u202e",
-    "caf\u00e9",
-    "\u0661",
-    "\x1b[2J",
-    "$HOME",
-    "*",
-]
+AWAY = ["..", "", "../x", "a/b", "/etc/passwd", ".hidden", "x" * 81, "a\0b", "\u202e"]
 
 
 @pytest.mark.parametrize("run", AWAY, ids=lambda run: repr(run[:20]))

@@ -75,18 +75,18 @@ LIES = [mixed, with_own, turned_alike, of_factors, repeated_columns, majorities,
 
 
 FIRST = [*((make, 2, 3) for make in LIES), (mixed, 9, 3), (majorities, 4, 1)]
-OTHERS = [case for case in product(LIES, (2, 4, 9), (1, 3)) if case not in FIRST]
+OTHERS = [case for case in product(LIES, (4, 9), (3,)) if case not in FIRST]
 
 
-@pytest.mark.parametrize(("make", "honest", "times"), rest_slow(FIRST + OTHERS, len(FIRST)))
+@pytest.mark.parametrize(("make", "honest", "times"), rest_slow(FIRST + OTHERS, 4))
 def test_one_client_changes_nothing_where_archetypes_are_faint(make, honest, times):
-    for seed in (0, 1):
-        found = told(make, honest, times, seed=seed)
-        assert found.magnetisation.min() > 0.95
-        assert found.false_discoveries == 0
+    found = told(make, honest, times)
+    assert found.magnetisation.min() > 0.95
+    assert found.false_discoveries == 0
 
 
-@pytest.mark.parametrize("make", rest_slow([with_own, mixed, majorities], 1))
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [with_own, mixed, majorities])
 def test_nor_do_three_of_thirty_together(make):
     found = told(make, 27, 3, liars=3)
     assert found.magnetisation.min() > 0.95
@@ -103,7 +103,7 @@ MAKES, SIZES = (mixed, with_own, turned_alike, of_sixty), ((2, 1), (2, 3), (4, 3
 NOISIER = [(make, *size) for make, size in product(MAKES, SIZES) if (make, *size) not in NOISY]
 
 
-@pytest.mark.parametrize(("make", "honest", "size"), rest_slow(NOISY + NOISIER, len(NOISY)))
+@pytest.mark.parametrize(("make", "honest", "size"), rest_slow(NOISY + NOISIER, 1))
 def test_nor_does_one_with_noise(make, honest, size):
     rows = 2000 if honest == 4 else 3000
 

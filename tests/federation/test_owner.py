@@ -14,7 +14,6 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import digest
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.ledger import Ledger
 from hopfed.hopfield.owner import Owner
 from hopfed.hopfield.plasticity import Fixed
 from hopfed.tables.examples import as_examples
@@ -42,19 +41,6 @@ def test_an_owner_takes_part_in_what_was_agreed_and_in_no_more():
     ):
         with pytest.raises(DataError, match=words):
             owner.adapt(asked)
-
-
-def test_the_same_examples_are_not_released_on_other_terms(tmp_path):
-    """Nor by a new process; on the same terms there is nothing against it."""
-    owner = Owner(examples(), 7, epsilon=2.0, ledger=Ledger(tmp_path))
-    first = serve.Config(columns=30, epsilon=1.0)
-    again = [owner.adapt(first.make().client).client.noise.secret for _ in range(2)]
-    assert again[0] == again[1] != 7, "the noise is of the home's secret"
-    for change in ({"epsilon": 0.5}, {"rounds": 2}, {"delta": 1e-6}, {"epsilon": 1 - 1e-9}):
-        with pytest.raises(DataError):
-            owner.adapt(replace(first, **change).make().client)
-    with pytest.raises(DataError, match="have a privacy budget"):
-        replace(owner, epsilon=None).adapt(serve.Config(columns=30).make().client)
 
 
 def test_a_release_that_is_repeated_has_the_same_noise_and_another_owner_has_other():

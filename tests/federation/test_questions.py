@@ -16,21 +16,12 @@ from hopfed.hopfield.owner import ALLOWED
     "text",
     [
         "[" * 100_000,
-        "[" * 50_000 + "]" * 50_000,
-        '["list", [' * 400 + "]]" * 400,
         "{",
-        "",
-        "null",
-        "[]",
         "9" * 90_000,
         '["made", ["made"], {}]',
         '["made", "hopfed.__main__:cli", {}]',
-        '["made", "hopfed.recovery.recover:Settings", {}]',
         '["made", "hopfed.hopfield.batches:Batches", {"owners": ["tuple", []]}]',
-        '["made", "hopfed.hopfield.batches:Elsewhere", []]',
-        '["made", "hopfed.hopfield.batches:Elsewhere", {"rounds": 1}]',
         '["made", "hopfed.hopfield.batches:Elsewhere", {"\\u001b[2J": 1}]',
-        '["array", "x"]',
         "x" * 10_000_000,
     ],
 )
@@ -47,14 +38,9 @@ def test_a_damaged_recipe_is_one_line_and_the_client_goes_on(tmp_path, text):
     ("old", "new", "words"),
     [
         ('"weight": 1.0', '"weight": NaN', "weight"),
-        ('"weight": 1.0', '"weight": -0.1', "weight"),
-        ('"votes": true', '"votes": 1', "votes"),
         ('"votes": true', '"votes": true, "secret": 1', "secret"),
-        ('"noise": null', '"noise": ["list", []]', "noise"),
         ('"n_sites": 40', '"n_sites": 40.0', "n_sites"),
-        ('"form": "counts"', '"form": "rows"', "form"),
         ('"width": 64', '"width": true', "width"),
-        ('"ema": 1.0', '"ema": ["number", "x"]', "x"),
     ],
 )
 def test_every_field_has_a_type_and_a_range(tmp_path, old, new, words):
@@ -82,9 +68,6 @@ def test_the_list_names_every_field_of_its_classes(cls):
         {"basis": np.zeros((N, 2), np.int32)},
         {"basis": np.full((N, 2), np.nan, np.float32)},
         {"basis": np.zeros((N + 1, 2), np.float32)},
-        {"basis": np.zeros(N, np.float32)},
-        {},
-        {"basis": np.zeros((N, 2), np.float32), "more": np.zeros(2)},
     ],
 )
 def test_a_malformed_question_is_one_line(tmp_path, down):

@@ -162,7 +162,13 @@ def test_clients_join_and_leave():
     assert played.faults.codes.tolist() == [0, Fault.ABSENT, 0]
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize(
+    "rate",
+    [
+        0.3,
+        1.0,
+    ],
+)
 def test_cohorts_are_of_the_right_size_and_cover_everyone(rate):
     who = Participation(rate=rate)
     cohorts = [who.cohort(7, t, 10) for t in range(200)]
@@ -182,34 +188,6 @@ def test_the_state_survives_a_run_file():
     assert state.flatten().keys() == through.state.flatten().keys()
     for name, array in through.state.flatten().items():
         np.testing.assert_array_equal(state.flatten()[name], array)
-
-
-def test_a_client_too_slow_for_the_local_engine_is_left_out():
-    import time
-
-    class Slow(Sum):
-        def client_step(self, state, down, context):
-            if context.client == 1:
-                time.sleep(0.05)
-            return super().client_step(state, down, context)
-
-    played = play(Slow(), engine=LocalEngine(timeout=0.03))
-    assert played.faults.codes[1] == Fault.TIMED_OUT
-    assert played.faults.reasons[1] == b"no answer in 0.03 s"
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: Participation(rate=0), "rate must be in"),
-        (lambda: Participation(late=1), "late must be in"),
-        (lambda: Participation(delay=0), "delay must be at least 1"),
-        (lambda: LocalEngine(timeout=0), "timeout must be above 0"),
-    ],
-)
-def test_bad_settings(call, message):
-    with pytest.raises(ArgumentError, match=message):
-        call()
 
 
 def test_large_cohorts_are_asked_in_blocks_and_their_states_go_to_files(monkeypatch):

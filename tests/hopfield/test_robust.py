@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed import kernels
@@ -46,16 +46,6 @@ def aggregate(robust, *heard):
     return op.matrix / op.mass, columns / op.mass, op.mass, weight
 
 
-@ENTRYWISE
-@settings(max_examples=15)
-@given(order=st.permutations(range(9)))
-def test_the_order_of_clients_does_not_matter(robust, order):
-    x = batches(9, 5)
-    a, b = (aggregate(robust, *sent(part)) for part in (x, [x[c] for c in order]))
-    for left, right in zip(a, b, strict=True):
-        np.testing.assert_allclose(right, left, rtol=1e-12)
-
-
 def lie(rng, scale, claim):
     """Operator, message and weight of a client that says anything."""
     matrix = scale * rng.standard_normal((N, N))
@@ -89,32 +79,6 @@ def test_one_liar_moves_nothing_beyond_the_honest(robust, seed, scale, claim):
     assert weight == 1
 
 
-def test_a_spike_loses_strength_and_does_not_vanish():
-    """Six of thirty put in xi xi^T with a = 2: the mean shows a fifth of it."""
-    n, a = 80, 2.0
-    x = rademacher(1, n, np.random.default_rng(9))[0].astype(float)
-    operators, messages, weights = sent(batches(30, 20, n=n))
-    mean = sum(op.matrix for op in operators.values()) / 600
-
-    def spike(robust, liars):
-        told = dict(messages)
-        for c in range(liars):
-            counts = told[c]["counts"] + a * 20 * np.outer(x, x)[np.tri(n, k=-1, dtype=bool)]
-            told[c] = told[c] | {"counts": counts}
-        heard = {c: Encoding(n).decode(m) for c, m in told.items()}
-        if robust is None:
-            C = sum(op.matrix for op in heard.values()) / 600
-        else:
-            C = aggregate(robust, heard, told, weights)[0]
-        return float(x @ (C - mean) @ x) / n
-
-    plain = spike(None, 6)
-    assert plain == pytest.approx(a * n * 0.2, rel=0.02)
-    assert 1 < spike(Robust("median"), 6) < 0.25 * plain
-    assert 0.3 < spike(Robust("median"), 1) < 1.3
-    assert spike(Robust("median"), 6) < spike(Robust("trimmed", 0.25), 6) < plain
-
-
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=12))
 def test_equal_entries_are_spread_evenly_over_their_cell(values):
     column = np.array(values, dtype=float)[:, None]
@@ -126,20 +90,6 @@ def test_equal_entries_are_spread_evenly_over_their_cell(values):
     alone = single[0][single[1] == 1]
     assert np.isin(alone, spread).all()
     np.testing.assert_allclose(_spread(-column, 0.5).ravel(), -spread[::-1], atol=1e-12)
-
-
-def test_medians_of_spread_counts_follow_the_mean_and_plain_ones_jump():
-    rng = np.random.default_rng(0)
-    M, means = 10, np.linspace(-0.4, 0.4, 17)
-    counts = rng.binomial(M, (1 + means) / 2, size=(4001, len(means)))
-    entries = (2.0 * counts - M) / M
-
-    def departure(x):
-        middle = x[len(x) // 2]
-        return np.abs(middle - np.polyval(np.polyfit(means, middle, 1), means)).max()
-
-    assert departure(_spread(entries, 1 / M)) < 0.02
-    assert departure(np.sort(entries, axis=0)) > 0.08
 
 
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.25, 0.4, 0.5])
@@ -155,9 +105,9 @@ def test_the_loss_is_that_of_normal_values(share):
 @pytest.mark.parametrize("M", [8, 40])
 @ENTRYWISE
 def test_the_count_of_a_robust_operator_is_right_round_after_round(robust, M):
-    """Seven of 12 draws may not be wrong: none is, and with plain medians all were."""
+    """With plain medians none was."""
     n, K, clients = 100, 3, 20
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng((seed, M))
         xi = rademacher(K, n, rng)
         evidence = Evidence(Encoding(n))
@@ -174,10 +124,3 @@ def test_only_counts_have_entries():
     with pytest.raises(ArgumentError, match="kind must be mean unless operators travel as counts"):
         list(Robust("median").pooled(*heard))
     assert len(list(Robust().pooled(*heard))) == 4
-
-
-@pytest.mark.parametrize("wrong", [{"kind": "mode"}, {"share": -0.1}, {"share": 0.5}])
-def test_settings_that_break_a_rule_are_named(wrong):
-    with pytest.raises(ArgumentError) as error:
-        Robust(**wrong)
-    assert error.value.argument == next(iter(wrong))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,8 @@ import numpy as np
 
 from hopfed._lib.outputs import RUN
 from hopfed._lib.settings import require
-from hopfed.cli.machines.dry_run import TRUST, show
-from hopfed.cli.machines.join_checks import check_fit
-from hopfed.cli.machines.serve import address, say
-from hopfed.cli.machines.watching import OUT, Joined, Watching, write_found
+from hopfed.cli.machines.join_checks import TRUST, check_fit, show
+from hopfed.cli.machines.watching import OUT, Watching, address, say, write_found
 from hopfed.cli.numbers import FINITE, NUMBER
 from hopfed.cli.outputs import check_outputs, overwrite_option
 from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options
@@ -142,13 +141,13 @@ def _join(
     else:
         ledger.check(rows)  # before the server is asked anything
     owner = Owner(rows, _secret(folder), epsilon, delta, ledger, names, filed)
-    joined = Joined(owner, say)
-    node = Node(KeptStates(folder / "states"), joined.adapt, trusted=ALLOWED, private=True)
+    watching = Watching(owner, threading.Event(), Sparing(say))
+    states = KeptStates(folder / "states")
+    node = Node(states, watching.adapt, watching, trusted=ALLOWED, private=True)
     process = ClientProcess(server, read(ca, "--ca"), own, node, folder, patience, say)
-    node.say = Sparing(say)
-    node.watch = watching = Watching(joined, process.finished, node.say)
+    process.finished, node.say = watching.finished, watching.say
     last = watching.through(process.run)
-    order, called = joined.order(last)
+    order, called = owner.order(last.columns)
     rows = rows if filed is None else laid_out(rows, filed)
     _finish(last.down, len(order), out_file, order, called, coding, rows)
 
@@ -162,13 +161,7 @@ def _finish(
     coding: Any = None,
     rows: Any = None,
 ) -> None:
-    """Keep what the federation found, with its N columns in this order, and as they are called.
-
-    It is on the disk before it is judged, which may take long, and be stopped. A run file is then
-    written again, as a whole, with the verdict.
-
-    rows : of the owner, as its file has their columns; classes are judged by them.
-    """
+    """Keep what the federation found, with its N columns in this order, and as they are called."""
     from hopfed.hopfield.told import read as read_told
     from hopfed.hopfield.verdict import STATUS
 

@@ -1,4 +1,4 @@
-"""Whether a table is fit for a federation: said before a server is asked, with options to copy."""
+"""What is said of a table before a server is asked: whether it is fit, and what would leave."""
 
 from __future__ import annotations
 
@@ -6,22 +6,29 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from hopfed.cli.printing import human_bytes, out
+from hopfed.cli.tables.reading import by_code
 from hopfed.errors import DataError, shown
 from hopfed.tables.coding import Coding
 from hopfed.tables.options import Choices
 from hopfed.tables.table import listed
-from hopfed.tables.words import GONE, number
+from hopfed.tables.words import GONE
 
+READ = 10  # codings that are printed
+TRUST = "whoever runs the server can learn single rows of yours: it subtracts answers"
 DIFFERING = ("words", "category", "cut")  # what owners with other rows decide otherwise
-SHOWN = 3  # columns of which each gets an option of its own
+WAYS = {
+    "category": "--ignore or a column of yes and no for each category, for {}",
+    "cut": "--binarize COLUMN=NUMBER for {}",
+    "cut at all": "--binarize COLUMN=NUMBER, not one for all columns, for {}",
+    "zero": "--words 0=missing",
+    "ids": "--id COLUMN, or --id '' where no column names the rows, for {}",
+    "name": "another name, as this is a word for an entry, for {}",
+}
 
 
 def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
-    """Fail where a column is coded by what the rows hold.
-
-    Other owners' rows decide otherwise, so that +1 means something else there. With noise one row
-    changes others, which the noise does not hide.
-    """
+    """Fail where a column is coded by what the rows hold."""
     from hopfed.tables.choosing import unsettled
 
     found = unsettled(table.coding, choices, gaps=noisy)
@@ -40,71 +47,60 @@ def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
 
 
 def settling(found: Mapping[str, str], coding: Coding, choices: Choices) -> str:
-    """What to say so that no row decides how columns are coded, in options to copy.
-
-    Numbers and signs are for the owner to choose: one that the rows suggest would tell of them.
-    """
+    """What to say so that no row decides how columns are coded: an option for each reason."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in found.items():
         by_reason.setdefault(reason, []).append(name)
-    parts = _words(by_reason, coding, choices)
-    if "cut" in by_reason:
-        parts.append(_cuts(by_reason["cut"], "NUMBER"))
-    if "cut at all" in by_reason:
-        parts.append(_own_cuts(by_reason["cut at all"], coding, choices))
-    if "zero" in by_reason:
-        parts.append("--words 0=missing")
-    for name in by_reason.get("ids", ()):
-        parts.append(f"{choices.give(id=name)}, or --id '' where no column names the rows")
-    if "name" in by_reason:
-        named = listed(by_reason["name"])
-        parts.append(f"a name that is no word for an entry, for column {named}")
+    codes, signs = dict(zip(coding.names, coding.codes, strict=True)), dict[str, int]()
+    for name in by_reason.pop("words", ()):
+        signs |= {word: sign for word, sign in codes[name].words if sign != GONE}
+    for name in list(by_reason.get("category", ())):
+        held = codes[name].levels
+        if len(held) == 2 and not choices.of(name):
+            signs |= {held[0]: -1, held[1]: 1}
+            by_reason["category"].remove(name)
+    if signs.get("1") == -1 and signs.get("2") == 1:  # where most codes of answers have yes
+        signs |= {"1": 1, "2": -1}
+    spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in signs.items())
+    parts = [f"--words {shlex.quote(spelt)} (or other signs)"] if signs else []
+    parts += [WAYS[why].format(listed(names)) for why, names in by_reason.items() if names]
     return "; ".join(parts)
 
 
-def _words(by_reason: Mapping[str, list[str]], coding: Coding, choices: Choices) -> list[str]:
-    """Words of columns, with a sign each; columns of more words than that are to be left out."""
-    codes = dict(zip(coding.names, coding.codes, strict=True))
-    signs: dict[str, int] = {}
-    levels, out = [], []
-    for name in by_reason.get("words", ()):
-        signs |= {word: sign for word, sign in codes[name].words if sign != GONE}
-    for name in by_reason.get("category", ()):
-        held = codes[name].levels
-        if choices.cut(name) == "levels" and all(number(level) is not None for level in held):
-            levels.append(name)
-        elif len(held) > 2 or choices.of(name):
-            out.append(name)
-        else:
-            signs |= {level: 2 * (level == held[-1]) - 1 for level in held}
-    if signs.get("1") == -1 and signs.get("2") == 1:  # where most codes of answers have yes
-        signs |= {"1": 1, "2": -1}
-    parts = []
-    if signs:
-        spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in signs.items())
-        parts.append(f"--words {shlex.quote(spelt)} (or other signs)")
-    if levels:
-        parts.append(_cuts(levels, "NUMBER"))
-    if out:
-        parts.append(
-            f"{choices.give(ignore=out)}, as rows decide which categories there are (or make a "
-            "column of yes and no of each)"
+def show(held: Any, rows: Any, epsilon: float | None, delta: float, ledger: Any) -> None:
+    """Print how a table is read, what would leave, who could learn what, and what left before."""
+    M, N = rows.shape
+    names, codes = held.coding.names, map(str, held.coding.codes)
+    out.print(f"{M:,} rows of {N:,} columns, read so, as all owners must read theirs:")
+    for code, columns in by_code(dict(zip(names, codes, strict=True)))[:READ]:
+        out.print(f"  {shown(code)}: {shown(columns)}")
+    for line in held.notes:
+        out.print(f"  {shown(line)}")
+    pairs = human_bytes(4 * N * (N - 1) // 2)
+    out.print(
+        "\nWhat would leave, with the number of rows: in how many rows each pair of columns agrees "
+        f"({pairs} in whole numbers), or, where the server asks for classes (serve --graded), sums "
+        "over classes of rows that it names. No row, and no name of a column: digests of them."
+    )
+    if rows.gaps:
+        out.print("These rows have gaps: only a server that asks for classes takes them.")
+    if epsilon is None:
+        out.print(
+            "Without noise: exact sums, also of random groups of rows along directions, and of the "
+            f"rows nearest to patterns, that the server names. So {TRUST}."
         )
-    return parts
-
-
-def _cuts(names: list[str], at: str) -> str:
-    """Options that say where numbers of some columns are cut."""
-    given = [f"--binarize {shlex.quote(f'{shown(name, 60)}={at}')}" for name in names[:SHOWN]]
-    more = len(names) - SHOWN
-    return " ".join(given) + (f" and so on for {more:,} columns more" if more > 0 else "")
-
-
-def _own_cuts(names: list[str], coding: Coding, choices: Choices) -> str:
-    """What to say where a cut is for columns of numbers, and others hold 0 and 1 or words."""
-    codes = zip(coding.names, coding.codes, strict=True)
-    cut = [name for name, code in codes if code.kind == "number"]
-    everywhere = choices.cut("")
-    if any(choices.cut(name) != everywhere for name in names) or not cut:
-        return _cuts(names, "0.5")
-    return f"{_cuts(cut, str(everywhere))} instead of --binarize {everywhere}"
+        if ledger.released(rows):
+            out.print("These rows have a privacy budget: every question is refused, join --epsilon")
+    else:
+        ledger.check(rows)
+        out.print(
+            f"With noise on each sum: all answers of all rounds tell of a row what epsilon "
+            f"{epsilon:g} and delta {delta:g} say, whatever is asked and whoever runs the server."
+        )
+        terms = ledger.terms(rows)
+        if terms is not None:
+            out.print(
+                f"By the ledger in HOPFED_HOME they are released with {terms}: the same is "
+                "answered with the same bits, and other terms are refused."
+            )
+    out.print("Other clients learn the archetypes that the server tells to all.\nNothing was sent.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import secrets
 import time
@@ -14,14 +15,15 @@ from typing import Any
 import click
 
 from hopfed._lib.settings import require
-from hopfed.cli.machines import serve_columns
+from hopfed.cli.machines.watching import LONGEST, address, say
 from hopfed.cli.numbers import COUNT, NUMBER
 from hopfed.cli.outputs import RUN, check_outputs, overwrite_option, set_aside
-from hopfed.cli.printing import err, out
-from hopfed.errors import ArgumentError, HopfedError, OtherColumnsError, shown
+from hopfed.cli.printing import out
+from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError, shown
 from hopfed.federation.faults import Fault
 
-LONGEST = 2_000  # characters of a line of the log
+MOST_BYTES = 1 << 26  # of a file of names
+SEPARATORS = {".csv": ",;|\t", ".tsv": "\t"}
 SAID = 10  # exchanges of a round that are reported where all answer
 GOODBYE = 5.0  # seconds that the last word to the clients may take
 LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
@@ -51,20 +53,14 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
     help="Ask for sums over classes: rows may have gaps, and columns rates of their own.",
 )
 @click.option("--liars", type=NUMBER, help="Share of clients that may lie together. [default: 0.1]")
-@click.option(
-    "--claim", type=NUMBER, help="Most medians of all claims that one counts for. [default: 3]"
-)
 @click.option("--support", type=NUMBER, help="Fewest examples behind an archetype. [default: 50]")
 @click.option(
-    "--check/--no-check", default=None, help="Refuse sums that no rows have. [default: check]"
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a setting, such as claim=5, check=no or quorum=0.5.",
 )
-@click.option("--robust", help="mean, trimmed or median of the operators. [default: mean]")
-@click.option("--quorum", type=NUMBER, help="Share of groups that must support one. [default: 0]")
-@click.option("--client-groups", type=COUNT, help="Random groups for --quorum. [default: 10]")
-@click.option("--persistence", type=COUNT, help="Rounds that must support one. [default: 1]")
-@click.option("--patience", type=COUNT, help="Rounds to wait for it. [default: 3]")
-@click.option("--level", type=NUMBER, help="Standard score that is support. [default: 3]")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option("--keys", type=click.Path(path_type=Path), required=True, help="Of `hopfed certs`.")
 @click.option("--listen", default="127.0.0.1:9443", show_default=True, help="HOST:PORT.")
 @click.option(
@@ -90,16 +86,14 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     for votes on the patterns. With --epsilon they are asked once, for operators with noise, and
     with --graded for sums over classes of rows.
 
-    Columns are matched by name, in whatever order a client has them, and a client that has others
-    is refused. Where --columns is a number, clients are first asked for digests of the names, and
-    the names of more than half of all clients are taken, in sorted order. With --columns FILE they
-    are told the names; of exact sums of --graded they may lack a third. Tables without names go by
-    place; where the others have names, give --columns FILE, or few without names are refused.
+    With --columns FILE columns are matched by name, in whatever order a client has them, and a
+    client that has others is refused; of exact sums of --graded it may lack a third. Where
+    --columns is a number they go by place: that is for tables without names.
 
     Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
     strongest supporters, --liars of all rounded up, and if --support examples stand behind it: what
     one client alone holds stays with it, and --liars 0 believes everybody. Whoever claims more than
-    --claim medians of examples counts for that. The log and the run file say what was bounded and
+    three medians of examples counts for that. The log and the run file say what was bounded and
     withheld, and whose. With --graded as many of the highest and lowest of every entry are left out
     as may lie. With two clients, or where half lie together, nobody can know who lies: the
     log says who supports what.
@@ -110,6 +104,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     from hopfed.experiments import find
     from hopfed.experiments.runner import execute
     from hopfed.federation.machines.server import Listening, Server
+    from hopfed.hopfield.columns import told_names
     from hopfed.hopfield.told import read
     from hopfed.runs import blaming
 
@@ -117,7 +112,6 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     for name in ("timeout", "wait", "limit"):
         finite = 0 < options[name] < float("inf")
         require(finite, f"--{name}", "a number above 0", options[name])
-    fresh = not (resume and out_file.exists())
     config = _config(experiment, out_file, resume, options)
     keys = options["keys"]
     check_outputs(("--out", out_file, RUN), inputs=sorted(keys.glob("*")), resume=resume)
@@ -134,10 +128,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
                 server.wait(config.clients, min(options["wait"], LATE))
         else:
             server.wait(config.least, options["wait"])
-        if fresh and not config.names:
-            order = serve_columns.settle(server, sender, config, options["wait"], say)
-            config = replace(config, order=order)
-        sender.columns = serve_columns.said_of(config)
+        sender.columns = told_names(config.names) if config.names else {}
         try:
             with set_aside(out_file):
                 run = execute(
@@ -169,8 +160,8 @@ def _advice(error: HopfedError) -> str:
     """Say how a federation that stopped goes on."""
     if _is_refused(error) and OtherColumnsError.told in str(error):
         return (
-            "name the columns that all clients have once they have read their files (--columns "
-            "FILE, one a line), or give their number alone"
+            "name the columns that all clients have once they have read their files: --columns "
+            "FILE, one a line"
         )
     if _is_refused(error):
         return "serve anew with what these clients allow, or once they allow it go on with --resume"
@@ -182,13 +173,11 @@ class _ReportingEngine:
 
     def __init__(self, engine: Any):
         self.engine = engine
-        self.by_place: set[int] = set()  # clients of which that was said
 
     def step(self, method: Any, calls: Sequence[Any]) -> list[Any]:
         """Let the clients make a step, and print who answered."""
         began = time.monotonic()
         outcomes: list[Any] = self.engine.step(method, calls)
-        outcomes = serve_columns.matched(calls, outcomes, self.engine.columns, self.by_place, say)
         context, seconds = calls[0].context, time.monotonic() - began
         heard = sum(not outcome.fault for outcome in outcomes)
         where = f"round {context.round} exchange {context.exchange}"
@@ -234,20 +223,6 @@ def _keep(run: Any, told: Any, names: Sequence[str], out_file: Path) -> None:
     holding(run, told.archetypes(columns=names or None)).save(out_file)
 
 
-def say(words: str) -> None:
-    """Print a line with the time."""
-    line = f"{time.strftime('%H:%M:%S')} {shown(words, LONGEST)}"
-    err.print(line, markup=False, soft_wrap=True)
-
-
-def address(text: str, argument: str) -> tuple[str, int]:
-    """Return the host and the port that HOST:PORT names."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
-        raise ArgumentError(argument, "HOST:PORT, such as 127.0.0.1:9443", text)
-    return host.strip("[]"), int(port)
-
-
 def _complete(path: Path) -> bool:
     from hopfed.runs import Run
 
@@ -258,11 +233,35 @@ def _word(fault: Fault) -> str:
     return "does not answer" if fault.name == "RAISED" else fault.name.lower().replace("_", " ")
 
 
+def _columns(text: str) -> tuple[int, tuple[str, ...]]:
+    """Number of columns, and their names where a file with them is given."""
+    if re.fullmatch("[+-]?[0-9]{1,9}", text):
+        return int(text), ()
+    from hopfed.tables.files import opened, reading
+    from hopfed.tables.source import named
+
+    path = Path(text)
+    with reading(path, "cannot be read as names of columns"), opened(path) as file:
+        data = file.read(MOST_BYTES)
+    try:
+        words = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: names of columns that are no UTF-8 text") from None
+    cells = words.split("\n")
+    if path.suffix.lower() in SEPARATORS:  # a table, or the header of one
+        rows = (next(csv.reader(cells, delimiter=s), []) for s in SEPARATORS[path.suffix.lower()])
+        cells = max(rows, key=len)
+    names, notes = named([name for cell in cells if (name := cell.strip())], text)
+    if len(names) < 2 or notes:
+        rule = "a file of two names or more that differ, of 200 characters at most"
+        raise ArgumentError("--columns", rule, notes[0] if notes else f"{len(names)} in {text}")
+    return len(names), names
+
+
 def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, Any]) -> Any:
     """Settings: those of the run that is resumed, or the default ones; then those given."""
     from hopfed._lib.settings import describe, from_plain, to_plain, with_settings
     from hopfed.experiments.ledger import require_settings
-    from hopfed.experiments.serve import GUARDS
     from hopfed.runs import Run
 
     held = Run.load(out_file) if resume and out_file.exists() else None
@@ -275,10 +274,10 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
     else:
         config = replace(experiment.Config(), name=secrets.token_hex(8))
     if options["columns"] is not None:
-        number, names = serve_columns.given(options["columns"])
+        number, names = _columns(options["columns"])
         kept = config.names if number == config.columns else ()  # of the run that is resumed
         config = replace(config, columns=number, names=names or kept)
-    named = ("clients", "rounds", "minimum", "epsilon", "delta", "robust", *GUARDS)
+    named = ("clients", "rounds", "minimum", "epsilon", "delta", "liars", "support")
     given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
     given += ["graded=yes"] if options["graded"] else []
     config = with_settings(config, [*given, *options["settings"]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,60 +13,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hopfed._lib.outputs import RUN
-from hopfed.cli.printing import human_bytes
-from hopfed.errors import HopfedError, OtherColumnsError
+from hopfed.cli.printing import err, human_bytes
+from hopfed.errors import ArgumentError, HopfedError, OtherColumnsError, shown
 
 if TYPE_CHECKING:
-    from hopfed.federation.messages import Message
     from hopfed.hopfield.owner import Owner
     from hopfed.hopfield.told import Told
     from hopfed.tables.coding import Coding
 
+LONGEST = 2_000  # characters of a line of the log
 OUT = (*RUN, ".npy", ".csv", ".json", ".parquet")  # endings of what a client writes
 
 
-@dataclass
-class Joined:
-    """The owner of a table in a federation, and whether its columns are those of that.
+def say(words: str) -> None:
+    """Print a line with the time."""
+    line = f"{time.strftime('%H:%M:%S')} {shown(words, LONGEST)}"
+    err.print(line, markup=False, soft_wrap=True)
 
-    Attributes
-    ----------
-    named : the owner.
-    say : is told in words what it would not hear of otherwise.
-    refused : why the columns are others.
-    """
 
-    named: Owner
-    say: Callable[[str], object]
-    refused: OtherColumnsError | None = None
-    _said: bool = False
-
-    def adapt(self, method: Any, request: Any) -> Any:
-        """As `Owner.adapt`; remembers a refusal."""
-        try:
-            adapted = self.named.adapt(method, request.columns, request.run)
-        except OtherColumnsError as error:
-            self.refused = error
-            raise
-        self._say_place(method, request.columns)
-        return adapted
-
-    def order(self, request: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
-        """Columns of the federation (N,) in the order of the file, and as they are called."""
-        return self.named.order(request.columns, request.run)
-
-    def _say_place(self, method: Any, told: Message) -> None:
-        """Say once that columns go by place where names might tell otherwise."""
-        from hopfed.hopfield.columns import Headers, kind_of
-
-        if self._said or isinstance(method, Headers):
-            return
-        self._said = True
-        kind, names = kind_of(told), bool(self.named.names)
-        if names and not kind:
-            self.say("columns go by place: the server says nothing of their names")
-        elif not names and kind:
-            self.say("this table has no names of columns, and others have: its columns go by place")
+def address(text: str, argument: str) -> tuple[str, int]:
+    """Return the host and the port that HOST:PORT names."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
+        raise ArgumentError(argument, "HOST:PORT, such as 127.0.0.1:9443", text)
+    return host.strip("[]"), int(port)
 
 
 def write_found(
@@ -100,18 +71,31 @@ class Watching:
 
     Attributes
     ----------
-    joined : knows of columns that are others.
+    owner : of the table.
     finished : is set once there is nothing more to wait for.
     say : takes a line, and what lines like it have in common.
     refused : why the last question was not answered; empty where it was.
+    others : why its columns are not those of the federation.
     last : the request with the last word of the federation; None where there is no result.
     """
 
-    joined: Joined
+    owner: Owner
     finished: Event
     say: Callable[..., object]
     refused: str = ""
+    others: OtherColumnsError | None = None
     last: Any = None
+
+    def adapt(self, method: Any, request: Any) -> Any:
+        """As `Owner.adapt`; remembers a refusal of columns."""
+        try:
+            adapted = self.owner.adapt(method, request.columns)
+        except OtherColumnsError as error:
+            self.others = error
+            raise
+        if request.columns and not self.owner.names:
+            self.say("this table has no names of columns, and others have: its columns go by place")
+        return adapted
 
     def __call__(self, request: Any, reply: Any) -> None:
         """Say what is sent, or why nothing is."""
@@ -119,7 +103,7 @@ class Watching:
 
         if request.last:
             self.last = None if STOPPED in request.down else request
-        if request.last or self.joined.refused is not None:  # which is said in the end
+        if request.last or self.others is not None:  # which is said in the end
             self.finished.set()
             return
         where = f"round {request.context.round} exchange {request.context.exchange}"
@@ -128,10 +112,6 @@ class Watching:
             self.say(f"{where}: not answered: {reply.reason}", reply.reason)
             return
         told = {name: array for name, array in reply.up.items() if array.size}
-        if not told:  # as of columns that have no names
-            return
-        if told.keys() == {"sorted"}:  # a digest of names, before the rounds begin
-            where = "names of columns"
         parts = ", ".join(f"{name} {human_bytes(array.nbytes)}" for name, array in told.items())
         # Searches for classes ask hundreds of times: what is new in kind is said.
         self.say(f"{where}: sending {parts}", f"{request.context.round} {sorted(told)}")
@@ -143,8 +123,8 @@ class Watching:
         except HopfedError as error:  # the server is gone, perhaps because it got no answer
             if self.last is None:
                 raise self._lost(error) from None
-        if self.joined.refused is not None:
-            raise self.joined.refused
+        if self.others is not None:
+            raise self.others
         if self.last is None:
             raise self._lost("the server ended the federation without a result")
         return self.last

@@ -15,7 +15,7 @@ from hopfed.cli.numbers import FINITE
 from hopfed.cli.outputs import check_outputs, file_option, json_option, out_option
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options
-from hopfed.errors import ArgumentError, DataError, OtherColumnsError, RunFileError
+from hopfed.errors import ArgumentError
 from hopfed.runs import Run
 
 if TYPE_CHECKING:
@@ -318,6 +318,7 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
 
     Columns are found by name where names are known; options are those of `table_options`.
     """
+    from hopfed.archetypes.assignment import coded_as
     from hopfed.archetypes.storage import loaded
     from hopfed.tables.options import Choices
     from hopfed.tables.reading import with_words
@@ -334,50 +335,10 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
             got = (repr(v) if isinstance(v, str) else ", ".join(v) for v in held.values())
             raise ArgumentError(", ".join(f"--{name}" for name in held), rule, "; ".join(got))
     elif len(found):
-        found = _coded(found, run, path, files, options)
+        found = coded_as(found, read(files, options, least=1)[0], str(files[0]))
     if found.status == "poor fit":
         err.print(f"{shown(path)} is a poor fit: {shown(found.advice)}", soft_wrap=True)
     if len(found) > 1 and not np.isfinite(found.shares).any():
         lacks = "does not say how many rows each archetype has: all are taken for equally likely"
         err.print(f"{shown(path)} {lacks}", soft_wrap=True)
     return found
-
-
-def _coded(
-    found: Archetypes, run: Run, path: Path, files: Sequence[Path], options: dict[str, Any]
-) -> Archetypes:
-    """Return archetypes with the coding of tables, all of which are coded alike."""
-    from hopfed.archetypes.assignment import coded_as, in_order
-    from hopfed.tables.table import is_made_up
-
-    table = read(files, options, least=1)[0]
-    names = () if is_made_up(table.columns) else table.columns
-    told = _told(run)
-    if not told:
-        return coded_as(found, table, str(files[0]))
-    from hopfed.hopfield.columns import places_of
-
-    try:
-        places = places_of(names, table.shape[1], told, str(run.config["name"]))
-    except OtherColumnsError:
-        way = ", whose names it does not know" if not found.columns else ""
-        raise DataError(f"{files[0]}: its columns are not those of {path}{way}") from None
-    if places is None:
-        return coded_as(found, table, str(files[0]))
-    return in_order(found, np.argsort(places), table)
-
-
-def _told(run: Run) -> Any:
-    """What is known of the names of columns in a run of `hopfed serve` without the names."""
-    from hopfed._lib.settings import from_plain
-    from hopfed.cli.machines.serve_columns import said_of
-    from hopfed.experiments import find
-    from hopfed.runs import settings_of
-
-    if run.kind != "serve":
-        return {}
-    try:
-        config = from_plain(find("serve").Config, settings_of(run.config))
-    except (ArgumentError, TypeError) as error:
-        raise RunFileError(f"its settings do not fit: {error}") from None
-    return {} if config.names else said_of(config)

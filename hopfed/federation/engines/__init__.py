@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from hopfed._lib.arrays import blas_threads
 from hopfed.errors import HopfedError
 from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Message
+
+__all__ = ["Engine"]
 
 
 @dataclass(frozen=True)
@@ -21,12 +25,6 @@ class Call:
     state : of the client.
     down : the message to it.
     context : where in the federation this is; `context.client` says whose step it is.
-
-    Examples
-    --------
-    >>> call = Call({}, {"mean": 0.5}, Context(seed=0, round=1, exchange=0, client=3))
-    >>> call.context.client
-    3
     """
 
     state: State = field(repr=False)
@@ -42,12 +40,6 @@ class Outcome:
     ----------
     state, message, metrics : as the method gave them.
     fault, reason : why there is no answer, in a code and in words.
-
-    Examples
-    --------
-    >>> outcome = Outcome(fault=Fault.TIMED_OUT, reason="more than 5 s")
-    >>> outcome.message, outcome.fault.name, outcome.reason
-    (None, 'TIMED_OUT', 'more than 5 s')
     """
 
     state: State = field(default_factory=dict, repr=False)
@@ -75,22 +67,7 @@ class Engine(Protocol):
 
 
 def answer(method: Method, call: Call) -> Outcome:
-    """Make one call in this process; an error of the client is a fault, not an error of ours.
-
-    Parameters
-    ----------
-    method : of the federation.
-    call : the step.
-
-    Examples
-    --------
-    >>> class Broken:
-    ...     def client_step(self, state, down, context):
-    ...         raise ValueError("no examples")
-    >>> outcome = answer(Broken(), Call({}, {}, Context(0, 0, 0, client=1)))
-    >>> outcome.fault.name, outcome.reason
-    ('RAISED', 'ValueError: no examples')
-    """
+    """Make one call in this process; an error of the client is a fault, not an error of ours."""
     try:
         state, message, metrics = method.client_step(call.state, call.down, call.context)
     except Exception as error:  # whatever a client does wrong concerns that client alone
@@ -99,25 +76,7 @@ def answer(method: Method, call: Call) -> Outcome:
 
 
 def answers(method: Method, calls: Sequence[Call]) -> list[Outcome]:
-    """Make calls in this process, together if the method can; outcomes in the order of `calls`.
-
-    What is wrong with all of them, such as data that are not there, is raised as an error of ours;
-    any other failure is looked for client by client, so that it costs no other client its answer.
-
-    Parameters
-    ----------
-    method : of the federation.
-    calls : the steps of one exchange.
-
-    Examples
-    --------
-    >>> class Double:
-    ...     def client_step(self, state, down, context):
-    ...         return state, {"twice": 2 * context.client}, {}
-    >>> calls = [Call({}, {}, Context(0, 0, 0, client=c)) for c in (3, 1)]
-    >>> [outcome.message for outcome in answers(Double(), calls)]
-    [{'twice': 6}, {'twice': 2}]
-    """
+    """Make calls in this process, together if the method can; outcomes in the order of `calls`."""
     together = getattr(method, "client_steps", None)
     if together is not None:
         try:
@@ -133,23 +92,7 @@ def answers(method: Method, calls: Sequence[Call]) -> list[Outcome]:
 
 
 def shares(method: Method, calls: Sequence[Call], workers: int) -> list[list[int]]:
-    """Calls, by their place, that go to a worker as one: shares of clients that are alike.
-
-    Parameters
-    ----------
-    method : of the federation; it says which clients are alike where it can step them together.
-    calls : the steps of one exchange.
-    workers : that make them.
-
-    Examples
-    --------
-    >>> class Together:
-    ...     def client_steps(self, calls):
-    ...         return []
-    >>> calls = [Call({}, {}, Context(0, 0, 0, client=c)) for c in range(5)]
-    >>> shares(Together(), calls, workers=2), shares(None, calls, workers=2)
-    ([[0, 2, 4], [1, 3]], [[0], [1], [2], [3], [4]])
-    """
+    """Calls, by their place, that go to a worker as one: shares of clients that are alike."""
     if not hasattr(method, "client_steps"):
         return [[i] for i in range(len(calls))]
     alike = getattr(method, "alike", None)
@@ -162,3 +105,21 @@ def shares(method: Method, calls: Sequence[Call], workers: int) -> list[list[int
 
 def _raised(error: Exception) -> Outcome:
     return Outcome(fault=Fault.RAISED, reason=f"{type(error).__name__}: {error}")
+
+
+def unpickled(payload: bytes) -> Method:
+    """A method in a worker process."""
+    try:
+        method: Method = pickle.loads(payload)
+    except Exception as error:
+        raise HopfedError(
+            "a worker process could not load the method: what it is made of must be importable "
+            f"from a module ({error})"
+        ) from None
+    return method
+
+
+def answered(method: Method, calls: Sequence[Call]) -> list[Outcome]:
+    """Make calls as every engine does: the order of summation depends on the number of threads."""
+    with blas_threads(1):
+        return answers(method, calls)

@@ -11,18 +11,15 @@ two processes and this engine 370 ms; of steps of 10 ms 0.28 s and 0.46 s, of 50
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from threading import Lock
 from typing import Any
 
-from hopfed._lib.arrays import blas_threads
 from hopfed._lib.cluster import cluster
-from hopfed.errors import HopfedError
 from hopfed.federation.contract import Context, Method, State
-from hopfed.federation.engines import Call, Outcome, answers, shares
+from hopfed.federation.engines import Call, Outcome, answered, shares, unpickled
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Message, nbytes
 
@@ -31,28 +28,7 @@ _ALONE = Lock()  # the number of threads of BLAS is one for a whole process
 
 
 class DaskEngine:
-    """Steps on the cluster in use, or in processes of its own; use it as a context manager.
-
-    Parameters
-    ----------
-    workers : processes on this machine, where no client of Dask (`dask.distributed.Client`) is in
-        use; as many as there are cores when left out.
-
-    Raises
-    ------
-    BackendError : Dask is not installed.
-
-    Examples
-    --------
-    >>> from distributed import Client
-    >>> class Double:
-    ...     def client_step(self, state, down, context):
-    ...         return state, {"twice": 2 * context.client}, {}
-    >>> calls = [Call({}, {}, Context(0, 0, 0, client=3))]
-    >>> with Client(processes=False, n_workers=1, dashboard_address=":0"), DaskEngine() as engine:
-    ...     engine.step(Double(), calls)[0].message
-    {'twice': 6}
-    """
+    """Steps on the cluster in use, or in processes of its own; use it as a context manager."""
 
     def __init__(self, workers: int | None = None):
         self.workers = workers
@@ -106,23 +82,12 @@ class DaskEngine:
         if self._last is None or self._last[0] is not method:
             from cloudpickle import dumps  # which also takes a class from a notebook along
 
-            self._last = method, self._client.submit(_loaded, dumps(method), pure=False)
+            self._last = method, self._client.submit(unpickled, dumps(method), pure=False)
         return self._last[1]
 
 
 def _same(message: Message) -> Message:
     return message
-
-
-def _loaded(payload: bytes) -> Method:
-    try:
-        method: Method = pickle.loads(payload)
-    except Exception as error:
-        raise HopfedError(
-            "a worker could not load the method: what it is made of must be importable from a "
-            f"module ({error})"
-        ) from None
-    return method
 
 
 def _answer(
@@ -132,5 +97,5 @@ def _answer(
     calls = [
         Call(state, common or {} if down is None else down, where) for state, down, where in asked
     ]
-    with _ALONE, blas_threads(1):  # the order of summation depends on the number of threads
-        return answers(method, calls)
+    with _ALONE:
+        return answered(method, calls)

@@ -21,45 +21,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hopfed._lib.arrays import blas_threads
 from hopfed._lib.processes import begin_worker, end_pool, first_done
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Method
-from hopfed.federation.engines import Call, Outcome, answers, shares
+from hopfed.federation.engines import Call, Outcome, answered, shares, unpickled
 from hopfed.federation.faults import Fault
 
 KEPT = 64  # methods that a worker remembers
 
 
 class PoolEngine:
-    """Steps in `workers` processes; close it, or use it as a context manager.
-
-    Parameters
-    ----------
-    workers : processes.
-    timeout : seconds a client may take; None for no limit.
-
-    Raises
-    ------
-    ArgumentError : no worker, or a timeout of 0 or less.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hopfed.hopfield.channel import rademacher
-    >>> from hopfed.hopfield.stream import ArchetypeStream
-    >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.hopfield import HopfieldFederation
-    >>> from hopfed.hopfield.encoding import Encoding
-    >>> from hopfed.hopfield.patterns import Patterns
-    >>> xi = rademacher(2, 50, np.random.default_rng(0))
-    >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 80, 0.8, seed=0)
-    >>> method = HopfieldFederation(source, Patterns(Encoding(50)))
-    >>> with PoolEngine(workers=1) as engine:
-    ...     played = play_round(method, None, 0, seed=0, clients=3, engine=engine)
-    >>> played.server_metrics["n_detected"]
-    2
-    """
+    """Steps in `workers` processes; close it, or use it as a context manager."""
 
     def __init__(self, workers: int, timeout: float | None = None):
         if workers < 1:
@@ -178,14 +150,7 @@ def _load(path: str) -> None:
 
 @lru_cache(KEPT)
 def _method(path: str) -> Method:
-    try:
-        method: Method = pickle.loads(Path(path).read_bytes())
-    except Exception as error:
-        raise HopfedError(
-            "a worker process could not load the method: what it is made of must be importable "
-            f"from a module ({error})"
-        ) from None
-    return method
+    return unpickled(Path(path).read_bytes())
 
 
 def _submit(
@@ -198,5 +163,4 @@ def _submit(
 
 
 def _answer(path: str, calls: list[Call]) -> list[Outcome]:
-    with blas_threads(1):  # the order of summation depends on the number of threads
-        return answers(_method(path), calls)
+    return answered(_method(path), calls)

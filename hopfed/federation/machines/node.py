@@ -97,7 +97,7 @@ class Node:
     kept : the states.
     adapt : puts what is the node's own into a method, such as its data, or refuses it.
     watch : is told of every answer before it leaves, and of every error in full.
-    trusted : what recipes may name, see `hopfed.federation.recipes`.
+    trusted : what recipes may name; None for anything, of oneself (`hopfed.federation.recipes`).
     private : keep the words of errors that are not ours to oneself, since they may quote examples,
         and of those about files of this machine.
     say : is told in words what of a request its owner would not hear of otherwise.
@@ -106,7 +106,7 @@ class Node:
     kept: KeptStates
     adapt: Adapt = lambda method, _: method
     watch: Watch = lambda _, __: None
-    trusted: Trusted = ("hopfed",)
+    trusted: Trusted = field(kw_only=True)
     private: bool = False
     say: Callable[[str], object] = lambda _: None
     _answered: dict[tuple[Any, ...], Reply] = field(default_factory=dict)
@@ -170,10 +170,7 @@ class Node:
 
 
 def _told_to_others(error: Exception) -> str:
-    """Words of an error for a server that is not trusted.
-
-    Of this machine's own files the owner alone is told: their names say where and what they are.
-    """
+    """Words of an error for a server that is not trusted."""
     if isinstance(error, (RunFileError, LocalError)):
         return error.told if isinstance(error, LocalError) else LocalError.told
     if isinstance(error, HopfedError):

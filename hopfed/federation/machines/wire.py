@@ -49,8 +49,7 @@ class Request:
     recipe, parts : the method, see `hopfed.federation.recipes`.
     down : the message.
     last : nothing is to be answered: the federation is over, and `down` its last word.
-    columns : what is said of the names of columns, see `hopfed.hopfield.columns`; nothing where
-        they go by their place, as with servers and clients that know of no names.
+    columns : names of columns (`hopfed.hopfield.columns`); nothing where they go by place.
     """
 
     run: str

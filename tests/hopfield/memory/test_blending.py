@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from hopfed import kernels
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.evidence import Blended, Evidence, along, with_spikes
-from hopfed.spectral.operators import pool
+from hopfed.hopfield.evidence import Blended, Evidence
 
 N, K, M, R = 120, 3, 200, 0.8
 
@@ -84,28 +83,3 @@ def test_a_noisy_client_does_not_raise_the_count():
     np.testing.assert_allclose(
         [counted.variances[c] for c in range(3)], [0.0975, 0.0975, 1], atol=0.03
     )
-
-
-def test_the_trace_along_vectors_counts_what_factors_leave_out():
-    evidence, operators, _ = setting([1.0])
-    exact = operators[0]
-    short = setting([1.0], "factors")[1][0]
-    Q = np.linalg.qr(np.random.default_rng(1).standard_normal((N, 4)))[0]
-    np.testing.assert_allclose(along(short, Q), along(exact, Q), rtol=0.15)
-
-
-@pytest.mark.parametrize("form", ["counts", "factors"])
-def test_spikes_are_added_in_every_form(form):
-    x = np.sign(np.random.default_rng(0).standard_normal((9, 12))).astype(np.int8)
-    encoding = Encoding(12, form, width=12)
-    op = encoding.decode(encoding.encode(kernels.pack(x)))
-    xi = rademacher(2, 12, np.random.default_rng(1))
-    added = with_spikes(op, xi, 0.3).matmat(np.eye(12)) - op.matmat(np.eye(12))
-    np.testing.assert_allclose(added, 0.3 * xi.T.astype(float) @ xi, atol=1e-4)
-
-
-def test_the_mean_of_equal_clients_is_the_papers_aggregate():
-    evidence, operators, _ = setting([1.0, 1.0, 1.0])
-    parts = list(operators.values())
-    mean = pool(parts, [1.0 / part.mass for part in parts])
-    np.testing.assert_allclose(evidence.operator.matmat(np.eye(N)), mean.matmat(np.eye(N)))

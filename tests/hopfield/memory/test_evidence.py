@@ -63,19 +63,6 @@ def test_it_survives_being_flattened(form):
     assert Evidence.unflatten(evidence.encoding, {}).operator is None
 
 
-def test_nothing_carried_is_the_last_batch_alone():
-    last = noise(7, 10, 1)
-    evidence = gathered([noise(9, 10, 0), last], 10, 0.0)
-    np.testing.assert_array_equal(evidence.operator.matrix, last.T.astype(int) @ last)
-    assert evidence.n_examples == 7
-
-
-def test_equal_weights_are_one_sample():
-    evidence = gathered([noise(5, 12, i) for i in range(4)], 12, 1.0)
-    assert evidence.counts.tolist() == [20]
-    assert evidence.sample(np.ones(3), True).profile is None
-
-
 def test_factors_stay_bounded_over_many_rounds():
     evidence = gathered([noise(16, 40, i) for i in range(60)], 40, 0.9, form="factors")
     assert evidence.operator.rows.shape[0] <= 32 * 16

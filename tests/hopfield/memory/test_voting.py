@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hopfed import kernels
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.patterns import vote
+from hopfed.hopfield.clients import vote
 from hopfed.hopfield.plasticity import Broadcast
 from hopfed.hopfield.remembered import ASTRAY, Votes, told_apart
 
@@ -40,20 +40,6 @@ def test_no_client_has_more_votes_than_examples(loud, first, second):
     heard = min(first + second, 20) if min(first, second) >= 0 else 0
     assert total.voters.sum() == pytest.approx(heard)
     assert (np.abs(total.sums) <= total.voters[:, None] + 1e-9).all()
-
-
-def test_nobody_votes_where_nothing_is_told():
-    total = Votes.gather({0: said(np.zeros((0, N)), [])}, {0: 1.0}, {0: 5}, (0, N))
-    assert total.sums.shape == (0, N)
-    assert len(told_apart(np.zeros(0), 0.5, N)) == 0
-
-
-def test_votes_for_some_patterns_are_put_where_these_are():
-    votes = Votes.gather({0: said([[1] * N, [2] * N], [1, 2])}, {0: 1.0}, {0: 9}, (2, N))
-    wide = votes.among(4, np.array([1, 3]), np.array([False, True]))
-    np.testing.assert_array_equal(wide.voters, [0, 0, 0, 2])
-    np.testing.assert_array_equal(wide.squares, [0, 0, 0, 2])
-    np.testing.assert_array_equal(wide.sums[:, 0], [0, 0, 0, 2])
 
 
 @pytest.mark.parametrize(("r", "K"), [(0.1, 3), (0.16, 4), (0.2, 3), (0.25, 20)])

@@ -8,12 +8,10 @@ from scipy.stats import binom
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.plasticity import (
-    binary_entropy,
     expected_agreement,
     nearest_shares,
     reference_agreement,
     sign_agreement,
-    site_pairs,
 )
 from hopfed.kernels import pack
 
@@ -49,27 +47,18 @@ def test_a_sample_of_pairs_is_within_its_error_of_all(M):
     assert abs(p - dense_agreement(eta, xi)) < 4 * max(error, 1e-9)
 
 
-def test_pairs_are_of_different_sites_and_even():
-    i, j = site_pairs(300, 20_000, seed=5)
-    assert len(i) == 20_000
-    assert (i != j).all()
-    counts = np.bincount(np.concatenate([i, j]), minlength=300)
-    assert np.abs(counts - 40_000 / 300).max() < 5 * np.sqrt(40_000 / 300)
-    assert len(site_pairs(200, 20_000)[0]) == 19_900  # every one, once
-
-
 @pytest.mark.parametrize(
     ("K", "N", "M", "r"), [(3, 300, 100, 0.0), (3, 300, 100, 0.15), (1, 120, 50, 0.2)]
 )
 def test_the_standard_error_is_the_spread_over_draws(K, N, M, r):
-    # 200 draws know a spread to 5%. Never below it: at most a third above, where the sample of
+    # 120 draws know a spread to 6.5%. Never below it: at most a third above, where the sample of
     # pairs dominates and the estimate of the covariances is cut at independence from below.
     read = [
         sign_agreement(pack(eta), xi, seed=s)
-        for s, (xi, eta) in enumerate(sample(K, N, M, r, s) for s in range(200))
+        for s, (xi, eta) in enumerate(sample(K, N, M, r, s) for s in range(120))
     ]
     p, error = np.array(read).T
-    assert 0.88 < np.sqrt((error**2).mean()) / p.std() < 1.33
+    assert 0.85 < np.sqrt((error**2).mean()) / p.std() < 1.33
 
 
 @given(st.integers(1, 400), st.floats(0, 1))
@@ -81,24 +70,13 @@ def test_one_archetype_is_the_binomial_majority(M, r):
     assert expected_agreement(r, M, xi, exposures=[1.0]) == pytest.approx(want, abs=1e-9)
 
 
-@pytest.mark.parametrize("M", [1, 2, 30, 31])
-@pytest.mark.parametrize("K", [1, 2, 3, 5])
+@pytest.mark.parametrize(("K", "M"), [(1, 31), (2, 30), (3, 1), (5, 2)])
 def test_expected_agreement_of_drawn_labels_is_that_of_simulation(K, M):
     xi = rademacher(K, 60, np.random.default_rng(K))
     rng = np.random.default_rng(100 + M)
-    p = [sign_agreement(pack(draw_examples(xi, M, 0.5, rng)[0]), xi)[0] for _ in range(300)]
-    error = np.std(p) / np.sqrt(300)
+    p = [sign_agreement(pack(draw_examples(xi, M, 0.5, rng)[0]), xi)[0] for _ in range(150)]
+    error = np.std(p) / np.sqrt(150)
     assert abs(np.mean(p) - expected_agreement(0.5, M, xi)) < 4 * error
-
-
-@given(shapes, st.floats(0, 1))
-def test_expected_agreement_lies_between_chance_and_certainty(shape, r):
-    K, _, M, _ = shape
-    xi = draw(shape)[0]
-    assert 0.5 - 1e-12 <= expected_agreement(r, M, xi) <= 1
-    assert 0.5 - 1e-12 <= expected_agreement(r, M, xi, exposures=np.full(K, 0.5 / K)) <= 1
-    assert expected_agreement(0.0, M, xi) == pytest.approx(0.5)
-    assert expected_agreement(r, M + 2, xi) >= expected_agreement(r, M, xi) - 1e-12
 
 
 def test_nearest_shares_are_the_exposures():
@@ -111,33 +89,12 @@ def test_nearest_shares_are_the_exposures():
     np.testing.assert_allclose(nearest_shares(pack(eta), xi * signs), true, atol=1e-12)
 
 
-@given(st.floats(0, 1))
-def test_entropy_is_symmetric_and_highest_at_one_half(p):
-    assert binary_entropy(p) == pytest.approx(binary_entropy(1 - p), abs=1e-12)
-    assert 0 <= binary_entropy(p) <= 1
-    if 1e-9 < p < 1 - 1e-9:
-        assert binary_entropy(p) == pytest.approx(-p * np.log2(p) - (1 - p) * np.log2(1 - p))
-
-
 def test_bad_arguments():
     xi = rademacher(2, 10, np.random.default_rng(0))
     rows = pack(xi)
     with pytest.raises(ArgumentError, match="patterns must be of shape"):
         sign_agreement(rows, xi[:, :9])
-    with pytest.raises(ArgumentError, match="patterns must be of shape"):
-        sign_agreement(rows, xi[:0])
-    with pytest.raises(ArgumentError, match="at least one example"):
-        sign_agreement(rows[:0], xi)
-    with pytest.raises(ArgumentError, match="at least two sites"):
-        sign_agreement(pack(xi[:, :1]), xi[:, :1])
-    with pytest.raises(ArgumentError, match="pairs must be"):
-        sign_agreement(rows, xi, pairs=0)
     with pytest.raises(ArgumentError, match="r must be"):
         expected_agreement(1.1, 5, xi)
-    with pytest.raises(ArgumentError, match="M must be"):
-        expected_agreement(0.5, 0, xi)
-    for bad in ([0.9, 0.2], [1.0], [-0.1, 0.5]):
-        with pytest.raises(ArgumentError, match="exposures must be"):
-            expected_agreement(0.5, 5, xi, exposures=bad)
     with pytest.raises(ArgumentError, match="reference must be"):
         reference_agreement("mean", 0.5, 5, xi)

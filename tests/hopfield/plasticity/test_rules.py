@@ -83,7 +83,7 @@ def test_an_empty_memory_leaves_the_weight_to_the_data(rule_):
 @pytest.mark.parametrize(("N", "M"), SIZES)
 def test_the_papers_rules_contradict_each_other_on_noise(N, M):
     # At p = 1/2 the entropy rule follows the noise, the agreement rule shuts it out.
-    for seed in range(5):
+    for seed in range(2):
         entropy, agreement = (read(f, N, M, 0.0, seed) for f in (Entropy(), Agreement()))
         assert entropy.agreement == agreement.agreement == pytest.approx(0.5, abs=0.03)
         assert entropy.weight > 0.99
@@ -93,7 +93,7 @@ def test_the_papers_rules_contradict_each_other_on_noise(N, M):
 
 @pytest.mark.parametrize(("N", "M"), SIZES)
 def test_and_neither_tells_noise_from_novelty(N, M):
-    for seed in range(5):
+    for seed in range(2):
         assert read(Entropy(), N, M, 0.9, seed, old=0.0).weight > 0.99
         assert read(Agreement(), N, M, 0.9, seed, old=0.0).weight < 0.06
         assert read(Structure(), N, M, 0.9, seed, old=0.0).weight > 0.98
@@ -101,7 +101,7 @@ def test_and_neither_tells_noise_from_novelty(N, M):
 
 @pytest.mark.parametrize(("N", "M"), SIZES)
 def test_a_familiar_batch(N, M):
-    for seed in range(5):
+    for seed in range(2):
         assert read(Entropy(), N, M, 0.9, seed).weight == pytest.approx(0, abs=1e-9)
         assert read(Agreement(), N, M, 0.9, seed).weight == pytest.approx(1, abs=1e-9)
         assert read(Structure(rest=0.4), N, M, 0.9, seed).weight == pytest.approx(0.4, abs=0.01)
@@ -145,22 +145,11 @@ def test_structure_reads_the_shares_of_a_mixture(N, M, quality, old):
     assert weight == pytest.approx(0.5 + 0.5 * (1 - old), abs=0.03)
 
 
-def test_structure_scales_with_the_quality():
-    # r = .1 in a federation of .9: a hundredth of the variance, as familiar as it may be.
-    reading = read(Structure(), 1000, 800, 0.1, 0)
-    assert reading.memory == pytest.approx(0.01, abs=0.002)
-    assert reading.weight == pytest.approx(0.5 * 0.01 / 0.81, rel=0.2)
-
-
 def test_structure_does_not_see_novelty_in_noise():
-    # 50 batches, two tests at 1e-3 each: one false alarm in ten runs of this test.
-    assert sum(read(Structure(), 80, 120, 0.0, s).weight > 0 for s in range(50)) <= 2
-    familiar = [read(Structure(), 80, 120, 0.9, s).novelty for s in range(50)]
-    assert sum(n > 0 for n in familiar) <= 3
-
-
-def test_novel_archetypes_inside_the_memory_by_chance_are_not_remembered():
-    assert [read(Structure(), 300, 400, 0.9, s, old=0.0).memory for s in range(10)] == [0.0] * 10
+    # 20 batches, two tests at 1e-3 each
+    assert sum(read(Structure(), 80, 120, 0.0, s).weight > 0 for s in range(20)) <= 1
+    familiar = [read(Structure(), 80, 120, 0.9, s).novelty for s in range(20)]
+    assert sum(n > 0 for n in familiar) <= 2
 
 
 @pytest.mark.parametrize("old", [1.0, 0.5])
