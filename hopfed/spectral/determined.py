@@ -269,7 +269,10 @@ def _complete(sums: np.ndarray, rows: float, products: np.ndarray) -> Pairs:
 
 
 def determined(
-    owners: Sequence[Rows | Reread], known: Sequence[Sequence[int]] = (), seed: int = 0
+    owners: Sequence[Rows | Reread],
+    known: Sequence[Sequence[int]] = (),
+    seed: int = 0,
+    steps: Sequence[Sequence[int]] = (),
 ) -> Determined:
     """Find the columns that determine each other.
 
@@ -278,6 +281,7 @@ def determined(
     owners : rows (M, N) of -1, 0 (missing) and +1 of each, held or not.
     known : numbers of the columns that are levels of one variable, where that is known.
     seed : of the columns that are looked at in a wide table.
+    steps : numbers of the columns that are thresholds of one answer, and no copies of each other.
     """
     moments = [_here(*column_moments(rows)) for rows in owners]
     sums, seen = (np.sum(each, axis=0).astype(np.int64) for each in zip(*moments, strict=True))
@@ -301,6 +305,11 @@ def determined(
     if len(columns) < 2:
         return Determined(leader, slope, centre, level, single)
     asked = _asked(owners, columns)
+    for group in steps:
+        at = np.flatnonzero(np.isin(columns, group))
+        within, own = np.ix_(at, at), asked.products[at, at]
+        asked.products[within] = asked.both[within] * np.outer(asked.means[at], asked.means[at])
+        asked.products[at, at] = own
     with blas_threads(1):  # matrices are small
         told = _Search(asked, level[columns]).run()
     own = int((told.leader == np.arange(len(columns))).sum() + varies.sum() - len(columns))
