@@ -35,7 +35,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import like, to_host
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.archetypes.session import Variables, log_joint, means_inside
+from hopfed.archetypes.session import Variables, beyond, log_joint, means_inside
 from hopfed.errors import DataError
 from hopfed.kernels import Rows
 from hopfed.spectral.determined import ERRORS
@@ -118,7 +118,8 @@ def complete(found: Archetypes, X: Any) -> Completion:
     values = np.empty(rows.shape, np.int8)
     probability = np.empty(rows.shape, np.float32)
     groups = [group.tolist() for group in variables_of(found).groups]
-    for span, mean in _posterior_means(found, rows):
+    steps, rates = variables_of(found).steps, (1 + expected_means(found)) / 2
+    for span, mean, shares in _posterior_means(found, rows):
         seen = to_host(kernels.unpack(given[span]))
         likelier = np.where(mean < 0, np.int8(-1), np.int8(1))
         for group in groups:  # levels of one category: one of them it is
@@ -128,6 +129,14 @@ def complete(found: Archetypes, X: Any) -> Completion:
         for j, leader, sign in _copies(found):
             told = seen[:, leader] != 0
             likelier[told, j], right[told, j] = sign * seen[told, leader], 1 - ERRORS[-1]
+        for group in steps:  # of a missing answer its likeliest level; below a seen one none
+            passed = np.cumprod(rates[:, group], axis=1)
+            of_level = -np.diff(passed, prepend=1.0, append=0.0)
+            chance = shares @ of_level
+            blank = seen[:, group[0]] == 0
+            at = np.where(blank, chance.argmax(axis=1), 0)
+            likelier[:, group] = np.where(np.arange(len(group)) < at[:, None], 1, -1)
+            right[:, group] = np.where(blank, chance.max(axis=1), 1.0)[:, None]
         values[span] = np.where(seen == 0, likelier, seen)
         probability[span] = np.where(seen == 0, right, 1.0)
     return Completion(values, probability)
@@ -137,7 +146,7 @@ def denoise(found: Archetypes, X: Any) -> np.ndarray:
     """See `Archetypes.denoise`."""
     rows = without_copies(found, rows_of(found, X))
     values = np.empty(rows.shape, np.int8)
-    for span, mean in _posterior_means(found, rows):
+    for span, mean, _ in _posterior_means(found, rows):
         values[span] = np.where(mean < 0, -1, 1)
     return values
 
@@ -156,7 +165,10 @@ def expected_means(found: Archetypes) -> np.ndarray:
 
 
 def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (n, N) int8 of +-1 drawn from the archetypes, and the archetype (n,) of each."""
+    """Rows (n, N) int8 of +-1 drawn from the archetypes, and the archetype (n,) of each.
+
+    Of ordered answers thresholds below one that is not passed are 0, as in rows that are read.
+    """
     require(isinstance(n, int | np.integer) and n >= 1, "n", "a number of rows, at least 1", n)
     if not len(found):
         raise DataError("there are no archetypes to draw from")
@@ -174,15 +186,16 @@ def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.nda
         follows = np.flatnonzero(found.leaders)
         leader = found.leaders[follows]
         rows[:, follows] = np.sign(leader) * rows[:, np.abs(leader) - 1]
+    rows[beyond(rows > 0, np.zeros(rows.shape, bool), variables.steps)] = 0
     return rows, labels
 
 
 def variables_of(found: Archetypes) -> Variables:
     """Which columns are levels of one variable."""
+    groups, steps = ((), ()) if found.coding is None else (found.coding.groups, found.coding.steps)
     if found.levels is not None:
-        return Variables(found.levels)
-    groups = () if found.coding is None else found.coding.groups
-    return Variables.of(groups, found.patterns.shape[1])
+        return Variables(found.levels, steps)
+    return Variables.of(groups, found.patterns.shape[1], steps)
 
 
 def _copies(found: Archetypes) -> list[tuple[int, int, int]]:
@@ -266,13 +279,16 @@ def _softmax(logs: np.ndarray) -> np.ndarray:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _posterior_means(found: Archetypes, rows: Rows) -> Iterator[tuple[slice, np.ndarray]]:
-    """Blocks of rows, and what the archetypes expect of every entry of them, (m, N)."""
+def _posterior_means(
+    found: Archetypes, rows: Rows
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """Blocks of rows, what archetypes expect of every entry (m, N), and their parts (m, K)."""
     if not len(found):
         raise DataError(f"no archetypes were found ({found.status}): nothing to fill rows by")
     means = expected_means(found)
     for span, logs in _logs(found, rows, rows.shape[1]):
-        yield span, _softmax(logs) @ means
+        shares = _softmax(logs)
+        yield span, shares @ means, shares
 
 
 def rows_of(found: Archetypes, X: Any) -> Rows:

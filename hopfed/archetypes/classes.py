@@ -78,6 +78,8 @@ class Classes:
     search: Search = field(default_factory=Search)  # settings of the search for classes
     # numbers of the columns that are levels of one variable, of which a row has one
     groups: Sequence[Sequence[int]] = ()
+    # numbers of the columns that are thresholds of one ordered answer, in turn
+    steps: Sequence[Sequence[int]] = ()
     # of the columns, for what is said of them; their numbers, from 1, when left out
     names: Sequence[str] | None = None
     # of the classes, where it is given: the verdict says what the rows think of it
@@ -97,7 +99,8 @@ class Classes:
         except ArgumentError:
             raise DataError("fewer than two columns hold both values") from None
         U, variances = to_host(white.spectrum.vectors), np.asarray(white.variances)
-        owners = Session.of([owner.rows for owner in session.members], seed, self.groups)
+        given = [owner.rows for owner in session.members]
+        owners = Session.of(given, seed, self.groups, self.steps)
         part = searched(owners, U.shape[1], self.groups, self.search.influence)
         there = slice(None) if part.columns is None else part.columns
         known = state.patterns[:, there] if state is not None and len(state) else None
@@ -196,7 +199,8 @@ def searched(
     if most >= M * N:
         return _all_of(table)
     rows = min(M, max(most // N, FEWEST, EACH * directions))
-    columns = _columns(table.seed, N, max(2, most // rows), groups)
+    steps = () if table.variables is None else table.variables.steps
+    columns = _columns(table.seed, N, max(2, most // rows), [*groups, *steps])
     parts = []
     for place in table.members:
         size = place.rows.shape[0]
@@ -209,7 +213,8 @@ def searched(
             part = part[np.sort(rng.permutation(size)[:few])]
         part = part if columns is None else columns_of(part, columns)
         parts.append(part[:] if isinstance(part, Reread) else part)
-    owners = Session.of(parts, table.seed, _within(groups, columns))
+    within = _within(groups, columns), _within(steps, columns)
+    owners = Session.of(parts, table.seed, *within)
     owners.traffic, owners.columns = table.traffic, columns
     return Part(owners, columns, prior)
 

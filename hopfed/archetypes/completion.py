@@ -180,8 +180,9 @@ class Filling:
 
         if code.kind == "answers":
             return harmless(code.joined(row) for row in values > 0)
-        if code.kind == "category":
+        if code.kind in ("category", "ordinal"):
             chosen = values.argmax(axis=1) if code.width > 1 else values[:, 0] > 0
+            chosen = (values > 0).sum(axis=1) if code.kind == "ordinal" else chosen
             return harmless(code.levels)[chosen.astype(int)]
         return np.where(values[:, 0] > 0, words[1], words[-1]).astype(object)
 

@@ -7,6 +7,7 @@ used up. Replicas stay with the owners like the rows; the server hears sums of b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +24,7 @@ from hopfed.archetypes.mixture import (
     improve,
     remind,
 )
-from hopfed.archetypes.session import Owner, Session, Variables
+from hopfed.archetypes.session import Owner, Session, Variables, beyond
 from hopfed.archetypes.weights import is_survey
 from hopfed.kernels import Rows
 from hopfed.spectral.equal_rows import merged
@@ -51,7 +52,10 @@ def redrawn(
 ) -> Owner:
     """Owner i with rows drawn from classes in place of its own."""
     told = means, shares, seed, i, number, o.variables
-    if o.rows.counts is None or is_survey(o.rows):
+    if o.variables is not None and o.variables.steps and not is_survey(o.rows):
+        each = np.repeat(np.arange(len(o.held)), o.held.weights.astype(int))
+        rows = merged(drawn(replace(o.held, counts=None)[like(each, o.held.home)], *told))
+    elif o.rows.counts is None or is_survey(o.rows):
         rows = replace(drawn(o.held, *told), counts=o.rows.counts)
     else:
         rows = drawn_often(o.held, *told)
@@ -99,7 +103,7 @@ def drawn(
             below = np.cumsum(levels[:, group], axis=1)[labels[part]]
             at = (draws[:, group[:1]] >= below[:, :-1]).sum(axis=1)
             up[:, group] = at[:, None] == np.arange(len(group))
-        parts.append(_formed(rows, part, up))
+        parts.append(_formed(rows, part, up, () if variables is None else variables.steps))
     return kernels.concatenate(parts)
 
 
@@ -159,8 +163,11 @@ def _in_turn(variables: Variables | None, n: int) -> list[np.ndarray]:
     return alone + ([] if variables is None else variables.groups)
 
 
-def _formed(rows: Rows, part: slice, up: np.ndarray) -> Rows:
-    """Rows of these signs with the gaps of others."""
+def _formed(rows: Rows, part: slice, up: np.ndarray, steps: Sequence[Sequence[int]]) -> Rows:
+    """Rows of these signs with the gaps of others, but for thresholds that their own ones tell."""
+    if steps:
+        gone = beyond(up, to_host(kernels.unpack(rows[part])) == 0, steps)
+        return kernels.with_gaps(kernels.pack_masked(like(up, rows.home), like(gone, rows.home)))
     found = kernels.pack(like(up, rows.home))
     if not rows.gaps:
         return found

@@ -52,14 +52,18 @@ class Variables:
     """Which columns are levels of one variable."""
 
     label: np.ndarray  # (N,) number of the variable of each column; -1 for a column of its own
+    # columns that are thresholds of one ordered answer, each seen above all before it
+    steps: Sequence[Sequence[int]] = ()
 
     @classmethod
-    def of(cls, groups: Sequence[Sequence[int]], n: int) -> Variables:
+    def of(
+        cls, groups: Sequence[Sequence[int]], n: int, steps: Sequence[Sequence[int]] = ()
+    ) -> Variables:
         """Take groups of column numbers, of n columns."""
         label = np.full(n, -1)
         for k, group in enumerate(groups):
             label[list(group)] = k
-        return cls(label)
+        return cls(label, steps)
 
     @cached_property
     def inside(self) -> np.ndarray:
@@ -103,6 +107,15 @@ class Variables:
         if not self.count:
             return rates
         return np.where(self.inside, rates / np.maximum(self.sums(rates), 1e-12), rates)
+
+
+def beyond(up: np.ndarray, gone: np.ndarray, steps: Sequence[Sequence[int]]) -> np.ndarray:
+    """(M, N) booleans: what is missing of signs, a threshold where its first is or below one."""
+    found = gone.copy()
+    for group in steps:
+        ends = np.cumsum(~up[:, group[:-1]], axis=1) > 0
+        found[:, group[1:]] = ends | gone[:, group[:1]]
+    return found
 
 
 SMALL = 1 << 21  # entries of a table that is held as numbers
@@ -226,6 +239,8 @@ class Owner:
             self.deciding = deciding(skips(self.rows))
         found = np.ones(self.rows.shape[1], bool)
         found[self.deciding] = False
+        for group in [] if self.variables is None else self.variables.steps:
+            found[list(group)] = True
         return found
 
     def learn(self, means: np.ndarray, shares: np.ndarray) -> None:
@@ -363,6 +378,7 @@ class Session:
         rows: Sequence[Rows | Reread | Array],
         seed: int,
         groups: Sequence[Sequence[int]] = (),
+        steps: Sequence[Sequence[int]] = (),
     ) -> Session:
         """Take the rows of each owner, all with the same columns; equal rows are merged."""
         require(len(rows) > 0, "rows", "those of at least one owner", "none")
@@ -370,7 +386,7 @@ class Session:
         merged = [merged_where_it_pays(r) for r in rows]
         widths = sorted({r.shape[1] for r in merged})
         require(len(widths) == 1, "rows", "of the same columns at every owner", f"{widths} columns")
-        one = Variables.of(groups, widths[0]) if groups else None
+        one = Variables.of(groups, widths[0], steps) if groups or steps else None
         members = [
             Owner(m, i, one, _deciding(r, m))
             for i, (r, m) in enumerate(zip(rows, merged, strict=True))

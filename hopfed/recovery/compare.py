@@ -23,6 +23,8 @@ from hopfed import kernels
 from hopfed._lib.random import derive
 from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.assignment import variables_of
+from hopfed.archetypes.session import beyond
 from hopfed.archetypes.weights import counted, weighted
 from hopfed.kernels import Rows
 from hopfed.recovery.recover import packed_rows, run_recovery, tables_of
@@ -202,6 +204,7 @@ def _p_values(
 
 def _drawn(rows: Rows, found: Archetypes, seed: int) -> Rows:
     """Rows drawn from archetypes, with the gaps of others."""
-    x = found.sample(len(rows), seed)[0]
-    bits = kernels.pack_masked(x > 0, kernels.unpack(rows) == 0) if rows.gaps else kernels.pack(x)
+    x, steps = found.sample(len(rows), seed)[0], variables_of(found).steps
+    gone = beyond(x > 0, kernels.unpack(rows) == 0, steps) if rows.gaps else None
+    bits = kernels.pack_masked(x > 0, gone)
     return replace(bits, counts=rows.counts)

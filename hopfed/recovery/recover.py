@@ -193,6 +193,9 @@ def run_recovery(
     names = None if tables is None else tables[0].columns
     called = None if names is None or is_made_up(names) else names
     known = () if coding is None or patterns.only else coding.groups
+    steps = () if coding is None else coding.steps
+    rule = "auto or graded with ordered answers"
+    require(not (steps and patterns.only), "channel", rule, patterns.asked or "symmetric")
     with nullcontext() if there is None else there.current():
         given = examples if tables is None else [table.rows for table in tables]
         clients = packed_rows(given, gaps=not patterns.only)
@@ -211,7 +214,7 @@ def run_recovery(
             clients = [there.put(rows) for rows in clients if not isinstance(rows, Reread)]
         held = [rows for rows in clients if isinstance(rows, Rows)] if survey else []
         bare = [replace(rows, counts=None) for rows in held] if survey else clients
-        apart = determined(bare, known, seed)
+        apart = determined(bare, known, seed, steps)
         kept = [apart.of(rows) for rows in bare]
         if survey:  # of which all are held
             pairs = zip(kept, held, strict=True)
@@ -221,7 +224,7 @@ def run_recovery(
         there_too = any(not isinstance(c, Reread) and on_device(array_beside(c)) for c in clients)
         with blas_threads(1 if there_too else None):
             recovery = _fitted(
-                session, patterns, options.get("channel"), apart, called, n_archetypes
+                session, patterns, options.get("channel"), apart, called, n_archetypes, steps
             )
         found = _filled(recovery.archetypes, apart, clients)
     if said := apart.said(called, known):
@@ -252,6 +255,7 @@ def _fitted(
     apart: Determined,
     names: Sequence[str] | None,
     number: int | None,
+    steps: Sequence[Sequence[int]],
 ) -> Recovery:
     """What `Patterns` find, and `Classes` where that is not enough.
 
@@ -267,7 +271,10 @@ def _fitted(
             return found
     if names is not None or not apart.whole:
         names = [str(j + 1) if names is None else names[j] for j in apart.kept]
-    classes = Classes(patterns.rule, ClassSearch(support=patterns.support), groups, names, number)
+    search = ClassSearch(support=patterns.support)
+    place = {j: i for i, j in enumerate(apart.kept.tolist())}
+    within = [kept for group in steps if len(kept := [place[j] for j in group if j in place]) > 1]
+    classes = Classes(patterns.rule, search, groups, within, names, number)
     small = session.n_rows * session.n_columns <= ONE_THREAD
     with blas_threads(1 if small else None):
         return classes.fit(session, None if found is None else found.archetypes)

@@ -253,9 +253,16 @@ def _complete(sums: np.ndarray, rows: float, products: np.ndarray) -> Pairs:
 
 
 def determined(
-    owners: Sequence[Rows | Reread], known: Sequence[Sequence[int]] = (), seed: int = 0
+    owners: Sequence[Rows | Reread],
+    known: Sequence[Sequence[int]] = (),
+    seed: int = 0,
+    steps: Sequence[Sequence[int]] = (),
 ) -> Determined:
-    """Find the columns that determine each other."""
+    """Find the columns that determine each other.
+
+    `known` are columns that are levels of one variable, `steps` those that are thresholds of one
+    answer, and no copies of each other; `seed` is of the columns that are looked at in a wide table.
+    """
     moments = [_here(*column_moments(rows)) for rows in owners]
     sums, seen = (np.sum(each, axis=0).astype(np.int64) for each in zip(*moments, strict=True))
     N = len(sums)
@@ -278,6 +285,11 @@ def determined(
     if len(columns) < 2:
         return Determined(leader, slope, centre, level, single)
     asked = _asked(owners, columns)
+    for group in steps:
+        at = np.flatnonzero(np.isin(columns, group))
+        within, own = np.ix_(at, at), asked.products[at, at]
+        asked.products[within] = asked.both[within] * np.outer(asked.means[at], asked.means[at])
+        asked.products[at, at] = own
     with blas_threads(1):  # matrices are small
         told = _Search(asked, level[columns]).run()
     own = int((told.leader == np.arange(len(columns))).sum() + varies.sum() - len(columns))

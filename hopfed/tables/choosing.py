@@ -217,6 +217,8 @@ class Decider:
         rest, said = c.tokens - c.given.keys(), c.tokens & c.given.keys()
         if kind == "answers":
             return self._answers(c)
+        if kind == "ordinal":
+            return self._ordinal(c)
         if c.held.many and not c.held.numeric:
             return self._many_words(c, "more than 1,000")
         if kind:
@@ -285,6 +287,23 @@ class Decider:
         if len(levels) > LEVELS:
             return self._many_words(c, str(len(levels)))
         return Code("category", tuple(c.gone.items()), levels=sorted_levels(levels))
+
+    def _ordinal(self, c: Column) -> Code | None:
+        """Code of a column of ordered answers."""
+        gone = c.gone | dict.fromkeys(c.unsaid, GONE)
+        missing = MISSING - MAYBE_LEVEL | gone.keys()
+        levels = {level(w) for w in c.held.words if canonical(w) not in missing}
+        told = tuple(map(level, map(str, self.choices.ordinal[c.name])))
+        if len(levels) > LEVELS or c.held.many:
+            return self._fault(c, f"holds more than {LEVELS} levels")
+        odd = {w for w in levels if number(w) is None} if not told else levels - {*told}
+        if odd and not told:
+            called = self.choices.called("ordinal")
+            way = f"say its levels from the lowest to the highest ({called})"
+            return self._fault(c, f"holds words in an order that nobody told: {way}")
+        if odd:
+            return self._odd(c, {canonical(w) for w in odd}, "is not among the levels told")
+        return Code("ordinal", tuple(gone.items()), levels=told or sorted_levels(levels) or ("0",))
 
     def _answers(self, c: Column) -> Code | None:
         """Code of a column whose cells hold several answers each."""

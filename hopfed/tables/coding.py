@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Code", "Coding"]
 
-KINDS = ("words", "number", "category", "answers")
+KINDS = ("words", "number", "category", "answers", "ordinal")
 UNKNOWN = -2  # code of a word that a coding does not know
 VERSION = 1
 
@@ -33,11 +33,13 @@ class Code:
     ----------
     kind : "words", each of which stands for +1, -1 or a missing entry; "number", +1 above the
         threshold; "category", one column of +-1 for each level, or one for the last of two;
-        "answers", a cell holds any number of answers, each of which is a column of +-1.
+        "answers", a cell holds any number of answers, each of which is a column of +-1; "ordinal",
+        one column for each level but the last: +1 above it, -1 at it, missing below it, so that
+        columns depend on each other in no other way than by what is missing.
     words : (word, code) with code -1, 0 (missing) or +1; of a category those that are missing, of
         answers those that are missing, or say that there is none of them (-1).
     threshold : of a number.
-    levels : of a category; of answers what they are.
+    levels : of a category; of answers what they are; of an ordinal from the lowest to the highest.
     mark : what stands between the answers in a cell.
 
     Examples
@@ -48,6 +50,8 @@ class Code:
     [[-1, 0], [1, 0], [-1, 0]]
     >>> Code("answers", levels=("bike", "bus", "car"), mark=";").entries(["bus; bike", ""]).tolist()
     [[1, 0], [1, 0], [-1, 0]]
+    >>> Code("ordinal", levels=("1", "2", "3")).entries(["1", "2", "3", ""]).tolist()
+    [[-1, 1, 1, 0], [0, -1, 1, 0]]
     """
 
     kind: str
@@ -62,19 +66,23 @@ class Code:
         require(fit, "words", "texts, each for -1, 0 or 1", self.words)
         texts = all(isinstance(name, str) for name in self.levels)
         fit = texts and len(set(self.levels)) == len(self.levels)
-        fit = fit and bool(self.levels) == (self.kind in ("category", "answers"))
-        require(fit, "levels", "different texts, of a category or answers", self.levels)
+        fit = fit and bool(self.levels) == (self.kind not in ("words", "number"))
+        require(fit, "levels", "different texts, of a category, answers or an ordinal", self.levels)
         require(bool(self.mark) == (self.kind == "answers"), "mark", "between answers", self.mark)
 
     @property
     def width(self) -> int:
         """Number of columns of +-1."""
+        if self.kind == "ordinal":
+            return max(len(self.levels) - 1, 1)
         return len(self.levels) if self.kind == "answers" or len(self.levels) > 2 else 1
 
     def names(self, name: str) -> tuple[str, ...]:
         """Names of the columns of +-1 that the column `name` becomes."""
         if not self.levels:
             return (name,)
+        if self.kind == "ordinal":
+            return tuple(f"{name}>{level}" for level in self.levels[: self.width])
         shown = self.levels[-self.width :]
         return tuple(f"{name}={level}" for level in shown)
 
@@ -97,6 +105,9 @@ class Code:
             known = self._known[said]
         elif self.levels:
             held = answers_in(word, self.mark) if self.mark else {level(word)}
+            if self.kind == "ordinal" and held <= self._levels:
+                at = self.levels.index(level(word))
+                return [int(np.sign(at - each - 0.5)) * (each <= at) for each in range(self.width)]
             if held and held <= self._levels:
                 return [2 * (each in held) - 1 for each in self.levels[-self.width :]]
             known = GONE if not held or said in MISSING else UNKNOWN
@@ -141,6 +152,8 @@ class Code:
             return f"{len(self.levels)} {kind}: {', '.join(self.levels)}"
         if self.kind == "answers":
             return f"{len(self.levels)} answers: {', '.join(self.levels)}"
+        if self.kind == "ordinal":
+            return f"{len(self.levels)} levels in order: {' < '.join(self.levels)}"
         said = {sign: sorted(w for w, code in self.words if code == sign) for sign in (1, -1)}
         return ", ".join(f"{'/'.join(said[s])} is {s:+d}" for s in said if said[s])
 
@@ -213,11 +226,19 @@ class Coding:
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Columns of +-1 that are the levels of one variable: in a row one of them is +1."""
-        ends = np.cumsum([code.width for code in self.codes], dtype=int)
-        pairs = zip(ends.tolist(), self.codes, strict=True)
-        spans = [range(end - code.width, end) for end, code in pairs if code.kind == "category"]
-        found = [tuple(span) for span in spans if len(span) > 1]
-        return tuple(sorted([*found, *self.exclusive]))
+        return tuple(sorted([*self._spans("category"), *self.exclusive]))
+
+    @cached_property
+    def steps(self) -> tuple[tuple[int, ...], ...]:
+        """Columns of +-1 that are thresholds of one ordinal: each is seen above those before."""
+        return self._spans("ordinal")
+
+    def _spans(self, kind: str) -> tuple[tuple[int, ...], ...]:
+        """Numbers of the columns of +-1 of each column of a kind, where they are several."""
+        ends = np.cumsum([code.width for code in self.codes], dtype=int).tolist()
+        pairs = zip(ends, self.codes, strict=True)
+        spans = [range(end - c.width, end) for end, c in pairs if c.kind == kind and c.width > 1]
+        return tuple(map(tuple, spans))
 
     def entries(self) -> frozenset[str]:
         """Words, in lower case, that are cells in tables without names; none where there are names.

@@ -32,6 +32,8 @@ class Choices:
         its own, or what it is a column of: "category", or "answers" where a cell may hold several.
     binarize : where numbers are cut: "median", "mean", "quantile:Q", a number, or "levels"; or a
         mapping from names of columns to these.
+    ordinal : name of a column of ordered answers -> its levels, from the lowest to the highest;
+        none of those of numbers, whose order is known. Names alone mean numbers.
     options : whether who chose knows options of the command line (``--ignore a,b``) instead of
         arguments; there one option may name several columns.
     by_rows : whether the rows may decide where numbers are cut, and not only who chose.
@@ -54,10 +56,14 @@ class Choices:
     options: bool = field(default=False, compare=False)
     by_rows: bool = field(default=True, compare=False)
     kinds: Mapping[str, str] = field(default_factory=dict)
+    ordinal: Any = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.ignore, str):
             object.__setattr__(self, "ignore", (self.ignore,))
+        if not _is_map(self.ordinal):
+            names = (self.ordinal,) if isinstance(self.ordinal, str) else self.ordinal
+            object.__setattr__(self, "ordinal", dict.fromkeys(names, ()))
         for how in self._cuts().values():
             _check_cut(how, self.called("binarize"))
         given = dict(self.words or {})
@@ -133,7 +139,12 @@ class Choices:
                 words[word] = sign
         parts = [[name] if name in held else name.split(",") for name in self.ignore]
         found = [p if p in held else p.strip() for part in parts for p in part]
-        return replace(self, ignore=tuple(name for name in found if name), words=words or None)
+        ordered: dict[str, Any] = {}
+        for name, levels in self.ordinal.items():
+            several = [name] if levels or name in held else name.split(",")
+            ordered |= {part.strip(): levels for part in several}
+        kept = tuple(name for name in found if name)
+        return replace(self, ignore=kept, words=words or None, ordinal=ordered)
 
     def _cuts(self) -> dict[str, Any]:
         if _is_map(self.binarize):
@@ -151,7 +162,8 @@ class Choices:
     def named(self) -> set[str]:
         """Names of columns that are mentioned."""
         own = [*self.kinds, *(k for k, v in (self.words or {}).items() if _is_map(v))]
-        return {*self.ignore, *([self.id] if self.id else []), *own, *self._cuts()} - {""}
+        alone = [self.id] if self.id else []
+        return {*self.ignore, *alone, *own, *self._cuts(), *self.ordinal} - {""}
 
     def entries(self) -> frozenset[str]:
         """Return the words, in lower case, that have a given meaning: none names a column."""
@@ -161,8 +173,8 @@ class Choices:
         return frozenset(str(word).strip().lower() for word in (*plain, *own))
 
     def of(self, column: str) -> str:
-        """What a column was said to be one of: "category", "answers", or nothing."""
-        return self.kinds.get(column, "")
+        """What a column was said to be one of: "category", "answers", "ordinal", or nothing."""
+        return "ordinal" if column in self.ordinal else self.kinds.get(column, "")
 
     def signs(self, column: str) -> dict[str, int]:
         """Codes of the words of a column that were given."""

@@ -54,6 +54,7 @@ def read_table(
     ignore: str | Sequence[str] = (),
     words: Mapping[str, Any] | None = None,
     binarize: Any = None,
+    ordinal: Any = (),
     coding: Coding | None = None,
     memory: int | None = None,
 ) -> Table:
@@ -81,6 +82,10 @@ def read_table(
         many rows hold it, above the value that comes nearest to halving them), "mean",
         "quantile:Q" or a number; "levels" for a column of each value; or a mapping from names of
         columns to these.
+    ordinal : names of columns of ordered answers, such as 1 to 5, or one such name; or a mapping
+        from names to levels, the lowest first, which words need. Each level but the last becomes a
+        column: +1 above it, -1 at it, and missing below it, so that columns of one answer depend
+        on each other in no other way, and there is one number fewer for each class than levels.
     coding : `Table.coding` of another table: this one is coded in the same way, its columns found
         by name; `words` may say what further ones stand for then.
     memory : bytes that the packed rows may take. Those that take more are not held: `recover` and
@@ -98,7 +103,8 @@ def read_table(
     >>> table.columns, table.ids.tolist(), unpack(table.rows).ravel().tolist()
     (('tea',), ['Ann', 'Ben', 'Cem'], [1, -1, 0])
     """
-    choices = Choices(id, (ignore,) if isinstance(ignore, str) else tuple(ignore), words, binarize)
+    left = (ignore,) if isinstance(ignore, str) else tuple(ignore)
+    choices = Choices(id, left, words, binarize, ordinal=ordinal)
     if coding is not None and words:
         coding = with_words(coding, Choices(words=words))
         rule = "for missing entries, or words of columns of words, beside a coding"

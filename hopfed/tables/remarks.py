@@ -176,8 +176,10 @@ def skipped(found: Iterable[Skip], coding: Coding) -> list[str]:
     of = np.repeat(np.arange(len(coding.codes)), [code.width for code in coding.codes])
     lines: dict[tuple[str, ...], str] = {}
     for skip in found:
-        blank = tuple(dict.fromkeys(coding.names[k] for k in of[skip.blank].tolist()))
         k = int(of[skip.column])
+        blank = tuple(dict.fromkeys(coding.names[j] for j in of[skip.blank].tolist() if j != k))
+        if not blank:  # thresholds above the one that an answer is at
+            continue
         value = _value(coding, k, skip.column - int((of < k).sum()), skip.sign)
         line = f"blank wherever {listed([coding.names[k]])} {value}: {listed(blank)}"
         lines.setdefault(blank, line)
@@ -191,6 +193,8 @@ def _value(coding: Coding, k: int, place: int, sign: int) -> str:
         return f"is {'>' if sign > 0 else '<='} {code.threshold:g}"
     if code.kind == "words":
         return f"is {shown(next((w for w, s in code.words if s == sign), f'{sign:+d}'), 60)}"
+    if code.kind == "ordinal":
+        return f"is {'above' if sign > 0 else 'at'} {shown(code.levels[place], 60)}"
     verb = {"answers": ("holds", "does not hold")}.get(code.kind, ("is", "is not"))
     if code.kind == "category" and code.width == 1:
         return f"is {shown(code.levels[sign > 0], 60)}"

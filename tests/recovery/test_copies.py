@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 
 import hopfed
 from hopfed.archetypes.votes import equal_pairs, summed
@@ -16,13 +17,14 @@ def noisy(n, columns, seed, quality=0.6):
     return patterns, patterns[kinds] * flips
 
 
-@pytest.mark.parametrize("columns", [20, 60])
+@pytest.mark.parametrize("columns", rest_slow([20, 60], 1))
 def test_rows_that_are_there_once_are_ok(columns):
     assert hopfed.recover(noisy(500, columns, 31)[1], seed=1).status == "ok"
 
 
-@pytest.mark.parametrize("columns", [20, 60])
-@pytest.mark.parametrize("part", [0.2, 1.0])
+@pytest.mark.parametrize(
+    ("columns", "part"), rest_slow([(20, 1.0), (60, 0.2), (20, 0.2), (60, 1.0)], 2)
+)
 def test_rows_that_are_there_twice_are_not(columns, part):
     """They were "ok" in the symmetric channel, of which they pass every other check."""
     rows = noisy(500, columns, 32)[1]

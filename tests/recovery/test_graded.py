@@ -17,8 +17,8 @@ def recovered(rows, **settings):
 
 
 def test_three_owners_with_gaps():
-    T, y, x = classes(4, 120, 1500, 1, missing=0.25)
-    rows = [x[:200], x[200:700], x[700:]]
+    T, y, x = classes(4, 80, 900, 1, missing=0.25)
+    rows = [x[:150], x[150:450], x[450:]]
     recovery = recovered(rows)
     found = recovery.archetypes
     assert (len(found), found.status, found.channel) == (4, "ok", "graded")
@@ -31,7 +31,7 @@ def test_three_owners_with_gaps():
     off = (found.means - T[match]) / found.errors
     assert off.std() == pytest.approx(1, abs=0.15)
     surest = found.probabilities(pack_masked(rows[1])).argmax(axis=1)
-    assert (match[surest] == y[200:700]).mean() > 0.98
+    assert (match[surest] == y[150:450]).mean() > 0.98
 
 
 def test_symmetric_patterns_get_their_quality():

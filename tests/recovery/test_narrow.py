@@ -31,11 +31,11 @@ def error(means, rates):
 
 
 @pytest.mark.parametrize(
-    ("seed", "K", "owners"),
-    rest_slow([(1, 3, 3), (4, 4, 1), (1, 3, 1), (2, 2, 1), (2, 2, 3), (4, 4, 3)], 2),
+    ("seed", "K", "owners", "M"),
+    rest_slow([(2, 2, 1, 50_000), (1, 3, 3, 200_000), (4, 4, 1, 200_000), (2, 2, 3, 200_000)], 1),
 )
-def test_classes_of_two_hundred_thousand_rows(seed, K, owners):
-    rates, y, x = classes(seed, K, 10, 200_000)
+def test_classes_of_many_rows(seed, K, owners, M):
+    rates, y, x = classes(seed, K, 10, M)
     found = recover(x if owners == 1 else np.array_split(x, owners), seed=0)
     assert (len(found), found.status) == (K, "ok")
     known = np.sqrt(np.mean([(x[y == k].mean(axis=0) - rates[k]) ** 2 for k in range(K)]))
@@ -56,7 +56,7 @@ def test_merges_of_unsure_classes_are_settled_before_they_are_judged():
 
 
 def test_rows_that_are_read_again_are_merged_as_those_that_are_held():
-    x = classes(1, 3, 10, 60_000)[2]
+    x = classes(2, 2, 10, 20_000)[2]
     bits = kernels.pack(x)
     gathered = Gathered("rows", most=0)
     blocks = [bits[first : first + 7_000] for first in range(0, len(x), 7_000)]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 from scipy.special import expit
 
 import hopfed
@@ -32,7 +33,7 @@ def kinds(rows, columns, K, seed):
     return rng.random((rows, columns)) < rates[rng.integers(K, size=rows)]
 
 
-@pytest.mark.parametrize("seed", [800, 801, 802, 803])
+@pytest.mark.parametrize("seed", rest_slow([800, 801, 802, 803], 1))
 @pytest.mark.parametrize(
     "shape", [(1000, 4, 1.5), (200, 4, 3), (200, 6, 3), (1000, 6, 3), (60, 6, 3)]
 )
@@ -42,7 +43,7 @@ def test_one_trait_of_few_columns_is_not_called_classes(shape, seed):
     assert found.status != "ok" or len(found) < 2
 
 
-@pytest.mark.parametrize("seed", [810, 811, 812])
+@pytest.mark.parametrize("seed", rest_slow([810, 811, 812], 1))
 @pytest.mark.parametrize("shape", [(200, 12, 3), (1000, 12, 2), (1000, 10, 3), (60, 24, 2)])
 def test_classes_of_few_columns_stay_classes(shape, seed):
     rows, columns, K = shape

@@ -61,7 +61,7 @@ def promised(seed, draws, drawn=draw, channel="symmetric"):
     return np.concatenate(overlaps), ok, found
 
 
-@pytest.mark.parametrize("draws", rest_slow([30, 2_000], 1))
+@pytest.mark.parametrize("draws", rest_slow([10, 2_000], 1))
 def test_patterns_under_ok_are_right(draws):
     overlaps, ok, found = promised(100, draws)
     assert (overlaps < 0.9).mean() <= 0.01
@@ -76,7 +76,8 @@ def test_classes_under_ok_are_right():
     assert ok >= 0.1 * 150
 
 
-@pytest.mark.parametrize("index", rest_slow([2145, 3086], 1))
+@pytest.mark.slow
+@pytest.mark.parametrize("index", [2145, 3086])
 def test_classes_that_hold_others_below_the_threshold_are_not_ok(index):
     xi, eta = weak(9090, index)
     found = hopfed.recover(eta)
@@ -90,7 +91,7 @@ def test_classes_that_hold_others_below_the_threshold_are_not_ok(index):
 
 @pytest.mark.parametrize(("N", "K", "M", "r"), [(400, 10, 1000, 0.2), (1000, 20, 60, 0.6)])
 def test_near_the_threshold_it_says_what_would_resolve_them(N, K, M, r):
-    for seed in range(100, 106):
+    for seed in range(100, 102):
         xi, eta = sample(K, N, M, r, seed)
         found = hopfed.recover(eta, seed=0, channel="symmetric")
         assert found.status != "ok"
@@ -107,11 +108,11 @@ def test_the_examples_that_it_asks_for_do_resolve_them():
     asked = int(few.advice.rsplit("About ")[1].split(" ")[0].replace(",", ""))
     assert 250 < asked < 2_500
     said = []
-    for _ in range(5):
+    for _ in range(3):
         found = hopfed.recover(draw_examples(xi, 2 * asked, 0.25, rng)[0], seed=0)
         said.append(found.status)
         assert retrieval(found.patterns, xi).magnetisation.min() > 0.9
-    assert said.count("ok") >= 4
+    assert said.count("ok") >= 2
 
 
 def test_few_examples_bound_what_is_known():
@@ -121,10 +122,12 @@ def test_few_examples_bound_what_is_known():
 
 
 @pytest.mark.parametrize("r", rest_slow([0.98, 1.0, 0.95, 0.99, 0.999], 2))
-@pytest.mark.parametrize(("N", "K", "M"), [(100, 3, 200), (200, 5, 60), (400, 10, 400)])
-@pytest.mark.parametrize("channel", ["auto", "symmetric"])
+@pytest.mark.parametrize(
+    ("N", "K", "M", "channel"),
+    rest_slow([(100, 3, 200, "auto"), (200, 5, 60, "symmetric"), (400, 10, 400, "auto")], 2),
+)
 def test_clean_rows_are_no_poor_fit(N, K, M, r, channel):
-    for seed in (100, 101):
+    for seed in [100]:
         xi, eta = sample(K, N, M, r, seed)
         found = hopfed.recover(eta, seed=seed, channel=channel)
         assert (found.status, len(found), found.channel) == ("ok", K, "symmetric")
@@ -134,7 +137,7 @@ def test_clean_rows_are_no_poor_fit(N, K, M, r, channel):
 @pytest.mark.parametrize("r", rest_slow([0.1, 0.3, 0.97, 0.05, 0.2, 0.5, 0.7, 0.9, 1.0], 3))
 @pytest.mark.parametrize("K", [1, 2, 4])
 def test_every_quality_gives_an_answer_that_holds(K, r):
-    for seed in (100, 101):
+    for seed in [100]:
         xi, eta = sample(K, 200, 600, r, seed)
         found = hopfed.recover(eta, seed=seed, channel="symmetric")
         assert found.status in (*FOUND, "one class", "no signal")
@@ -184,7 +187,7 @@ def test_rare_flips_are_not_counted(N, K, M):
     """Columns and rows of many flips, where most have few, stand out of the bulk by chance."""
     counted = []
     for r in (0.98, 0.99, 0.995):
-        for seed in range(100, 103):
+        for seed in range(100, 101):
             eta = sample(K, N, M, r, seed)[1]
             counted.append(hopfed.recover(eta, seed=0, channel="symmetric", method="joint"))
     assert sum(found.n_detected != K for found in counted) <= 1

@@ -20,7 +20,13 @@ QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
 SHOWN = 10  # lines about columns
 _ENDS = ("=1", r"=\+1", "=-1", "=0", "=true", "=false", "=missing", "=category", "=answers")
 _SAID = re.compile(f"(?:{'|'.join(f'(?<={end})' for end in _ENDS)}),", re.IGNORECASE)
-NAMES = ("id", "ignore", "words", "binarize")  # of the options that say how tables are read
+NAMES = (
+    "id",
+    "ignore",
+    "words",
+    "binarize",
+    "ordinal",
+)  # of the options that say how tables are read
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,6 +52,13 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 multiple=True,
                 metavar="[COLUMN=]HOW",
                 help="Cut numbers: median, mean, a number, quantile:Q; or levels; may be repeated.",
+            ),
+            click.option(
+                "--ordinal",
+                multiple=True,
+                metavar="COLUMN,...",
+                help="Ordered answers: numbers such as 1 to 5, or COLUMN=low<middle<high; may be "
+                "repeated.",
             ),
             click.option("--sheet", help="Sheet of workbooks.  [default: the largest]"),
         )
@@ -83,9 +96,12 @@ def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
     pairs = [given.rpartition("=") for given in options["binarize"]]
     cuts = {column: how for column, _, how in pairs}
     ignored = tuple(options["ignore"])
-    return Choices(
-        options["id"], ignored, words or None, cuts or None, options=True, by_rows=by_rows
-    )
+    ordered = {}
+    for given in options["ordinal"]:
+        name, _, levels = given.rpartition("=") if "<" in given else (given, "", "")
+        ordered[name] = tuple(filter(None, map(str.strip, levels.split("<"))))
+    rest = {"ordinal": ordered, "options": True, "by_rows": by_rows}
+    return Choices(options["id"], ignored, words or None, cuts or None, **rest)
 
 
 def _words_of(given: str) -> dict[str, str]:
