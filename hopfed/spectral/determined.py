@@ -261,7 +261,7 @@ def determined(
     """Find the columns that determine each other.
 
     `known` are columns that are levels of one variable, `steps` those that are thresholds of one
-    answer, and no copies of each other; `seed` is of the columns that are looked at in a wide table.
+    answer, and no copies of each other; `seed` is of the columns looked at in a wide table.
     """
     moments = [_here(*column_moments(rows)) for rows in owners]
     sums, seen = (np.sum(each, axis=0).astype(np.int64) for each in zip(*moments, strict=True))
