@@ -321,7 +321,7 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
     from hopfed.experiments.sweep import OK, best, parsed_grid, sweep
 
     experiment, settings = find(name), parsed_grid(grid)
-    how = getattr(experiment, "with_options", None)
+    how: Any = getattr(experiment, "with_options", None)
     config, first = _changed(experiment, options, how=how)
     for method in settings.get("method", ()) if how else ():
         how(config, [f"method={method}"])  # an unknown one is said before any cell is run
