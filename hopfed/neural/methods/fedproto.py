@@ -8,7 +8,7 @@ row, where these are its weights.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -127,7 +127,14 @@ class Prototypical(Classwise):
         if not self.nearest or not len(down.get("labels", ())):
             return super().decide(client, down)
         rows, known = map(torch.as_tensor, self.table(down))
-        return Nearest(Network(client.model, self.personal(client, down)), rows, known)
+        network = Network(client.model, self.personal(client, down))
+
+        def scores(x: Tensor) -> Tensor:  # minus the distances; one without a row is never nearest
+            features = network.outputs(x)[0]
+            far = torch.cdist(features, rows.to(features))
+            return (-far).masked_fill(known.to(far) == 0, -torch.inf)
+
+        return scores
 
 
 @dataclass(frozen=True)
@@ -163,21 +170,6 @@ class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
         rows = np.where(counts[:, None] > 0, rows, before)
         prototypes = as_message(rows, (counts > 0) | (known > 0))
         return prototypes, {EVERYONE: prototypes}, {}
-
-
-@dataclass(frozen=True, eq=False)
-class Nearest:
-    """Scores of inputs (B, ...): minus the distances to the prototypes, (B, classes)."""
-
-    network: Network
-    rows: Tensor = field(repr=False)
-    known: Tensor = field(repr=False)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the scores; a class without prototype is never the nearest."""
-        features, _ = self.network.outputs(x)
-        far = torch.cdist(features, self.rows.to(features))
-        return (-far).masked_fill(self.known.to(far) == 0, -torch.inf)
 
 
 @dataclass(frozen=True)

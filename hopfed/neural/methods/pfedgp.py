@@ -20,6 +20,7 @@ from hopfed._lib.random import stream
 from hopfed.federation.messages import Message
 from hopfed.neural.method import Client, above, below, setting
 from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.methods.pairs import Parts
 from hopfed.neural.models import Model
 from hopfed.neural.training.evaluation import Network
 from hopfed.neural.training.losses import Batch, Net, masked_mean
@@ -107,21 +108,6 @@ def process(
     return Process(x, weights, mean, scales, size)
 
 
-class DeepKernel(nn.Module):
-    """A feature extractor, and the log-length and log-scale (1,) of a kernel on its features."""
-
-    def __init__(self, features: nn.Module, scale: float):
-        super().__init__()
-        self.features = features
-        self.log_length = nn.Parameter(torch.zeros(1))
-        self.log_scale = nn.Parameter(torch.full((1,), float(np.log(scale))))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the features (B, d)."""
-        z: Tensor = self.features(x)
-        return z
-
-
 @dataclass(frozen=True, eq=False)
 class Personal:
     """A client's Gaussian process, in float64 on the CPU, on the shared features of the device."""
@@ -158,7 +144,10 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021", shar
 
     def wrap(self, model: Model) -> nn.Module:
         """The feature extractor with a kernel on its features."""
-        return DeepKernel(model.features, self.scale)
+        scale = torch.full((1,), math.log(self.scale))
+        kernel = {"log_length": torch.zeros(1), "log_scale": scale}
+        named = {name: nn.Parameter(number) for name, number in kernel.items()}
+        return Parts(lambda net, x: net.features(x), features=model.features, **named)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Minus the evidence of the batch, summed over the classes, per example."""
