@@ -374,7 +374,5 @@ def test_every_client_has_its_own_process_also_one_that_never_took_part():
     ways = [method.classifier({}, down, c) for c in range(4)]
     scores = accuracies(ways, task.tensors, [task.split.test])
     assert scores.mean() > 0.6
-    assert ways[0].network is ways[3].network
-    assert [w.process.size for w in ways] == task.split.sizes[:, 0].tolist()
     crossed = accuracies(ways[1:] + ways[:1], task.tensors, [task.split.test])
     assert crossed.mean() < scores.mean()
