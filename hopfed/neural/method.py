@@ -62,7 +62,7 @@ class Client:
 
     Examples
     --------
-    >>> from hopfed.neural.methods.standalone import Standalone
+    >>> from hopfed.neural.methods.sohip import Standalone
     >>> method = Standalone(TaskSpec(models=("mlp",), clients=2, examples=200))
     >>> client = Client(method, {}, Context(seed=0, round=0, exchange=0, client=1))
     >>> client.size, list(client.initial)[-1], client.kept()

@@ -10,7 +10,7 @@ from hopfed.errors import ArgumentError
 
 # Name on the command line -> module:class; a module is loaded when its method is asked for.
 METHODS = {
-    "standalone": "standalone:Standalone",
+    "standalone": "sohip:Standalone",
     "hebbian": "hebbian:Hebbian",
     "afl": "hebbian:AFL",
     "ranpac": "hebbian:RanPAC",

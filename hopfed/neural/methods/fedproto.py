@@ -20,9 +20,8 @@ from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Client, Played, above, below, pack, setting, unpack
+from hopfed.neural.method import Client, NeuralMethod, Played, above, below, pack, setting, unpack
 from hopfed.neural.methods.lg_fedavg import LGFedAvg, require_one_head
-from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.networks import drawing
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.losses import Batch, Net
@@ -33,7 +32,7 @@ __all__ = ["FD", "FedGH", "FedGen", "FedProto", "FedTGP"]
 
 
 @dataclass(frozen=True)
-class Classwise(Standalone):
+class Classwise(NeuralMethod):
     """Clients that train beside rows of classes, and send such rows, of one counted pass."""
 
     @property

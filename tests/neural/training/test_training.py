@@ -26,7 +26,7 @@ from hopfed.neural.training.evaluation import (  # noqa: E402
 )
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.together import stacks, train, train_alone, train_together  # noqa: E402
-from hopfed.neural.training.training import OPTIMIZERS, Job, Training, of_client, stack  # noqa: E402
+from hopfed.neural.training.training import LISTS, Job, Training, of_client, stack  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -163,7 +163,7 @@ def test_batch_norm_statistics_move_and_the_last_example_joins_the_batch_before(
     assert not torch.equal(job.params[name], made.initial(0)[name])
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", LISTS)
 def test_an_optimizer_goes_on_as_if_it_had_never_stopped_also_in_a_stack(name):
     draw = torch.Generator().manual_seed(0)
     start = torch.randn(3, 4, 5, generator=draw)
