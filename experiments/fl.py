@@ -326,9 +326,9 @@ def by_domain(method: Any, state: FederationState | None) -> Arrays:
         }
     classifiers = [classifier_of(method, state, c) for c in range(len(task.split))]
     found = domains(classifiers, task.tensors, task.split)
-    held = domains(classifiers, task.tensors, task.split, "validation").acc
-    scores = {f"domains/{name}": getattr(found, name) for name in DOMAINS}
-    return {"domains/accuracy": found.accuracy} | scores | {"domains/validation": held}
+    held = domains(classifiers, task.tensors, task.split, "validation")["acc"]
+    scores = {f"domains/{name}": found[name] for name in ("accuracy", *DOMAINS)}
+    return scores | {"domains/validation": held}
 
 
 def measured(config: Config, method: Any, state: FederationState, who: list[int]) -> Arrays:

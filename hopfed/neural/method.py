@@ -62,7 +62,7 @@ class Client:
 
     Examples
     --------
-    >>> from hopfed.neural.methods.standalone import Standalone
+    >>> from hopfed.neural.methods.sohip import Standalone
     >>> method = Standalone(TaskSpec(models=("mlp",), clients=2, examples=200))
     >>> client = Client(method, {}, Context(seed=0, round=0, exchange=0, client=1))
     >>> client.size, list(client.initial)[-1], client.kept()
@@ -433,8 +433,8 @@ class NeuralMethod:
             runs.append((client, _gone() if drops else self.answer(client, question, call.down)))
         outcomes = []
         for (client, _), found in zip(runs, _driven(runs), strict=True):
-            if isinstance(found, ConnectionAbortedError):
-                outcomes.append(Outcome(fault=Fault.ABSENT, reason=str(found)))
+            if isinstance(found, _DroppedOutError):
+                outcomes.append(Outcome(fault=Fault.ABSENT, reason="dropped out of the round"))
                 continue
             if isinstance(found, Exception):
                 reason = f"{type(found).__name__}: {found}"
@@ -447,9 +447,13 @@ class NeuralMethod:
         return outcomes
 
 
+class _DroppedOutError(Exception):
+    """A client drops out of a round."""
+
+
 def _gone() -> Answer:
     """Answer of a client that drops out."""
-    raise ConnectionAbortedError("dropped out of the round")
+    raise _DroppedOutError
     yield
 
 

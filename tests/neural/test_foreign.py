@@ -215,22 +215,6 @@ def test_a_network_that_cannot_be_stacked_is_trained_alone_and_says_so(nets):
     np.testing.assert_array_equal(stacked.arrays["client/loss"], alone.arrays["client/loss"])
 
 
-def test_batch_statistics_are_never_of_one_example_nor_of_padding(nets):
-    base = {"models": (f"{nets}:Conv",), "clients": 1, "rounds": 1, "partition": "iid"}
-    examples = next(  # a training set that leaves one example over
-        n
-        for n in range(100, 140)
-        if sum(map(len, task_of(TaskSpec(clients=1, partition="iid", examples=n)).split.train)) % 17
-        == 1
-    )
-    conf = fl.Config(examples=examples, batch=17, way="stacked", **base)
-    run = execute(fl, conf)
-    assert np.isfinite(run.arrays["client/loss"]).all()
-    two = execute(fl, fl.Config(**(base | {"clients": 2}), examples=111, way="stacked"))
-    one = execute(fl, fl.Config(**(base | {"clients": 2}), examples=111, way="sequential"))
-    np.testing.assert_array_equal(two.arrays["client/loss"], one.arrays["client/loss"])
-
-
 def test_frozen_extractors_keep_weights_and_statistics(nets):
     for name in ("fedavg", "fedrep"):
         spec = TaskSpec(models=(f"{nets}:Conv",), clients=2, examples=120, frozen=True)

@@ -8,50 +8,22 @@ from typing import Any
 
 from hopfed.errors import ArgumentError
 
-# Name on the command line -> module:class; a module is loaded when its method is asked for.
-METHODS = {
-    "standalone": "standalone:Standalone",
-    "hebbian": "hebbian:Hebbian",
-    "afl": "hebbian:AFL",
-    "ranpac": "hebbian:RanPAC",
-    "standalone-bias": "sohip:StandaloneBias",
-    "fedavg": "fedavg:FedAvg",
-    "fedavg+": "fedavg:FedAvgPlus",
-    "fedprox": "fedavg:FedProx",
-    "fedh2l": "fedh2l:FedH2L",
-    "agg": "stepwise:AGG",
-    "fedmd": "stepwise:FedMD",
-    "fedavg-prior": "fedavg:FedAvgPrior",
-    "knn-per": "knn_per:KNNPer",
-    "scaffold": "fedavg:Scaffold",
-    "feddyn": "fedavg:FedDyn",
-    "moon": "fedavg:MOON",
-    "fedbn": "fedavg:FedBN",
-    "fedper": "fedavg:FedPer",
-    "fedbabu": "fedavg:FedBABU",
-    "per-fedavg": "fedavg:PerFedAvg",
-    "pfedme": "fedavg:PFedMe",
-    "fedala": "fedavg:FedALA",
-    "clustered-fl": "clustered_fl:ClusteredFL",
-    "ditto": "pairs:Ditto",
-    "fedrep": "fedavg:FedRep",
-    "apfl": "pairs:APFL",
-    "pfedgp": "pfedgp:PFedGP",
-    "lg-fedavg": "lg_fedavg:LGFedAvg",
-    "fedclassavg": "lg_fedavg:FedClassAvg",
-    "fedssa": "fedssa:FedSSA",
-    "sohip": "sohip:SoHip",
-    "fedproto": "fedproto:FedProto",
-    "fd": "fedproto:FD",
-    "fedgh": "fedproto:FedGH",
-    "fedtgp": "fedproto:FedTGP",
-    "fedgen": "fedproto:FedGen",
-    "fml": "pairs:FML",
-    "fedkd": "pairs:FedKD",
-    "fedmrl": "pairs:FedMRL",
-    "fedral": "pairs:FedRAL",
-    "pfedes": "pairs:PFedES",
+_MODULES = {  # module, which is loaded when a method of it is asked for -> names of its methods
+    "sohip": "standalone standalone-bias sohip",
+    "hebbian": "hebbian afl ranpac",
+    "fedavg": "fedavg fedavg+ fedprox fedavg-prior scaffold feddyn moon fedbn fedper fedbabu "
+    "fedrep per-fedavg pfedme fedala",
+    "fedh2l": "fedh2l",
+    "stepwise": "agg fedmd",
+    "knn_per": "knn-per",
+    "clustered_fl": "clustered-fl",
+    "pairs": "ditto apfl fml fedkd fedmrl fedral pfedes",
+    "pfedgp": "pfedgp",
+    "lg_fedavg": "lg-fedavg fedclassavg",
+    "fedssa": "fedssa",
+    "fedproto": "fedproto fd fedgh fedtgp fedgen",
 }
+METHODS = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def method(name: str) -> Any:
@@ -72,8 +44,8 @@ def method(name: str) -> Any:
         near = get_close_matches(name, METHODS, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise ArgumentError("method", f"one of {', '.join(METHODS)}{hint}", repr(name))
-    module, _, cls = METHODS[name].partition(":")
-    return getattr(import_module(f"hopfed.neural.methods.{module}"), cls)
+    found = vars(import_module(f"hopfed.neural.methods.{METHODS[name]}")).values()
+    return next(c for c in found if isinstance(c, type) and getattr(c, "name", None) == name)
 
 
 def _yours(module: str, name: str) -> Any:

@@ -6,7 +6,7 @@ Source: theory/NOTES.md, "Baselines".
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -156,18 +156,6 @@ class FedAvgPlus(Tuned, name="fedavg+", source="Jiang et al., 2019", reads=FedAv
         return client.train(first, rows=rows, path=path, training=self.training, epochs=self.tune)
 
 
-@dataclass(frozen=True, eq=False)
-class Shifted:
-    """Scores of another classifier plus a constant for each class."""
-
-    base: Classifier
-    by: Tensor = field(repr=False)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the shifted scores."""
-        return self.base(x) + self.by.to(x.device)
-
-
 @dataclass(frozen=True)
 class FedAvgPrior(
     FedAvg, name="fedavg-prior", source="control, proposed here", shared=False, reads=FedAvg
@@ -193,7 +181,8 @@ class FedAvgPrior(
         counts = np.bincount(client.labels, minlength=classes)
         with np.errstate(divide="ignore"):
             prior = np.log((counts + self.smooth / classes) / (counts.sum() + self.smooth))
-        return Shifted(super().decide(client, down), torch.as_tensor(prior))
+        scores, shift = super().decide(client, down), torch.as_tensor(prior)
+        return lambda x: scores(x) + shift.to(x.device)
 
 
 @dataclass(frozen=True)

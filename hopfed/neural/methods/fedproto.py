@@ -8,7 +8,7 @@ row, where these are its weights.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,9 +20,8 @@ from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Client, Played, above, below, pack, setting, unpack
+from hopfed.neural.method import Client, NeuralMethod, Played, above, below, pack, setting, unpack
 from hopfed.neural.methods.lg_fedavg import LGFedAvg, require_one_head
-from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.networks import drawing
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.losses import Batch, Net
@@ -33,7 +32,7 @@ __all__ = ["FD", "FedGH", "FedGen", "FedProto", "FedTGP"]
 
 
 @dataclass(frozen=True)
-class Classwise(Standalone):
+class Classwise(NeuralMethod):
     """Clients that train beside rows of classes, and send such rows, of one counted pass."""
 
     @property
@@ -127,7 +126,14 @@ class Prototypical(Classwise):
         if not self.nearest or not len(down.get("labels", ())):
             return super().decide(client, down)
         rows, known = map(torch.as_tensor, self.table(down))
-        return Nearest(Network(client.model, self.personal(client, down)), rows, known)
+        network = Network(client.model, self.personal(client, down))
+
+        def scores(x: Tensor) -> Tensor:  # minus the distances; one without a row is never nearest
+            features = network.outputs(x)[0]
+            far = torch.cdist(features, rows.to(features))
+            return (-far).masked_fill(known.to(far) == 0, -torch.inf)
+
+        return scores
 
 
 @dataclass(frozen=True)
@@ -163,21 +169,6 @@ class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
         rows = np.where(counts[:, None] > 0, rows, before)
         prototypes = as_message(rows, (counts > 0) | (known > 0))
         return prototypes, {EVERYONE: prototypes}, {}
-
-
-@dataclass(frozen=True, eq=False)
-class Nearest:
-    """Scores of inputs (B, ...): minus the distances to the prototypes, (B, classes)."""
-
-    network: Network
-    rows: Tensor = field(repr=False)
-    known: Tensor = field(repr=False)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the scores; a class without prototype is never the nearest."""
-        features, _ = self.network.outputs(x)
-        far = torch.cdist(features, self.rows.to(features))
-        return (-far).masked_fill(self.known.to(far) == 0, -torch.inf)
 
 
 @dataclass(frozen=True)

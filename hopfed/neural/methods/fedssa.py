@@ -20,16 +20,15 @@ from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Client, Played, setting
+from hopfed.neural.method import Client, NeuralMethod, Played, setting
 from hopfed.neural.methods.lg_fedavg import require_one_head
-from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.training.task import Params
 
 LITERAL = 2  # largest T_stable with the literal sum
 
 
 @dataclass(frozen=True)
-class FedSSA(Standalone, name="fedssa", source="Yi et al., IJCAI 2024"):
+class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024"):
     """FedSSA of Yi et al. (IJCAI 2024).
 
     Decided here: eq. (4) as printed multiplies the rows by prod(1 + mu_t), which costs up to 39

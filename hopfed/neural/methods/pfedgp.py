@@ -9,7 +9,8 @@ each class. The kernel on d features is ``scale exp(-|z - z'|^2 / (2 d length^2)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,8 +21,9 @@ from hopfed._lib.random import stream
 from hopfed.federation.messages import Message
 from hopfed.neural.method import Client, above, below, setting
 from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.methods.pairs import Parts
 from hopfed.neural.models import Model
-from hopfed.neural.training.evaluation import Network
+from hopfed.neural.training.evaluation import Classifier
 from hopfed.neural.training.losses import Batch, Net, masked_mean
 from hopfed.neural.training.task import Params
 
@@ -66,72 +68,25 @@ def log_evidence(
     return masked_mean(each.mean(0), mask)
 
 
-@dataclass(frozen=True, eq=False)
-class Process:
-    """The posterior given a client's examples, in float64: the mean of a Gaussian regression.
-
-    Attributes
-    ----------
-    weights, mean : (classes, n) and (classes, 1): the latent mean at z is ``mean + weights @
-        kernel(features, z)``.
-    """
-
-    features: Tensor = field(repr=False)  # (n, d) of the examples
-    weights: Tensor = field(repr=False)
-    mean: Tensor
-    scales: tuple[Tensor, Tensor]  # the logarithms of length and scale of the kernel
-    nbytes: int  # bytes of the stored features and labels
-
-    @property
-    def size(self) -> int:
-        """Number of examples."""
-        return len(self.features)
-
-    def __call__(self, features: Tensor) -> Tensor:
-        """Return log-probabilities (Q, classes): the softmax of the latent means."""
-        with torch.no_grad():
-            near = kernel(self.features, features.double(), *self.scales)
-            return (self.mean + self.weights @ near).T.log_softmax(dim=1)
-
-
-def process(
+def posterior(
     features: Tensor, labels: Tensor, classes: int, log_length: Tensor, log_scale: Tensor
-) -> Process:
-    """Return the posterior given examples (n, d) with labels (n,)."""
+) -> Callable[[Tensor], Tensor]:
+    """Log-probabilities (Q, classes) at features (Q, d), given examples (n, d), in float64.
+
+    They are the softmax of the latent means ``mean + weights @ kernel(features, z)``.
+    """
     x, scales = features.double(), (log_length.double(), log_scale.double())
     targets, noise = (t.double() for t in dirichlet_targets(labels, classes))
     mean = targets.mean(dim=1, keepdim=True)
     covariance = kernel(x, x, *scales) + torch.diag_embed(noise)
     weights = torch.linalg.solve(covariance, (targets - mean)[..., None])[..., 0]
-    size = features.numel() * features.element_size() + labels.numel()
-    return Process(x, weights, mean, scales, size)
 
+    def at(z: Tensor) -> Tensor:
+        with torch.no_grad():
+            near = kernel(x, z.double(), *scales)
+            return (mean + weights @ near).T.log_softmax(dim=1)
 
-class DeepKernel(nn.Module):
-    """A feature extractor, and the log-length and log-scale (1,) of a kernel on its features."""
-
-    def __init__(self, features: nn.Module, scale: float):
-        super().__init__()
-        self.features = features
-        self.log_length = nn.Parameter(torch.zeros(1))
-        self.log_scale = nn.Parameter(torch.full((1,), float(np.log(scale))))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the features (B, d)."""
-        z: Tensor = self.features(x)
-        return z
-
-
-@dataclass(frozen=True, eq=False)
-class Personal:
-    """A client's Gaussian process, in float64 on the CPU, on the shared features of the device."""
-
-    network: Network
-    process: Process
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return log-probabilities (B, classes), float64."""
-        return self.process(self.network.outputs(x)[0].cpu()).to(x.device)
+    return at
 
 
 @dataclass(frozen=True)
@@ -158,7 +113,10 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021", shar
 
     def wrap(self, model: Model) -> nn.Module:
         """The feature extractor with a kernel on its features."""
-        return DeepKernel(model.features, self.scale)
+        scale = torch.full((1,), math.log(self.scale))
+        kernel = {"log_length": torch.zeros(1), "log_scale": scale}
+        named = {name: nn.Parameter(number) for name, number in kernel.items()}
+        return Parts(lambda net, x: net.features(x), features=model.features, **named)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Minus the evidence of the batch, summed over the classes, per example."""
@@ -171,11 +129,12 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021", shar
         features = below(self.begin(client, down), "features")
         return client.task.initial(client.number) | above(features, "features")
 
-    def decide(self, client: Client, down: Message) -> Personal:
-        """The posterior of the client's process."""
+    def decide(self, client: Client, down: Message) -> Classifier:
+        """The posterior of the client's process, on the CPU, on features of the device."""
         params, network = self.begin(client, down), self.network(client, down)
         order = stream(self.task.seed, "process", client.number).permutation(client.rows)
         seen = network.embed(self.loaded.tensors, np.sort(order[: self.most]))
         features, labels = torch.as_tensor(seen.features), torch.as_tensor(seen.labels)
-        kernel = params["log_length"], params["log_scale"]
-        return Personal(network, process(features, labels, self.loaded.classes, *kernel))
+        scales = params["log_length"], params["log_scale"]
+        at = posterior(features, labels, self.loaded.classes, *scales)
+        return lambda x: at(network.outputs(x)[0].cpu()).to(x.device)

@@ -20,15 +20,14 @@ from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Client, Played, below, setting
-from hopfed.neural.methods.standalone import Standalone
+from hopfed.neural.method import Client, NeuralMethod, Played, below, setting
 from hopfed.neural.models.architectures import Model, rectified
 from hopfed.neural.models.networks import drawing
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 
-__all__ = ["SoHip", "StandaloneBias"]
+__all__ = ["SoHip", "Standalone", "StandaloneBias"]
 
 HEADS = ("linear", "mlp")
 KINDS = ("common", "class", "sample")
@@ -214,7 +213,7 @@ def _linear(inside: int, outside: int, seed: int, name: str) -> nn.Linear:
 
 
 @dataclass(frozen=True)
-class SoHip(Standalone, name="sohip", source="Yi, Zhao and Hu, 2026"):
+class SoHip(NeuralMethod, name="sohip", source="Yi, Zhao and Hu, 2026"):
     """Social Hippocampus Memory Learning (Yi et al., 2026), with extensions proposed here.
 
     Attributes
@@ -346,6 +345,11 @@ class SoHip(Standalone, name="sohip", source="Yi, Zhao and Hu, 2026"):
 
     def _sizes(self, clients: list[int]) -> list[float]:
         return [float(len(self.loaded.split.train[c])) for c in clients]
+
+
+@dataclass(frozen=True)
+class Standalone(NeuralMethod, name="standalone", source="baseline"):
+    """Every client trains only on its own examples; also called IND and Local."""
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
 from hopfed.neural.data.partitions import Rows, stratified
-from hopfed.neural.method import Answer, Client, Played, pack, setting
-from hopfed.neural.methods.standalone import Standalone
+from hopfed.neural.method import Answer, Client, NeuralMethod, Played, pack, setting
 from hopfed.neural.training.cost import forward_flops
 from hopfed.neural.training.evaluation import Embedded, Network
 from hopfed.neural.training.losses import Batch, Net, Objective
@@ -66,7 +65,7 @@ def draw(rows: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Stepwise(Standalone):
+class Stepwise(NeuralMethod):
     """Rounds of minibatch steps; a client's optimizer keeps its state from round to round.
 
     One optimizer makes all steps of a client, for all its losses; `training.epochs` is not used.

@@ -138,39 +138,6 @@ def measures(chances: np.ndarray, labels: np.ndarray, classes: int) -> dict[str,
     return {name: np.asarray(value) for name, value in found.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class Domains:
-    """Accuracy of every client's model in every domain (arXiv:2101.11296, Section IV).
-
-    `accuracy` is (clients, domains), NaN in a domain without examples.
-    """
-
-    accuracy: np.ndarray
-    sizes: np.ndarray  # (domains,) number of examples of each domain
-    own: np.ndarray  # (clients,) domain of each client
-
-    @property
-    def wdp(self) -> np.ndarray:
-        """(clients,) accuracy within the client's own domain."""
-        return self.accuracy[np.arange(len(self.own)), self.own]
-
-    @property
-    def cdp(self) -> np.ndarray:
-        """(clients,) accuracy on the examples of all other domains; NaN where there are none."""
-        return self._over(np.arange(len(self.sizes)) != self.own[:, None])
-
-    @property
-    def acc(self) -> np.ndarray:
-        """(clients,) accuracy on the examples of all domains."""
-        return self._over(np.ones(self.accuracy.shape, dtype=bool))
-
-    def _over(self, which: np.ndarray) -> np.ndarray:
-        weights = which * self.sizes
-        total = weights.sum(axis=1)
-        known = np.where(weights, self.accuracy, 0.0)  # a domain may have no examples
-        return np.where(total, (known * weights).sum(axis=1) / np.maximum(total, 1), np.nan)
-
-
 def domain_of(split: Partition, part: str = "test") -> np.ndarray:
     """Domain (clients,) of each client; if clients mix domains, every client is its own domain."""
     rows, code = getattr(split, part), split.dataset.domain
@@ -181,12 +148,26 @@ def domain_of(split: Partition, part: str = "test") -> np.ndarray:
 
 def domains(
     classifiers: Sequence[Classifier], data: Tensors, split: Partition, part: str = "test"
-) -> Domains:
-    """Score every client on the examples of every domain."""
+) -> dict[str, np.ndarray]:
+    """Score every client on the examples of every domain (arXiv:2101.11296, Section IV).
+
+    `accuracy` (clients, domains) is NaN in a domain without examples, whose `sizes` they are; `own`
+    is each client's domain; `wdp`, `cdp` and `acc` (clients,) are the accuracy on all examples of
+    its own domain, of the others (NaN where there are none), and of all.
+    """
     rows, own = getattr(split, part), domain_of(split, part)
     parts = [np.concatenate([rows[c] for c in np.flatnonzero(own == d)]) for d in np.unique(own)]
-    accuracy = accuracies(classifiers, data, [[rows] * len(split) for rows in parts])
-    return Domains(accuracy.T, np.array([len(r) for r in parts]), own)
+    accuracy = accuracies(classifiers, data, [[rows] * len(split) for rows in parts]).T
+    sizes, mine = np.array([len(r) for r in parts]), np.arange(len(parts)) == own[:, None]
+
+    def over(which: np.ndarray) -> np.ndarray:
+        weights = which * sizes
+        total = weights.sum(axis=1)
+        known = np.where(weights, accuracy, 0.0)  # a domain may have no examples
+        return np.where(total, (known * weights).sum(axis=1) / np.maximum(total, 1), np.nan)
+
+    named = {"accuracy": accuracy, "sizes": sizes, "own": own, "wdp": accuracy[mine]}
+    return named | {"cdp": over(~mine), "acc": over(mine | ~mine)}
 
 
 def bottom_decile(accuracy: np.ndarray) -> np.ndarray:

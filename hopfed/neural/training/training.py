@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,36 +29,40 @@ State = Mapping[str, Tensor]
 COUNT = "count"  # the only entry that stacked clients share
 
 
+LISTS = {"sgd": ("momentum",), "adam": ("first", "second")}  # kept, one tensor a parameter each
+LISTS["amsgrad"] = (*LISTS["adam"], "largest")  # the largest second moment so far
+
+
 class Optimizer:
-    """Moves parameters along gradients.
+    """Moves parameters along gradients, by the functions behind `torch.optim.SGD` and `Adam`.
 
     With `fused` it makes one pass over the memory; the last bit of some numbers then differs, and
     parameters must be contiguous.
     """
 
-    names: ClassVar[tuple[str, ...]] = ()  # of the lists that it keeps, one tensor a parameter
-
-    def __init__(self, *, lr: float, momentum: float, weight_decay: float, fused: bool = False):
-        self.settings = {"lr": lr, "weight_decay": weight_decay}
-        self.momentum, self.fused, self.count = momentum, fused, 0
-        self.held: dict[str, list[Tensor]] = {}
+    def __init__(self, name: str, lr: float, momentum: float, weight_decay: float, fused: bool):
+        self.name, self.names, self.momentum, self.fused = name, LISTS[name], momentum, fused
+        self.settings = {"lr": lr, "weight_decay": weight_decay, "maximize": False}
+        self.count, self.held = 0, dict[str, list[Tensor]]()
 
     def step(self, params: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
         """Make one step in place; later steps may be given fewer leading clients."""
         if not self.held:
             self.held = {n: [torch.zeros_like(p) for p in params] for n in self.names}
         lists = [
-            [
-                whole[: len(p)] if whole.shape != p.shape else whole
-                for whole, p in zip(held, params, strict=True)
-            ]
+            [t[: len(p)] if t.shape != p.shape else t for t, p in zip(held, params, strict=True)]
             for held in self.held.values()
         ]
         self.count += 1
-        self._move(list(params), [g.contiguous() if self.fused else g for g in grads], *lists)
-
-    def _move(self, params: list[Tensor], grads: list[Tensor], *lists: list[Tensor]) -> None:
-        raise NotImplementedError
+        both = list(params), [g.contiguous() if self.fused else g for g in grads]
+        if self.name == "sgd":
+            how = {"foreach": not self.fused, "fused": self.fused, "momentum": self.momentum}
+            sgd(*both, lists[0], dampening=0.0, nesterov=False, **how, **self.settings)
+        else:
+            steps = [torch.tensor(float(self.count - 1)) for _ in params]
+            first, second, largest = (*lists, [])[:3]
+            how = {"amsgrad": len(lists) > 2, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
+            adam(*both, first, second, largest, steps, foreach=False, **how, **self.settings)
 
     def state(self) -> dict[str, Tensor]:
         """Arrays on which the next step depends; empty before the first step."""
@@ -68,42 +72,9 @@ class Optimizer:
     def resume(self, state: State) -> None:
         """Continue from `state`, which is not changed."""
         self.count = int(state[COUNT]) if state else 0
-        size = (len(state) - 1) // max(len(self.names), 1)
+        size = (len(state) - 1) // len(self.names)
         if state:
             self.held = {n: [state[f"{n}/{i}"].clone() for i in range(size)] for n in self.names}
-
-
-class SGD(Optimizer):
-    """Gradient descent with momentum and weight decay, as `torch.optim.SGD`."""
-
-    names: ClassVar[tuple[str, ...]] = ("momentum",)
-
-    def _move(self, params: list[Tensor], grads: list[Tensor], *lists: list[Tensor]) -> None:
-        how = {"foreach": not self.fused, "fused": self.fused, "momentum": self.momentum}
-        rest = {"dampening": 0.0, "nesterov": False, "maximize": False}
-        sgd(params, grads, list(lists[0]), **how, **rest, **self.settings)
-
-
-class Adam(Optimizer):
-    """Adam, as `torch.optim.Adam`."""
-
-    names: ClassVar[tuple[str, ...]] = ("first", "second")
-    amsgrad = False
-
-    def _move(self, params: list[Tensor], grads: list[Tensor], *lists: list[Tensor]) -> None:
-        steps = [torch.tensor(float(self.count - 1)) for _ in params]
-        first, second, *largest = lists
-        how = {"amsgrad": self.amsgrad, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
-        largest = largest[0] if largest else []
-        rest = {"maximize": False, "foreach": False}
-        adam(params, grads, first, second, largest, steps, **how, **rest, **self.settings)
-
-
-class AMSGrad(Adam):
-    """Adam with the largest second moment so far."""
-
-    names: ClassVar[tuple[str, ...]] = ("first", "second", "largest")
-    amsgrad = True
 
 
 def stack(states: Sequence[State]) -> dict[str, Tensor]:
@@ -115,9 +86,6 @@ def stack(states: Sequence[State]) -> dict[str, Tensor]:
 def of_client(state: State, client: int, early: int = 0) -> dict[str, Tensor]:
     """Return the state of one stacked client, which stopped `early` steps before the end."""
     return {n: t - early if n == COUNT else t[client].clone() for n, t in state.items()}
-
-
-OPTIMIZERS: dict[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam, "amsgrad": AMSGrad}
 
 
 PRECISIONS = ("float32", "bfloat16")
@@ -186,7 +154,7 @@ class Training:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name, known in (("optimizer", OPTIMIZERS), ("way", WAYS), ("precision", PRECISIONS)):
+        for name, known in (("optimizer", LISTS), ("way", WAYS), ("precision", PRECISIONS)):
             got = getattr(self, name)
             require(got in known, name, f"one of {', '.join(known)}", got)
         require(self.lr > 0, "lr", "above 0", self.lr)
@@ -230,9 +198,7 @@ class Training:
 
     def make(self, fused: bool = False) -> Optimizer:
         """Optimizer with these settings; `fused` as in `optimizers`."""
-        return OPTIMIZERS[self.optimizer](
-            lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay, fused=fused
-        )
+        return Optimizer(self.optimizer, self.lr, self.momentum, self.weight_decay, fused)
 
 
 def _step(schedule: str, numbers: list[str]) -> tuple[int, float]:

@@ -26,7 +26,7 @@ from hopfed.neural.training.evaluation import (  # noqa: E402
 )
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.together import stacks, train, train_alone, train_together  # noqa: E402
-from hopfed.neural.training.training import OPTIMIZERS, Job, Training, of_client, stack  # noqa: E402
+from hopfed.neural.training.training import LISTS, Job, Training, of_client, stack  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -163,7 +163,7 @@ def test_batch_norm_statistics_move_and_the_last_example_joins_the_batch_before(
     assert not torch.equal(job.params[name], made.initial(0)[name])
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", LISTS)
 def test_an_optimizer_goes_on_as_if_it_had_never_stopped_also_in_a_stack(name):
     draw = torch.Generator().manual_seed(0)
     start = torch.randn(3, 4, 5, generator=draw)
@@ -252,28 +252,28 @@ def test_scores_within_and_across_domains_count_every_test_example(clients):
     made = task_of(replace(ROTATED, clients=clients))
     split, of = made.split, np.arange(clients) * 4 // clients
     found = domains(networks(made), made.tensors, split)
-    assert found.sizes.tolist() == [30] * 4
+    assert found["sizes"].tolist() == [30] * 4
     pairs = list(zip(split.test, of, strict=True))
     tests = [np.concatenate([rows for rows, k in pairs if k == d]) for d in range(4)]
     for c, network in enumerate(networks(made)):
         right = [correct(network, made.tensors, rows) for rows in tests]
         others = np.concatenate([r for d, r in enumerate(right) if d != of[c]])
-        assert found.wdp[c] == right[of[c]].mean()
-        np.testing.assert_allclose(found.cdp[c], others.mean())
-        np.testing.assert_allclose(found.acc[c], np.concatenate(right).mean())
-    assert found.accuracy.std() > 0
+        assert found["wdp"][c] == right[of[c]].mean()
+        np.testing.assert_allclose(found["cdp"][c], others.mean())
+        np.testing.assert_allclose(found["acc"][c], np.concatenate(right).mean())
+    assert found["accuracy"].std() > 0
 
 
 def test_clients_without_domains_are_their_own_and_one_has_no_others():
     made = task_of(TaskSpec(partition="dirichlet:0.5", clients=3, models=("mlp:16",), examples=200))
     found = domains(networks(made)[:1] * 3, made.tensors, made.split, "validation")
-    assert found.own.tolist() == [0, 1, 2]
-    assert found.sizes.tolist() == made.split.sizes[:, 1].tolist()
-    assert (found.accuracy == found.accuracy[0]).all()
+    assert found["own"].tolist() == [0, 1, 2]
+    assert found["sizes"].tolist() == made.split.sizes[:, 1].tolist()
+    assert (found["accuracy"] == found["accuracy"][0]).all()
     alone = task_of(TaskSpec(partition="iid", clients=1, models=("mlp:16",), examples=100))
     found = domains(networks(alone), alone.tensors, alone.split)
-    assert np.isnan(found.cdp).all()
-    assert found.wdp == found.acc
+    assert np.isnan(found["cdp"]).all()
+    assert found["wdp"] == found["acc"]
 
 
 def test_means_by_size_and_quantiles_are_named_apart():
