@@ -97,7 +97,7 @@ def test_factors_that_no_examples_have_weigh_what_some_could():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"form": "raw"}, "form must be one of smallest, counts, factors"),
+        ({"form": "raw"}, "form must be one of counts, factors"),
         ({"width": 0}, "width must be between 1 and the 10 sites"),
         ({"width": 11, "form": "factors"}, "width must be between 1 and the 10 sites"),
     ],
