@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from calls import run
+from helpers import rest_slow
 from liars import claiming, close, own, owners, served
 
 from hopfed.experiments.serve import Config, play
@@ -53,7 +54,7 @@ def test_more_than_half_must_answer_unless_said_otherwise(tmp_path):
     assert not out.exists()
 
 
-@pytest.mark.parametrize("heard", [16, 30])
+@pytest.mark.parametrize("heard", rest_slow([16, 30], 1))
 def test_a_tenth_of_all_may_lie_wherever_the_others_are(heard):
     """Counted from those heard, three of thirty were more than a tenth when fourteen were late."""
     xi, told, _ = served([own(seed=7)] * 3, 27, engine=OnlyThese(heard), N=100, M=200)
@@ -63,7 +64,7 @@ def test_a_tenth_of_all_may_lie_wherever_the_others_are(heard):
     assert np.abs(told @ lie.T.astype(int)).max() < 60
 
 
-@pytest.mark.parametrize("weight", [5e-324, 1e-300, 1e-40])
+@pytest.mark.parametrize("weight", [5e-324, 1e-40])
 def test_clients_of_next_to_no_weight_do_not_stop_a_server_that_hears_only_them(weight):
     change = lambda message, down, step, rng: (  # noqa: E731
         {"weight": np.array(weight)} if "weight" in message else {}
@@ -73,7 +74,7 @@ def test_clients_of_next_to_no_weight_do_not_stop_a_server_that_hears_only_them(
 
 @pytest.mark.parametrize(
     ("liars", "clients", "told"),
-    [(1, 3, 3), (1, 10, 3), (3, 30, 3), (1, 2, 0), (2, 4, 4), (2, 10, 4), (4, 30, 4)],
+    rest_slow([(1, 3, 3), (1, 2, 0), (2, 4, 4), (1, 10, 3), (2, 10, 4), (3, 30, 3), (4, 30, 4)], 4),
 )
 def test_how_many_liars_the_page_for_owners_speaks_of(liars, clients, told):
     """Archetypes of which three are true; where there are four, one is that of the liars."""

@@ -79,7 +79,7 @@ def test_one_client_does_not_turn_archetypes_into_their_negatives():
         assert len(told) == 3
 
 
-@WAYS
+@pytest.mark.parametrize("asking", rest_slow([ASKING, {}], 1))
 def test_a_tenth_of_many_that_lie_together_is_held(asking):
     attack = [own(60), own(60), own(60)], 27, claiming(MANY)
     assert overlap(served(*attack, M=60, settings=BELIEVING)[1], U) > 0.9
