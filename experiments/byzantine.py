@@ -118,7 +118,7 @@ def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **settings
 
 def _heard(method: Spiked, t: int, seed: int, clients: Iterable[int]) -> dict[int, Message]:
     """Messages of `clients` in the first exchange of a round."""
-    return {c: method.client_step({}, {}, Context(seed, t, 0, c))[1] for c in clients}
+    return {c: method.client.client_step({}, {}, Context(seed, t, 0, c))[1] for c in clients}
 
 
 def _supports(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:

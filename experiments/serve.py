@@ -67,7 +67,7 @@ class Config(Settings):
     clients: Annotated[int, within(f"[1, {MOST_CLIENTS}]")] = 3
     rounds: Annotated[int, within(f"[1, {MOST_ROUNDS}]"), "to which clients deal their rows"] = 1
     minimum: Annotated[int, "clients that must answer in a round; 0 for more than half"] = 0
-    form: str = "smallest"
+    form: str = "counts"
     width: int = 64
     discount: float = 1.0
     groups: int = 4

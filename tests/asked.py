@@ -6,7 +6,7 @@ from hopfed.federation.contract import Context
 class Asked:
     def __init__(self, messages, t=0, ages=None):
         self.messages, self.ages = messages, ages or {}
-        self.context = Context(0, t, 0, None, self.ages, len(messages))
+        self.context = Context(0, t, 0)
 
     def ask(self, down=None):
         return self.messages

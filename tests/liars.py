@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 
 from hopfed import kernels
+from hopfed.experiments.serve import Config, play
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.hopfield.encoding import unpack_patterns
 
 GROWING = ("counts", "columns", "examples", "groups", "sizes", "votes", "voters")
 
@@ -117,3 +121,23 @@ def claiming(times):
         return {k: v * times for k, v in wide.items() if k in GROWING}
 
     return change
+
+
+def served(made_up, honest, change=None, rounds=1, settings=None, engine=None, **options):
+    """Serve at the defaults: archetypes, what is told, and the arrays of the last round.
+
+    The messages of the clients whose rows are `made_up` are changed as well, if something does.
+    """
+    xi, source = owners(made_up, honest, **options)
+    config = Config(
+        columns=xi.shape[1], clients=len(source.rows), rounds=rounds, **(settings or {})
+    )
+    method = config.make(source)
+    if change is not None:
+        method = lying(method, change, len(made_up))
+    state = FederationState(method.server_start(0))
+    for t in range(rounds):
+        arrays, after = play(config, method, 0, t, state, engine or LocalEngine())
+        state = after or state
+    number = int(arrays["archetypes/number"])
+    return xi, unpack_patterns(arrays["archetypes/packed"][:number], xi.shape[1]), arrays

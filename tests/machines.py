@@ -35,27 +35,6 @@ Answering.client_step = client_step
 main(sys.argv[2:])
 """
 
-# A client whose rows are all alike, and that says everything three million times over.
-LOUD = """
-import sys
-import numpy as np
-from hopfed import kernels
-from hopfed.cli import main
-from hopfed.hopfield.batches import Batches
-from hopfed.hopfield import HopfieldFederation
-honest = HopfieldFederation.client_step
-def alike(self, t, client):
-    rows = np.sign(np.random.default_rng(5).standard_normal((1, 120))).astype(np.int8)
-    return kernels.pack(np.repeat(rows, 300, axis=0))
-def client_step(self, state, down, context):
-    state, message, metrics = honest(self, state, down, context)
-    whole = {k: v.astype(np.int64) for k, v in message.items() if np.asarray(v).dtype.kind in "iu"}
-    grown = whole | {k: v for k, v in message.items() if k == "groups"}
-    return state, message | {k: v * 3_000_000 for k, v in grown.items()}, metrics
-Batches.examples, HopfieldFederation.client_step = alike, client_step
-main(sys.argv[1:])
-"""
-
 # A client on a machine that has no torch. None in sys.modules would stop SciPy, which asks every
 # module that is there for its tensors: then the client never joined, and the server waited for it.
 WITHOUT_TORCH = """

@@ -1,7 +1,6 @@
 """Owners and methods for tests; in a module of its own, which worker processes can import."""
 
 import os
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from hopfed.hopfield.clients import PatternClient
 
 @dataclass(frozen=True)
 class Moody:
-    """A source of examples one of whose owners hangs, dies or raises."""
+    """A source of examples one of whose owners dies or raises."""
 
     stream: Any
     client: int
@@ -19,8 +18,6 @@ class Moody:
 
     def examples(self, t, client):
         if client == self.client and t == 0:
-            if self.mood == "hang":
-                time.sleep(120)
             if self.mood == "die":
                 os._exit(3)
             raise OSError("the disk is gone")

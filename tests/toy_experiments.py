@@ -46,7 +46,7 @@ from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import play_round
 
 class Sums:
-    exchanges, fresh = 1, False
+    fresh = False
 
     def __init__(self, size): self.size = size
     def client_start(self, client, seed): return {"x": np.zeros(self.size)}
@@ -57,7 +57,8 @@ class Sums:
         x = state["x"] + context.rng("x").standard_normal(self.size) + down.get("total", 0.0)
         return {"x": x}, {"x": x}, {}
 
-    def server_step(self, state, messages, context):
+    def play(self, state, session):
+        messages = session.ask()
         total = state["total"] + sum(m["x"] for m in messages.values()) / len(messages)
         return {"total": total}, {EVERYONE: {"total": total}}, {}
 

@@ -1,15 +1,15 @@
 """The contract between methods and engines.
 
-A round is `exchanges` times the same two steps: every participant turns its state and the last
-message down into a new state and a message up, then the server turns all messages up into
-messages down. States and messages are dicts of arrays, so that any engine can move them and a run
-file can hold them. A method is a frozen dataclass of settings; it keeps nothing between calls.
+A round is a script of the server that asks, and goes on with the answers; each participant turns
+its state and the last message down into a new state and a message up. States and messages are dicts
+of arrays, so that any engine can move them and a run file can hold them. A method is a frozen
+dataclass of settings; it keeps nothing between calls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,8 +32,6 @@ class Context:
     seed : of the run.
     round, exchange : counted from 0.
     client : index of the client, None at the server.
-    ages : at the server, rounds that a message was under way, for those that came late.
-    asked : at the server, clients that were asked in this round, whether they answered or not.
 
     Examples
     --------
@@ -46,8 +44,6 @@ class Context:
     round: int
     exchange: int
     client: int | None = None
-    ages: Mapping[int, int] = field(default_factory=dict)
-    asked: int = 0
 
     def rng(self, *purpose: str | int) -> np.random.Generator:
         """Stream of this step for a `purpose`; no engine, order or resumption changes its draws."""
@@ -67,14 +63,12 @@ class Method(Protocol):
 
     It may also offer `client_steps(calls)`, which answers many calls at once with their outcomes
     (`hopfed.federation.engines`), and `alike(client)`, equal for clients that are worth answering
-    together; an engine of several processes splits each such group among them. With
-    `complaint(state, message, context)` it refuses what `expects` cannot: it gets the server's
-    state, a message of the right form and the step of its client, and says what is wrong, or None.
+    together; an engine of several processes splits each such group among them.
 
     In every method of it `state` is the state of a client or of the server, a dict of arrays that
-    it alone sees; `down` the last message from the server, empty before the first; `messages` those
-    of the clients that were heard, by client; `context` where in the federation this is; `client`
-    an index from 0; and `seed` that of the run.
+    it alone sees; `down` the last message from the server, empty before the first; `context` where
+    in the federation this is; `client` an index from 0; `seed` that of the run; and `session` the
+    clients of a round (`hopfed.federation.rounds.Session`).
 
     Examples
     --------
@@ -83,7 +77,7 @@ class Method(Protocol):
     >>> from hopfed.federation.messages import Field
     >>> from hopfed.federation.rounds import play_round
     >>> class Mean:
-    ...     exchanges, fresh = 1, False
+    ...     fresh = False
     ...     def client_start(self, client, seed):
     ...         return {"value": np.array(float(client))}
     ...     def server_start(self, seed):
@@ -92,18 +86,13 @@ class Method(Protocol):
     ...         return {"value": Field((), "f")}
     ...     def client_step(self, state, down, context):
     ...         return state, {"value": state["value"]}, {}
-    ...     def server_step(self, state, messages, context):
-    ...         mean = np.mean([m["value"] for m in messages.values()])
+    ...     def play(self, state, session):
+    ...         mean = np.mean([m["value"] for m in session.ask().values()])
     ...         return {"mean": mean}, {EVERYONE: {"mean": mean}}, {}
     >>> played = play_round(Mean(), None, 0, seed=0, clients=4, engine=LocalEngine())
     >>> float(played.state.server["mean"]), played.traffic.up.tolist()
     (1.5, [8, 8, 8, 8])
     """
-
-    @property
-    def exchanges(self) -> int:
-        """Messages up of every participant in one round."""
-        ...
 
     @property
     def fresh(self) -> bool:
@@ -131,8 +120,6 @@ class Method(Protocol):
         """Answer `down`, empty before the first broadcast."""
         ...
 
-    def server_step(
-        self, state: State, messages: Mapping[int, Message], context: Context
-    ) -> tuple[State, Mapping[int, Message], Metrics]:
-        """Answer the messages of the participants, by client or to `EVERYONE`."""
+    def play(self, state: State, session: Any) -> tuple[State, Mapping[int, Message], Metrics]:
+        """Play a round at the server: its state, its last word by client or to `EVERYONE`."""
         ...

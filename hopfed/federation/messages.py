@@ -112,7 +112,7 @@ def malformed(message: object, spec: Spec) -> str | None:
                 first, known = lengths.setdefault(word, (name, length))
                 if known != length:
                     return f"{first} and {name} are of {known} and {length} {word}"
-    for name, wanted in spec.items():
+    for name, wanted in sorted(spec.items(), key=lambda each: each[1].within is not None):
         if complaint := wanted.range_complaint(name, message[name], message):
             return complaint
     return None

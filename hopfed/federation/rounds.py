@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.federation.contract import EVERYONE, Context, Method, Metrics, State
+from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.engines import Call, Engine, Outcome
 from hopfed.federation.faults import Fault, FaultLog, TooFewClientsError
 from hopfed.federation.messages import Message, Traffic, as_message, digest, malformed, not_finite
@@ -202,9 +202,7 @@ def play_round(
     if state is None:
         state = FederationState(server=method.server_start(seed))
     session = Session(method, state, t, seed, clients, engine, participation, minimum)
-    if hasattr(method, "play"):
-        return session.played(*session.through(method.play, state.server))
-    return session.played(*session.stepped(method, state.server))
+    return session.played(*session.through(method.play, state.server))
 
 
 Step = tuple[State, Mapping[int, Message], Metrics]
@@ -228,7 +226,7 @@ class Session:
     Examples
     --------
     >>> class Sum:
-    ...     exchanges, fresh = 2, False
+    ...     fresh = False
     ...     def client_start(self, client, seed):
     ...         return {}
     ...     def server_start(self, seed):
@@ -288,7 +286,7 @@ class Session:
     @property
     def context(self) -> Context:
         """Where in the federation the server is."""
-        return Context(self.seed, self.t, self.exchange, None, self.ages, self.asked)
+        return Context(self.seed, self.t, self.exchange)
 
     def ask(
         self, down: Mapping[int, Message] | None = None, check: Check | None = None
@@ -334,40 +332,15 @@ class Session:
                 self._log[-1], self._tried = whole, False
             self._leave_out(useful, culprits)
 
-    def stepped(self, method: Method, state: State) -> Step:
-        """Go through the steps of a `method`'s server, from a `state`: one for each exchange."""
-        down: Mapping[int, Message] = {}
-        metrics: Metrics = {}
-        judge = getattr(method, "complaint", None)
-        for exchange in range(method.exchanges):
-            before = state
-
-            def check(c: int, m: Message, state: State = before, e: int = exchange) -> str | None:
-                return judge(state, m, Context(self.seed, self.t, e, c)) if judge else None
-
-            messages = self.ask(down, check)
-
-            def answer(heard: Mapping[int, Message], state: State = before) -> Step | Exception:
-                def step(*_: Any) -> Step:
-                    return method.server_step(state, heard, self.context)
-
-                return self._attempt(step, state, self._at)
-
-            useful, (state, down, more), culprits = _usable(answer, messages)
-            self._leave_out(useful, culprits)
-            self._log[-1] = dict.fromkeys(useful, Message())  # who answered; models are large
-            metrics |= more
-        return state, down, metrics
-
     def played(self, server: State, down: Mapping[int, Message], metrics: Metrics) -> Played:
         """Close the round with the state of the `server`, its last word `down`, and `metrics`."""
         self._say(down)
         after = FederationState(as_message(server), self.states, self.down, self.late, self.last)
         return Played(after, self.client_metrics, metrics, self.traffic, self.faults)
 
-    def _attempt(self, script: Callable[..., Step], state: State, at: int = 0) -> Step | Exception:
+    def _attempt(self, script: Callable[..., Step], state: State) -> Step | Exception:
         """What a script gives; an error where it fails, which may be the work of one client."""
-        self._at = at
+        self._at = 0
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 after, down, metrics = script(state, self)

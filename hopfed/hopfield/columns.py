@@ -1,9 +1,9 @@
 """Names of columns: which column of an owner is which of the federation.
 
 A server that knows the names of its columns (`hopfed serve --columns FILE`) tells them with every
-question, and owners put theirs in that order, whatever their files have; in a federation of classes
-with exact sums an owner may lack a third of them. Where a server knows only their number, columns
-go by their place, which is for tables without names. An owner tells nobody its names.
+question, and owners put theirs in that order, whatever their files have. Where a server knows only
+their number, columns go by their place, which is for tables without names. An owner tells nobody
+its names; a column that it lacks has to be in its file, empty.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from hopfed.tables.table import listed
 
 MOST = 2**24  # columns that a server may name
 WIDEST = 4 * LONGEST  # bytes of a name
-ABSENT = 3  # one column of so many may be absent, where rows may have gaps
 NAMES = {
     "lengths": Field((None,), "u", least=1, most=WIDEST),
     "letters": Field((None,), "u", most=255),
@@ -56,24 +55,16 @@ def read_names(told: Message, most: int = MOST) -> tuple[str, ...]:
     return names
 
 
-def places_of(
-    own: Sequence[str], width: int, told: Message, gaps: bool = False
-) -> np.ndarray | None:
+def places_of(own: Sequence[str], width: int, told: Message) -> np.ndarray | None:
     """Where the columns of a federation are among one's own; None where both are in one order."""
-    if told:
-        return _by_names(own, width, read_names(told, 2 * width), gaps)
-    if own:
-        raise OtherColumnsError(
-            "my columns have names, and the server knows only their number: ask whoever serves for "
-            "serve --columns FILE"
-        )
-    return None
-
-
-def _by_names(
-    own: Sequence[str], width: int, names: Sequence[str], gaps: bool
-) -> np.ndarray | None:
-    """Find the columns of a federation that told their names."""
+    if not told:
+        if own:
+            raise OtherColumnsError(
+                "my columns have names, and the server knows only their number: ask whoever serves "
+                "for serve --columns FILE"
+            )
+        return None
+    names = read_names(told, 2 * width)
     if not own:
         if len(names) != width:
             raise OtherColumnsError(
@@ -81,14 +72,11 @@ def _by_names(
             )
         return None
     place = {name: j for j, name in enumerate(own)}
-    lacks = [name for name in names if name not in place]
-    due = set(names)
+    lacks, due = [name for name in names if name not in place], set(names)
     more = [name for name in own if name not in due]
-    few = len(lacks) > len(names) // ABSENT
-    if more or few or (lacks and not gaps):
+    if lacks or more:
         parts = [f"lacks {listed(lacks)} of the federation"] if lacks else []
         beside = "beside" if lacks else "beside those of the federation"
         parts += [f"has {listed(more)} {beside}"] if more else []
-        rule = "; two thirds of them are needed" if gaps and few else ""
-        raise OtherColumnsError(f"my table {', and '.join(parts)}{rule}")
-    return np.array([place.get(name, -1) for name in names])
+        raise OtherColumnsError(f"my table {', and '.join(parts)}")
+    return np.array([place[name] for name in names])

@@ -4,8 +4,6 @@ Source: theory/NOTES.md, "Low-rank forms" and "Bytes on the wire".
 
 - "counts": the strict lower triangle of ``sum_m eta_m eta_m^T``, exact integers; the diagonal is
   the number of examples. For few sites.
-- "smallest": the counts, or where rows are few all eigenpairs of these, whichever are fewer bytes;
-  the server rounds the latter to the same exact integers.
 - "factors": the `width` leading eigenpairs. What they leave out is noise, and archetypes that only
   the pool could show.
 
@@ -34,8 +32,7 @@ from hopfed.spectral.rows import inner_products, transposed_times
 
 __all__ = ["Encoding"]
 
-FORMS = ("smallest", "counts", "factors")
-LOSSLESS = ("smallest", "counts")
+FORMS = ("counts", "factors")
 MOST_EXAMPLES = (
     2**40
 )  # examples of a batch: whatever adds them up stays exact, and below any overflow
@@ -53,7 +50,7 @@ class Encoding:
     Attributes
     ----------
     n_sites : N.
-    form : "smallest", "counts" or "factors".
+    form : "counts" or "factors".
     width : eigenpairs of the last, at most N; of no account for the others.
 
     Raises
@@ -67,7 +64,6 @@ class Encoding:
     >>> for form in FORMS:
     ...     sent = Encoding(40, form, width=8).encode(rows)
     ...     print(form, sum(array.nbytes for array in sent.values()), "bytes")
-    smallest 1568 bytes
     counts 1568 bytes
     factors 1320 bytes
     """
@@ -87,7 +83,7 @@ class Encoding:
     @property
     def exact(self) -> bool:
         """Whether the server gets the whole operator."""
-        return self.form in LOSSLESS
+        return self.form == "counts"
 
     @property
     def spec(self) -> Spec:
@@ -101,8 +97,6 @@ class Encoding:
                 "vectors": Field(("factors", N), "f", least=-slack, most=slack),
             },
         }
-        counts = {"counts": Field((None,), "fi", within="examples")}
-        arrays["smallest"] = {**counts, **arrays["factors"]}
         return {**arrays[self.form], "examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
 
     def encode(self, rows: Rows) -> Message:
@@ -117,44 +111,16 @@ class Encoding:
         return message
 
     def _operator(self, rows: Rows) -> Message:
-        if self.form == "smallest":
-            return self._smallest(rows)
         if self.form == "counts":
             return {"counts": _counts(rows)}
         values, vectors = leading_factors(FactorOperator.from_examples(rows), self.width)
         return {"values": values, "vectors": vectors}
 
-    def _smallest(self, rows: Rows) -> Message:
-        """Counts, or all factors where these are fewer bytes and give the same counts."""
-        counts = {"counts": _counts(rows), **_no_factors(self.n_sites)}
-        if 4 * rows.shape[0] * (self.n_sites + 1) >= nbytes(counts):
-            return counts
-        values, vectors = leading_factors(FactorOperator.from_examples(rows), rows.shape[0])
-        few = {"counts": counts["counts"][:0], "values": values, "vectors": vectors}
-        same = self.whole({**few, "examples": np.asarray(rows.shape[0])})["counts"]
-        return few if np.array_equal(same, counts["counts"]) else counts
-
-    def whole(self, message: Message) -> Message:
-        """Bring a message of the smallest form to counts; any other stays as it is.
-
-        No count is beyond the number of examples, whatever factors somebody sends.
-        """
-        if self.form != "smallest" or "values" not in message:
-            return message
-        kept = {k: v for k, v in message.items() if k not in ("values", "vectors")}
-        values, vectors = (message[k].astype(np.float64) for k in ("values", "vectors"))
-        if len(values) == 0:
-            return kept
-        M = int(message["examples"])
-        S = (vectors.T * (values * float(M))) @ vectors
-        return {**kept, "counts": np.clip(np.rint(lower(S)), -M, M).astype(np.int32)}
-
     def decode(self, message: Message) -> HebbianOperator:
         """Rebuild the operator of a `message`; its mass is the number of examples."""
         N, M = self.n_sites, float(message["examples"])
         if self.exact:
-            counts = self.whole(message)["counts"]
-            return DenseOperator(N, M, M, symmetric(counts, N, M))
+            return DenseOperator(N, M, M, symmetric(message["counts"], N, M))
         weights = _possible(message["values"], message["vectors"]) * M
         return FactorOperator(N, M, M, message["vectors"], weights)
 
@@ -189,10 +155,6 @@ def leading_factors(operator: FactorOperator, width: int) -> tuple[np.ndarray, n
 def _counts(rows: Rows) -> np.ndarray:
     whole = np.int16 if np.iinfo(np.int16).max >= rows.shape[0] else np.int32
     return lower(DenseOperator.from_examples(rows).matrix).astype(whole)
-
-
-def _no_factors(n: int) -> Message:
-    return {"values": np.zeros(0, np.float32), "vectors": np.zeros((0, n), np.float32)}
 
 
 def pack_patterns(patterns: np.ndarray) -> np.ndarray:

@@ -13,8 +13,7 @@ import numpy as np
 
 from hopfed._lib.random import derive
 from hopfed._lib.settings import require
-from hopfed.federation.contract import Context, Metrics, State
-from hopfed.federation.messages import Message, Spec
+from hopfed.federation.contract import State
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.batches import Source
 from hopfed.hopfield.classes import Classes
@@ -85,28 +84,9 @@ class HopfieldFederation:
         """N."""
         return self.channel.n_sites
 
-    @property
-    def exchanges(self) -> int:
-        """Exchanges of a round, at most."""
-        return self.client.exchanges
-
-    def client_start(self, client: int, seed: int) -> State:
-        """State of a client before its first round."""
-        return self.client.client_start(client, seed)
-
     def server_start(self, seed: int) -> State:
         """State of the server before the first round, with a secret that it tells nobody."""
         return {"secret": np.array(derive(seed, "secret of the server")), **self.channel.start()}
-
-    def expects(self, down: Message, context: Context) -> Spec:
-        """Form of a client's answer."""
-        return self.client.expects(down, context)
-
-    def client_step(
-        self, state: State, down: Message, context: Context
-    ) -> tuple[State, Message, Metrics]:
-        """Answer the server from the rows of this round."""
-        return self.client.client_step(state, down, context)
 
     def play(self, state: State, session: Session) -> Step:
         """Play a round at the server, from its `state` and with the clients of a `session`."""

@@ -42,7 +42,6 @@ from hopfed.hopfield.plasticity import (
     Structure,
 )
 from hopfed.kernels import Rows
-from hopfed.kernels.bits import with_gaps
 
 TRUTH, SHARE = one_of(True, False), real(0, 1)
 NOISE = made(Noise, type(None))
@@ -108,18 +107,12 @@ class Owner:
         require(self.secret > 0, "secret", "a number above 0", "0")
 
     def order(self, told: Message) -> tuple[np.ndarray, tuple[str, ...] | None]:
-        """Columns of a federation in the order of the file, (N,), and what they are called.
-
-        Those that the file lacks come last.
-        """
-        places = places_of(self.names, self.rows.shape[1], told, gaps=True)
-        known = read_names(told) if told else None
-        n = self.rows.shape[1]
+        """Columns of a federation in the order of the file, (N,), and what they are called."""
+        places = places_of(self.names, self.rows.shape[1], told)
         if places is None:
-            return np.arange(n), self.names or known
-        order = np.argsort(np.where(places < 0, n, places), kind="stable")
-        lacking = () if known is None else tuple(known[j] for j in order[n:])
-        return order, (*self.names, *lacking)
+            known = read_names(told) if told else None
+            return np.arange(self.rows.shape[1]), self.names or known
+        return np.argsort(places), self.names
 
     def adapt(self, method: Any, told: Message | None = None) -> Any:
         """Put the examples into what a server asks for, if their owner takes part in it."""
@@ -128,13 +121,9 @@ class Owner:
             raise DataError(f"this client does not take part in {type(method).__name__}")
         if not isinstance(method.source, Elsewhere):
             raise DataError("the federation does not leave the examples where they are")
-        # About exact classes columns may be absent. Who is asked what its options rule out would
-        # else tell by the reason of its refusal whether all of its names are among others.
-        gaps = isinstance(method, ClassClient) and method.noise is None and self.epsilon is None
-        places = places_of(self.names, self.rows.shape[1], told, gaps)
+        places = places_of(self.names, self.rows.shape[1], told)
         if self.filed is not None:
-            filed = self.filed
-            places = filed if places is None else np.where(places < 0, -1, filed[places])
+            places = self.filed if places is None else self.filed[places]
         columns = self.rows.shape[1] if places is None else len(places)
         if method.n_sites != columns:
             raise DataError(f"the federation has {method.n_sites} columns, my file another number")
@@ -267,16 +256,8 @@ def as_recorded(
 
 
 def laid_out(rows: Rows, places: np.ndarray) -> Rows:
-    """Rows (M, n) with their columns at these places (N,): column j is ``places[j]`` of the rows.
-
-    Where a place is -1 the column is missing in all rows.
-    """
-    lines = kernels.transpose(rows)
-    if (places < 0).any():
-        gaps = with_gaps(lines)
-        empty = 0 * gaps.seen[:1]
-        lines = kernels.concatenate([gaps, Rows(empty, gaps.n, empty)])  # the last is empty
-    found: Rows = kernels.transpose(lines[places])
+    """Rows whose column j is ``places[j]`` of these."""
+    found: Rows = kernels.transpose(kernels.transpose(rows)[places])
     return found
 
 

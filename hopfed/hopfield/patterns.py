@@ -217,7 +217,7 @@ class _Round:
         """Add the operators of a round to the evidence, and count its spectrum."""
         guard = guard.wary(len(heard), session.asked)
         claims = {c: int(m["examples"]) for c, m in heard.items()}
-        believed = bounded({c: client.encoding.whole(m) for c, m in heard.items()}, guard.claim)
+        believed = bounded(heard, guard.claim)
         operators: dict[int, HebbianOperator] = {}
         for c, m in believed.items():
             operators[c] = client.encoding.decode(m)

@@ -29,9 +29,9 @@ from hopfed._lib.arrays import to_host
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.kernels import Rows
-from hopfed.spectral.eigenpairs import FULL_LIMIT, eigenpairs
+from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample, noise_variance
-from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
+from hopfed.spectral.operators import DenseOperator, HebbianOperator
 from hopfed.spectral.rank import TracyWidom
 from hopfed.spectral.rows import times
 
@@ -172,9 +172,6 @@ def _check_patterns(patterns: np.ndarray, n: int) -> None:
     require(good, "patterns", f"of shape (K, {n}), at least one", f"shape {np.shape(patterns)}")
 
 
-DENSE_SITES = 1_024  # sites up to which an N x N matrix is made
-
-
 def memory_share(inside: np.ndarray, basis: np.ndarray, novel: np.ndarray, alpha: float) -> float:
     """Share of the batch's variance that the memory explains, ``r_mem^2``."""
     M, rank = inside.shape
@@ -185,9 +182,7 @@ def memory_share(inside: np.ndarray, basis: np.ndarray, novel: np.ndarray, alpha
     return min(excess / max(len(basis) - rank, 1), 1.0)
 
 
-def novel_shares(
-    rows: Rows, inside: np.ndarray, basis: np.ndarray, alpha: float, seed: int
-) -> np.ndarray:
+def novel_shares(rows: Rows, inside: np.ndarray, basis: np.ndarray, alpha: float) -> np.ndarray:
     """Shares of the batch's variance in the structures outside of the memory."""
     M, N = rows.shape
     free = N - basis.shape[1]
@@ -195,18 +190,8 @@ def novel_shares(
     if outside <= 1e-9 * N:
         return np.zeros(0)
     left = outside / free
-    operator = _outside(rows, inside, basis)
-
-    def residual(values: np.ndarray, complete: bool) -> _Residual:
-        return _Residual(values, free, M, complete, left=left)
-
-    def wanted(values: np.ndarray, complete: bool) -> int:
-        # No vectors are needed: the iteration alone wants to know how many pairs must converge.
-        return 0 if complete else TracyWidom(alpha)(residual(values, False)).n_detected
-
-    route = "krylov" if isinstance(operator, FactorOperator) else "dense"
-    spectrum = eigenpairs(operator, wanted, route=route, seed=seed)
-    found = TracyWidom(alpha)(residual(spectrum.values, spectrum.complete))
+    values = eigenpairs(_outside(rows, inside, basis), 0, route="dense").values
+    found = TracyWidom(alpha)(_Residual(values, free, M, True, left=left))
     shares = found.variance * found.strengths / free
     return shares / max(1.0, shares.sum() / min(left, 1.0))
 
@@ -222,31 +207,16 @@ class _Residual(Sample):
         return self.left * noise_variance(self.values[:k] / self.left, self.n_sites, self.aspect)
 
 
-@dataclass(frozen=True)
-class _Projected(FactorOperator):
-    """``P C P`` of too many examples over too many sites: it is only applied."""
-
-    basis: np.ndarray
-
-    def matmat(self, X: np.ndarray) -> np.ndarray:
-        return self._project(super().matmat(self._project(X)))
-
-    def _project(self, X: np.ndarray) -> np.ndarray:
-        return X - self.basis @ (self.basis.T @ X)
-
-
 def _outside(rows: Rows, inside: np.ndarray, basis: np.ndarray) -> HebbianOperator:
     """Return an operator with the nonzero spectrum of ``P C P``, the smallest that there is."""
     M, N = rows.shape
     mass, inside, basis = float(M), inside.astype(np.float32), basis.astype(np.float32)
-    if N < M and N <= DENSE_SITES:
+    if N < M:
         S = kernels.second_moment(rows).astype(np.float32)
         half = S - (S @ basis) @ basis.T
         return DenseOperator(N, mass, mass, half - basis @ (basis.T @ half))
-    if M <= FULL_LIMIT:
-        G = kernels.gram(rows).astype(np.float32)
-        return DenseOperator(M, mass, mass, G - inside @ inside.T)
-    return _Projected(N, mass, mass, rows, np.ones(M), basis)
+    G = kernels.gram(rows).astype(np.float32)
+    return DenseOperator(M, mass, mass, G - inside @ inside.T)
 
 
 @dataclass(frozen=True)
@@ -446,10 +416,10 @@ class Structure(_Rule):
         require(0 <= self.rest <= 1, "rest", "in [0, 1]", self.rest)
         require(0 < self.alpha < 1, "alpha", "a false-alarm rate in (0, 1)", self.alpha)
 
-    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:
+    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002
         basis = orth(broadcast.patterns.T.astype(np.float64))
         inside = times(rows, basis)
-        novel = novel_shares(rows, inside, basis, self.alpha, seed)
+        novel = novel_shares(rows, inside, basis, self.alpha)
         memory, novelty = memory_share(inside, basis, novel, self.alpha), float(novel.sum())
         signal = memory + novelty
         quality = min(1.0, signal / broadcast.quality**2)

@@ -28,14 +28,9 @@ def operator_complaint(encoding: Encoding, message: Message, check: bool) -> str
         most = min(encoding.width, int(message["examples"])) if check else encoding.width
         if len(message["values"]) > most:
             return f"values are {len(message['values'])}, more than {most}"
-    if encoding.form == "smallest":
-        wrong = _smallest_complaint(encoding.n_sites, message)
-        if wrong is not None:
-            return wrong
     if not check:
         return None
     M = int(message["examples"])
-    message = encoding.whole(message)
     if ((message["columns"].astype(np.int64) - M) & 1).any():
         return "columns are not of the parity of examples"
     if encoding.exact:
@@ -45,16 +40,6 @@ def operator_complaint(encoding: Encoding, message: Message, check: bool) -> str
     if diagonal.max(initial=0.0) > 1 + 10 * ROUNDING:
         return "values and vectors give a column more than its examples"
     return None
-
-
-def _smallest_complaint(n_sites: int, message: Message) -> str | None:
-    """Say why a message is neither all counts nor factors that are fewer."""
-    told, factors, M = message["counts"].size, len(message["values"]), int(message["examples"])
-    if told == n_sites * (n_sites - 1) // 2 and factors == 0:
-        return None
-    if told == 0 and 0 < factors <= M <= n_sites // 2:  # of more rows factors are more bytes
-        return None
-    return f"{told} counts and {factors} factors are no operator of {M} examples"
 
 
 def _counts_complaint(n_sites: int, message: Message, M: int) -> str | None:

@@ -134,8 +134,8 @@ def simulate(
     engine : what carries out the steps of clients; one after the other when left out.
     participation : who takes part in which round; everyone when left out.
     minimum : clients that must be heard in a round.
-    encoding : how operators travel; when left out, of up to 2,048 columns exactly in the form of
-        fewest bytes, else as 64 leading factors.
+    encoding : how operators travel; when left out, of up to 2,048 columns exactly as counts, else
+        as 64 leading factors.
     channel : "symmetric", every column flipped equally often; or "graded", classes with a mean for
         each column, of examples that may have gaps (NaN, None, masked, or 0 among -1 and 1).
     settings : of the federation, by name: the fields of `hopfed.hopfield.patterns.Patterns` or
@@ -231,7 +231,7 @@ def _check_parts(engine: object, participation: object) -> None:
 
 
 def _encoding(columns: int) -> Encoding:
-    form = "smallest" if columns <= COUNTED else "factors"
+    form = "counts" if columns <= COUNTED else "factors"
     return Encoding(columns, form, min(64, columns))
 
 

@@ -92,23 +92,6 @@ def private_spectrum(
 
     The `n_examples` of the spectrum is the number under which the same spikes would be seen
     without noise: what the factorisation takes for the resolution of its metric.
-
-    Parameters
-    ----------
-    operator : (N, N), pooled over the clients.
-    alpha : false-alarm rate of the count.
-
-    Examples
-    --------
-    >>> from hopfed.hopfield.channel import draw_examples, rademacher
-    >>> from hopfed.spectral.operators import DenseOperator
-    >>> from hopfed.privacy.mechanism import GaussianMechanism, noisy
-    >>> rng = np.random.default_rng(0)
-    >>> own = DenseOperator.from_examples(draw_examples(rademacher(2, 100, rng), 2000, 0.6, rng)[0])
-    >>> released = noisy(own, GaussianMechanism(epsilon=2.0, delta=1e-5), rng)
-    >>> spectrum, rank = private_spectrum(released)
-    >>> rank.n_detected, round(rank.quality, 1), round(spectrum.n_examples)
-    (2, 0.6, 43)
     """
     rule = PrivateTracyWidom(alpha, operator.radius)
     counted: list[RankEstimate] = []

@@ -276,7 +276,7 @@ def test_a_liar_adds_the_same_examples_in_every_exchange():
         state, said = {}, []
         for exchange, down in enumerate(({}, {"basis": V}, broadcast)):
             context = Context(0, 1, exchange, client)
-            state, message, _ = method.client_step(state, down, context)
+            state, message, _ = method.client.client_step(state, down, context)
             said.append(message)
         return said
 

@@ -224,12 +224,6 @@ def test_a_refusal_of_more_columns_is_the_same_whatever_they_are_called(tmp_path
     assert not list((tmp_path / "privacy").glob("ledger"))
 
 
-def test_who_answers_about_classes_may_still_lack_columns(tmp_path):
-    names = SUPERSETS["all"]
-    one = put(node(tmp_path / "one", signs(), NAMES), graded(names), told_names(names))
-    assert not one.fault, one.reason
-
-
 def test_a_name_that_a_run_file_would_cut_is_refused():
     """Two names that begin alike became one in the run file of a client."""
     with pytest.raises(DataError, match="no text"):

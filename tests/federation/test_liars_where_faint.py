@@ -1,18 +1,15 @@
-"""A client that lies where archetypes are faint: half of what the rows hold is noise."""
+"""Clients whose rows are made of the others' archetypes, also where these are faint."""
 
-from itertools import product
+from itertools import product as all_of
 
 import numpy as np
 import pytest
 from helpers import rest_slow
-from liars import claiming, lying, owners
+from liars import claiming, served
 
 from hopfed.archetypes.overlap import retrieval
-from hopfed.experiments.serve import Config, play
 from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import unpack_patterns
 
 
 def of_each(patterns, M=300):
@@ -60,37 +57,42 @@ def leaning(xi, rng):
     return np.where(rng.random(rows.shape) < 0.95, rows, -rows).astype(np.int8)
 
 
-def told(make, honest, times, liars=1, seed=0, **settings):
-    """What a server tells at its defaults where the first clients lie, and the archetypes."""
-    xi, source = owners([make] * liars, honest, N=200, M=200, r=0.5, seed=seed)
-    config = Config(columns=200, clients=honest + liars, **settings)
-    method = lying(config.make(source), claiming(times), liars)
-    start = FederationState(method.server_start(0))
-    arrays, _ = play(config, method, 0, 0, start, LocalEngine())
-    number = int(arrays["archetypes/number"])
-    return retrieval(unpack_patterns(arrays["archetypes/packed"][:number], 200), xi)
+def product(xi, rng):
+    """Rows of what the archetypes give when they are multiplied."""
+    return np.repeat(xi.prod(axis=0)[None], 300, axis=0).astype(np.int8)
+
+
+def majority(xi, rng):
+    """Rows of the majority of three archetypes: half their sum less half their product."""
+    return np.repeat(np.sign(xi.sum(axis=0))[None], 300, axis=0).astype(np.int8)
+
+
+def found(made_up, honest, change=None, **options):
+    """How well what a server tells at its defaults are the archetypes."""
+    xi, told, _ = served(made_up, honest, change, **options)
+    return retrieval(told, xi)
 
 
 LIES = [mixed, with_own, turned_alike, of_factors, repeated_columns, majorities, leaning]
 
 
 FIRST = [*((make, 2, 3) for make in LIES), (mixed, 9, 3), (majorities, 4, 1)]
-OTHERS = [case for case in product(LIES, (4, 9), (3,)) if case not in FIRST]
+OTHERS = [case for case in all_of(LIES, (4, 9), (3,)) if case not in FIRST]
 
 
 @pytest.mark.parametrize(("make", "honest", "times"), rest_slow(FIRST + OTHERS, 4))
 def test_one_client_changes_nothing_where_archetypes_are_faint(make, honest, times):
-    found = told(make, honest, times)
-    assert found.magnetisation.min() > 0.95
-    assert found.false_discoveries == 0
+    told = found([make], honest, claiming(times), N=200, M=200, r=0.5)
+    assert told.magnetisation.min() > 0.95
+    assert told.false_discoveries == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [with_own, mixed, majorities])
 def test_nor_do_three_of_thirty_together(make):
-    found = told(make, 27, 3, liars=3)
-    assert found.magnetisation.min() > 0.95
-    assert found.false_discoveries == 0
+    told = found([make] * 3, 27, claiming(3), N=200, M=200, r=0.5)
+    assert told.magnetisation.min() > 0.95
+    assert told.false_discoveries == 0
 
 
 def of_sixty(xi, rng):
@@ -100,7 +102,7 @@ def of_sixty(xi, rng):
 
 NOISY = [(mixed, 2, 3), (with_own, 4, 3), (turned_alike, 9, 3), (of_sixty, 2, 1)]
 MAKES, SIZES = (mixed, with_own, turned_alike, of_sixty), ((2, 1), (2, 3), (4, 3), (9, 3))
-NOISIER = [(make, *size) for make, size in product(MAKES, SIZES) if (make, *size) not in NOISY]
+NOISIER = [(make, *size) for make, size in all_of(MAKES, SIZES) if (make, *size) not in NOISY]
 
 
 @pytest.mark.parametrize(("make", "honest", "size"), rest_slow(NOISY + NOISIER, 1))
@@ -111,10 +113,61 @@ def test_nor_does_one_with_noise(make, honest, size):
         few = make(xi, rng)
         return few[rng.integers(0, len(few), size * rows)]
 
-    xi, source = owners([many], honest, N=100, M=rows)
-    config = Config(columns=100, clients=honest + 1, epsilon=4.0)
-    arrays, _ = play(config, config.make(source), 0, 0, FederationState({}), LocalEngine())
-    number = int(arrays["archetypes/number"])
-    found = retrieval(unpack_patterns(arrays["archetypes/packed"][:number], 100), xi)
-    assert found.magnetisation.min() > 0.95
-    assert found.false_discoveries == 0
+    told = found([many], honest, settings={"epsilon": 4.0}, N=100, M=rows)
+    assert told.magnetisation.min() > 0.95
+    assert told.false_discoveries == 0
+
+
+ASKING = {"groups": 4, "votes": True}
+FALSE = [(product, 2, False), (majority, 4, True), (product, 9, True), (majority, 9, False)]
+MANY = [case for case in all_of((product, majority), (2, 4, 9), (False, True)) if case not in FALSE]
+
+
+@pytest.mark.parametrize(("make", "honest", "asking"), rest_slow(FALSE + MANY, len(FALSE)))
+def test_one_client_does_not_replace_archetypes_by_halves_of_them(make, honest, asking):
+    """Three archetypes and their product are, as a sum, four others: half of each of the four."""
+    told = found([make], honest, claiming(3), settings=ASKING if asking else {})
+    assert told.magnetisation.min() == 1
+    assert told.false_discoveries == 0
+
+
+class Deaf(LocalEngine):
+    """All but the first client answer the first exchange alone."""
+
+    def step(self, method, calls):
+        outcomes = super().step(method, calls)
+        for call, outcome in zip(calls, outcomes, strict=True):
+            if call.context.client and call.context.exchange:
+                outcome.message.clear()
+        return outcomes
+
+
+@pytest.mark.parametrize(
+    ("make", "honest"), rest_slow([(product, 2), (majority, 9), (product, 9), (majority, 2)], 2)
+)
+def test_nor_where_the_liar_alone_answers_questions(make, honest):
+    told = found([make], honest, claiming(3), settings=ASKING, engine=Deaf())
+    assert told.magnetisation.min() > 0.99
+    assert told.false_discoveries == 0
+
+
+@pytest.mark.parametrize(
+    ("honest", "size"), rest_slow([(2, 3000), (9, 750), (4, 1500), (4, 9000)], 2)
+)
+def test_nor_do_they_with_noise(honest, size):
+    """As a product of the archetypes, with as many rows as make the sum look like others."""
+
+    def make(xi, rng):
+        return np.repeat(xi.prod(axis=0)[None], size, axis=0).astype(np.int8)
+
+    told = found([make], honest, settings={"epsilon": 4.0}, N=100, M=3000)
+    assert told.magnetisation.min() > 0.95
+    assert told.false_discoveries == 0
+
+
+@pytest.mark.parametrize("rows", [60, 100])
+def test_archetypes_are_not_lost_where_votes_would_be_of_few_rows(rows):
+    """Clients of few rows agree to questions, and send no votes or only some."""
+    xi, told, _ = served([], 9, settings=ASKING, M=rows)
+    assert len(told) == 3
+    assert retrieval(told, xi).magnetisation.min() > 0.98

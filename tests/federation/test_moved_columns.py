@@ -13,7 +13,7 @@ from hopfed.cli.machines import join
 from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.columns import told_names
 from hopfed.hopfield.ledger import Ledger, Terms
-from hopfed.hopfield.owner import as_recorded
+from hopfed.hopfield.owner import as_recorded, pairs_laid_out
 from hopfed.tables.examples import as_examples
 from hopfed.tables.table import made_up
 from hopfed.tables.writers import write
@@ -78,3 +78,14 @@ def test_what_had_noise_before_columns_were_sorted_is_found_again(tmp_path):
     assert as_recorded(rows, MIXED, ledger) == (rows, None)
     some = rows[:300]  # in sorted order nobody would know them: they would have fresh noise
     assert as_recorded(some, MIXED, ledger) == (some, None)
+
+
+def test_pairs_of_columns_are_put_in_order():
+    rng = np.random.default_rng(0)
+    whole = rng.integers(1, 100, (5, 5))
+    whole += whole.T
+    places = np.array([3, 0, 4, 1, 2])
+    due = whole[np.ix_(places, places)]
+    lower, upper = np.tril_indices(5, -1), np.triu_indices(5, 1)
+    np.testing.assert_array_equal(pairs_laid_out(whole[lower], places, False), due[lower])
+    np.testing.assert_array_equal(pairs_laid_out(whole[upper], places, True), due[upper])

@@ -78,7 +78,9 @@ def test_huge_groups_and_bases_are_refused_before_they_are_made(tmp_path):
 def test_the_name_of_a_state_does_not_confirm_a_guess(tmp_path):
     rows = as_examples(signs())
     reply = ask(site(tmp_path), method())
-    state, _, _ = replace(method(), source=Batches((rows,))).client_step({}, {}, Context(0, 0, 0))
+    state, _, _ = replace(method(), source=Batches((rows,))).client.client_step(
+        {}, {}, Context(0, 0, 0)
+    )
     assert digest(state) != reply.state
 
 

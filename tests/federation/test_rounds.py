@@ -52,18 +52,20 @@ class Sum:
         }.get(kind, {"x": x})
         return {"steps": steps}, message, {"steps": int(steps)}
 
-    def server_step(self, state, messages, context):
-        total = state["total"] + sum(float(m["x"].sum()) for m in messages.values())
-        down = {EVERYONE: {"total": np.array(total)}}
-        return (
-            {"total": total},
-            down,
-            {
-                "heard": len(messages),
-                "who": list(messages),
-                "ages": dict(context.ages),
-            },
-        )
+    def add(self, state, messages):
+        return {"total": state["total"] + sum(float(m["x"].sum()) for m in messages.values())}
+
+    def refuse(self, exchange, client, message):
+        return None
+
+    def play(self, state, session):
+        down, metrics = {}, {}
+        for e in range(self.exchanges):
+            said = session.ask(down, lambda c, m, e=e: self.refuse(e, c, m))
+            state = self.add(state, said)
+            down = {EVERYONE: {"total": np.array(state["total"])}}
+            metrics = {"heard": len(said), "who": list(said), "ages": dict(session.ages)}
+        return state, down, metrics
 
 
 def play(method, rounds=1, state=None, start=0, **options):
@@ -230,16 +232,14 @@ def test_what_goes_wrong_with_all_together_is_looked_for_client_by_client():
         play(Without())
 
 
-def breaking(*bad, together=(), answer=None):
-    """A sum whose server step fails with the messages of some clients, alone or together."""
+def breaking(*bad):
+    """A sum that fails with the messages of some clients."""
 
     class Breaking(Sum):
-        def server_step(self, state, messages, context):
-            if set(bad) & messages.keys() or (together and set(together) <= messages.keys()):
-                if answer is None:
-                    raise ValueError("cannot add")
-                return state, {EVERYONE: {"total": np.array(answer)}}, {}
-            return super().server_step(state, messages, context)
+        def add(self, state, messages):
+            if set(bad) & messages.keys():
+                raise ValueError("cannot add")
+            return super().add(state, messages)
 
     return Breaking(exchanges=2)
 
@@ -274,9 +274,8 @@ def test_an_error_that_no_sender_is_to_blame_for_is_raised():
 
 def test_a_method_may_refuse_what_its_form_lets_pass():
     class Judging(Sum):
-        def complaint(self, state, message, context):
-            wrong = context.client == 3 and context.exchange == 1 and "total" in state
-            return "I know better" if wrong and message["x"].shape == (2,) else None
+        def refuse(self, exchange, client, message):
+            return "I know better" if (exchange, client) == (1, 3) else None
 
     played = play(Judging())
     assert played.faults.codes.tolist() == [0, 0, 0, Fault.MALFORMED]

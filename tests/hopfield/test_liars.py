@@ -8,7 +8,7 @@ import pytest
 from helpers import rest_slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from liars import against, claiming, close, lying, noise, own, owners
+from liars import against, claiming, close, lying, noise, own, owners, served
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.experiments.serve import Config, play, remarks
@@ -24,21 +24,6 @@ BELIEVING = {"liars": 0.0, "claim": 10.0, "support": 0.0, "check": False} | ASKI
 WAYS = pytest.mark.parametrize("asking", [{}, ASKING], ids=["operators", "questions"])
 MANY = 3_000_000  # times 300 rows: a claim of about 10^9
 N = 200
-
-
-def served(made_up, honest, change=None, rounds=1, settings=None, **options):
-    """Run at the defaults: archetypes, what is told, arrays of the last round, state."""
-    xi, source = owners(made_up, honest, N=N, **options)
-    config = Config(columns=N, clients=len(source.rows), rounds=rounds, **(settings or {}))
-    method = config.make(source)
-    if change is not None:
-        method = lying(method, change, len(made_up))
-    state = FederationState(method.server_start(0))
-    for t in range(rounds):
-        arrays, after = play(config, method, 0, t, state, LocalEngine())
-        state = after or state
-    number = int(arrays["archetypes/number"])
-    return xi, unpack_patterns(arrays["archetypes/packed"][:number], N), arrays
 
 
 def overlap(patterns, x):
@@ -94,7 +79,7 @@ def test_one_client_does_not_turn_archetypes_into_their_negatives():
         assert len(told) == 3
 
 
-@WAYS
+@pytest.mark.parametrize("asking", rest_slow([ASKING, {}], 1))
 def test_a_tenth_of_many_that_lie_together_is_held(asking):
     attack = [own(60), own(60), own(60)], 27, claiming(MANY)
     assert overlap(served(*attack, M=60, settings=BELIEVING)[1], U) > 0.9

@@ -52,7 +52,7 @@ def test_it_finds_the_archetypes_in_every_form_with_and_without_projections(form
     found = retrieval(patterns(last), source.archetypes)
     assert found.magnetisation.min() == 1
     assert found.false_discoveries == 0
-    assert method.exchanges == (3 if groups else 2)
+    assert method.client.exchanges == (3 if groups else 2)
     assert not last.faults.codes.any()
 
 

@@ -48,7 +48,7 @@ def exact(made, t, client):
 
 def test_a_release_is_integers_with_the_noise_of_its_budget():
     made = method(epsilon=1.0)
-    message = made.client_step({}, {}, Context(1, 0, 0, 0))[1]
+    message = made.client.client_step({}, {}, Context(1, 0, 0, 0))[1]
     assert message["counts"].dtype == np.int32
     noise = message["counts"] - exact(made, 0, 0)
     assert np.std(noise) == pytest.approx(100 * private.noise_multiplier(1.0, 1e-5), rel=0.04)
@@ -61,7 +61,9 @@ def test_shuffled_rows_are_released_with_the_same_noise():
             return np.random.default_rng(3).permutation(super().examples(t, client))
 
     one, two = (
-        private_patterns(source(), 100, 3.0, secret=7).client_step({}, {}, Context(1, 0, 0, 0))[1]
+        private_patterns(source(), 100, 3.0, secret=7).client.client_step(
+            {}, {}, Context(1, 0, 0, 0)
+        )[1]
         for source in (Same, Shuffled)
     )
     assert digest(one) == digest(two)
@@ -69,9 +71,9 @@ def test_shuffled_rows_are_released_with_the_same_noise():
 
 def test_whatever_is_asked_has_noise_of_its_own():
     told = [
-        private_patterns(Same(), 100, secret=secret, epsilon=epsilon, delta=delta).client_step(
-            {}, {}, Context(1, 0, 0, 0)
-        )[1]["counts"]
+        private_patterns(
+            Same(), 100, secret=secret, epsilon=epsilon, delta=delta
+        ).client.client_step({}, {}, Context(1, 0, 0, 0))[1]["counts"]
         - exact(method(), 0, 0)
         for secret, epsilon, delta in (
             (7, 3.0, 1e-5),
@@ -87,11 +89,11 @@ def test_whatever_is_asked_has_noise_of_its_own():
 def test_absurd_claims_are_not_believed_and_cannot_stop_the_server():
     made = method()
     context = Context(1, 0, 0)
-    _, good, _ = made.client_step({}, {}, Context(1, 0, 0, 0))
-    spec = made.expects({}, context)
+    _, good, _ = made.client.client_step({}, {}, Context(1, 0, 0, 0))
+    spec = made.client.expects({}, context)
     assert malformed(good | {"examples": np.array(-5)}, spec) == "examples is -5, below 2"
     bad = good | {"examples": np.array(10**15)}
-    assert made.expects({}, context)["counts"].kinds == "i"
+    assert made.client.expects({}, context)["counts"].kinds == "i"
     assert malformed(bad, spec) == "examples is 1000000000000000, above 1.09951e+12"
     bad = good | {"examples": np.array(10**12)}
     assert malformed(bad, spec) is None, "so it reaches the server"
@@ -108,10 +110,10 @@ def test_absurd_claims_are_not_believed_and_cannot_stop_the_server():
 def test_counts_beyond_what_examples_and_noise_give_are_malformed(least):
     """Such as 2^63, which used to reach the sums; an honest release is never refused."""
     made, context = method(), Context(1, 0, 0)
-    spec = made.expects({}, context)
+    spec = made.client.expects({}, context)
     for client in range(3):
-        assert malformed(made.client_step({}, {}, Context(1, 0, 0, client))[1], spec) is None
-    _, good, _ = made.client_step({}, {}, Context(1, 0, 0, 0))
+        assert malformed(made.client.client_step({}, {}, Context(1, 0, 0, client))[1], spec) is None
+    _, good, _ = made.client.client_step({}, {}, Context(1, 0, 0, 0))
     limit = int(good["examples"]) + int(made.client.mechanism.reach())
     counts = good["counts"].astype(np.int64)
     counts[17] = -(limit - 1) if least else limit - 1

@@ -6,16 +6,13 @@ from itertools import product
 import numpy as np
 import pytest
 from helpers import rest_slow
-from liars import lying, own, owners
+from liars import own, served
 
 from hopfed.archetypes.overlap import retrieval
-from hopfed.experiments.serve import Config, play, remarks
+from hopfed.experiments.serve import Config, remarks
 from hopfed.federation.contract import Context
-from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
-from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import unpack_patterns
 from hopfed.hopfield.patterns import _operator_complaint
 
 N, M = 100, 3000
@@ -23,19 +20,10 @@ U = rademacher(1, N, np.random.default_rng(99))[0]
 BELIEVING = {"liars": 0.0, "claim": 10.0}
 
 
-def served(made_up, honest, change=None, rounds=1, **settings):
-    """Run `serve` at its defaults with epsilon 4: archetypes, what is told, arrays of the end."""
-    xi, source = owners(made_up, honest, N=N, M=M)
-    config = Config(columns=N, clients=len(source.rows), rounds=rounds, epsilon=4.0, **settings)
-    made = config.make(source)
-    if change is not None:
-        made = lying(made, lambda m, *_: change(made.client, m))
-    state = FederationState({})
-    for t in range(rounds):
-        arrays, after = play(config, made, 0, t, state, LocalEngine())
-        state = after or state
-    number = int(arrays["archetypes/number"])
-    return xi, unpack_patterns(arrays["archetypes/packed"][:number], N), arrays
+def noisy(made_up, honest, change=None, rounds=1, **settings):
+    """Serve with epsilon 4."""
+    settings = {"epsilon": 4.0, **settings}
+    return served(made_up, honest, change, rounds, settings, N=N, M=M)
 
 
 def overlap(patterns, x):
@@ -46,27 +34,27 @@ def overlap(patterns, x):
 def test_one_client_does_not_tell_its_own_archetype(honest, rounds):
     """Its rows are all one pattern, and it claims 3 medians of them."""
     attack = [own(3 * M)], honest
-    assert overlap(served(*attack, rounds=rounds, **BELIEVING)[1], U) > 0.9
-    xi, told, arrays = served(*attack, rounds=rounds)
+    assert overlap(noisy(*attack, rounds=rounds, **BELIEVING)[1], U) > 0.9
+    xi, told, arrays = noisy(*attack, rounds=rounds)
     assert overlap(told, U) < 0.4
     assert retrieval(told, xi).magnetisation.min() > 0.9
     assert "archetypes are withheld: too few clients support them" in remarks(arrays)[0]
 
 
-def spike(made, message):
+def spike():
     """Claim two examples, and use all the room that the noise leaves to each count."""
-    most = int(2 + made.mechanism.reach()) - 1
+    most = int(2 + Config(columns=N, epsilon=4.0).make().client.mechanism.reach()) - 1
     counts = np.outer(U, U)[np.tri(N, k=-1, dtype=bool)].astype(np.int64) * most
     return {"counts": counts, "examples": np.array(2)}
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_pattern_in_the_room_of_the_noise_is_refused(sign):
-    def change(made, message):
-        lie = spike(made, message)
+    def change(*_):
+        lie = spike()
         return lie | {"counts": sign * lie["counts"]}
 
-    xi, told, arrays = served([own()], 3, change, **BELIEVING)
+    xi, told, arrays = noisy([own()], 3, change, **BELIEVING)
     assert arrays["faults/code"].tolist() == [Fault.MALFORMED, 0, 0, 0]
     assert b"examples and noise" in arrays["faults/reason"][0]
     assert retrieval(told, xi).magnetisation.min() > 0.9
@@ -95,9 +83,9 @@ def test_honest_releases_are_not_refused(epsilon, quality, releases):
 
 
 def test_a_claim_counts_for_three_medians_and_its_noise_with_it():
-    def change(made, message):
+    def change(message, *_):
         return {"examples": message["examples"] * 1000}
 
-    xi, told, arrays = served([own()], 4, change)
+    xi, told, arrays = noisy([own()], 4, change)
     assert remarks(arrays)[0].startswith("client 0 claims 300000 examples and counts for 9000")
     assert retrieval(told, xi).magnetisation.min() > 0.9

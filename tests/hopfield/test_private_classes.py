@@ -178,7 +178,7 @@ def test_noise_needs_the_secret_and_follows_the_rows_and_not_their_order():
     def told(secret, part, seed=0, down=None):
         where = Context(seed, 0, 0, 0)
         asking = method([part], 10, secret=secret)
-        return asking.client_step({}, down or {}, where)[1]["signed"]
+        return asking.client.client_step({}, down or {}, where)[1]["signed"]
 
     mixed = rows[np.random.default_rng(0).permutation(100)]
     np.testing.assert_array_equal(told(7, rows), told(7, mixed, seed=1))

@@ -41,7 +41,7 @@ def test_it_is_the_loop_to_the_bit(owners):
     half = Participation(rate=0.7)
     played = hopfed.simulate(tables, 3, seed=4, participation=half, discount=0.8, persistence=2)
     source = Batches(tuple(as_examples(x) for x in tables), 3)
-    method = of_patterns(source, Encoding(150, "smallest"), discount=0.8, persistence=2)
+    method = of_patterns(source, Encoding(150), discount=0.8, persistence=2)
     state, up = loop(method, 3, 3, participation=half)
     for name, array in state.flatten().items():
         np.testing.assert_array_equal(played.state.flatten()[name], array)
@@ -55,7 +55,7 @@ def test_a_stream_is_played_to_its_end_or_as_far_as_is_asked(owners):
     source = ArchetypeStream(xi, np.full((4, 2, 3), 1 / 3), 80, 0.8, seed=0)
     whole = hopfed.simulate(source, seed=4)
     assert len(whole.metrics) == 4
-    state, _ = loop(of_patterns(source, Encoding(150, "smallest")), 4, 2)
+    state, _ = loop(of_patterns(source, Encoding(150)), 4, 2)
     np.testing.assert_array_equal(whole.patterns, state.server["memory/patterns"])
     assert len(hopfed.simulate(source, 2).metrics) == 2
     with pytest.raises(ArgumentError, match="rounds must be 1 to the 4 of the source, got 5"):

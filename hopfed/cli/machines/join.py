@@ -186,9 +186,8 @@ def _judged(told: Any, order: Any, rows: Any, names: Any, coding: Any) -> Any:
 
     from hopfed.hopfield.verdict import own_verdict
 
-    n = rows.shape[1]  # of the federation's columns an owner may lack the last
     groups = () if coding is None else coding.groups
-    own = own_verdict(rows, told.means[:, order][:, :n], groups, names and names[:n])
+    own = own_verdict(rows, told.means[:, order], groups, names)
     return replace(told, own=own)
 
 

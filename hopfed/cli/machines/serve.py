@@ -87,8 +87,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     with --graded for sums over classes of rows.
 
     With --columns FILE columns are matched by name, in whatever order a client has them, and a
-    client that has others is refused; of exact sums of --graded it may lack a third. Where
-    --columns is a number they go by place: that is for tables without names.
+    client that has others is refused. Where --columns is a number they go by place: that is for
+    tables without names.
 
     Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
     strongest supporters, --liars of all rounded up, and if --support examples stand behind it: what

@@ -2,9 +2,9 @@
 
 Workers are spawned with one thread per kernel. A method is written to a file once, and every worker
 reads it once, however many methods take turns. Where a method steps clients together, every worker
-is handed its share of those that are alike. A worker whose client runs out of time is ended with
-it; the other clients of the exchange that were under way are asked again. Where there are more
-machines than one, `hopfed.federation.engines.dask` does the same, at 7 ms a step instead of 0.5.
+is handed its share of those that are alike. Clients whose worker ends are asked again. Where there
+are more machines than one, `hopfed.federation.engines.dask` does the same, at 7 ms a step instead
+of 0.5.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import pickle
-import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -33,17 +32,14 @@ KEPT = 64  # methods that a worker remembers
 class PoolEngine:
     """Steps in `workers` processes; close it, or use it as a context manager."""
 
-    def __init__(self, workers: int, timeout: float | None = None):
+    def __init__(self, workers: int):
         if workers < 1:
             raise ArgumentError("workers", "at least 1", workers)
-        if timeout is not None and timeout <= 0:
-            raise ArgumentError("timeout", "above 0 seconds", timeout)
-        self.workers, self.timeout = workers, timeout
+        self.workers = workers
         self._folder: TemporaryDirectory[str] | None = None
         self._last: tuple[Method, Path] | None = None
         self._pool: ProcessPoolExecutor | None = None
         self._others: set[Any] = set()
-        self._loaded: set[Path] = set()
 
     def __enter__(self) -> PoolEngine:
         return self
@@ -54,12 +50,10 @@ class PoolEngine:
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`."""
         outcomes: dict[int, Outcome] = {}
-        tasks = self._tasks(method, calls)
-        # With a clock at most `workers` are under way, so that every clock starts with its step.
-        first = len(tasks) if self.timeout is None else self.workers
+        tasks = shares(method, calls, self.workers)
         # Who is lost with a process is asked again beside few others, and then on its own: if its
         # process ends once more, it is the cause.
-        for width in (first, self.workers, 1):
+        for width in (len(tasks), self.workers, 1):
             lost: list[int] = []
             for start in range(0, len(tasks), max(width, 1)):
                 batch = tasks[start : start + width]
@@ -72,12 +66,6 @@ class PoolEngine:
             tasks = [[i] for i in lost]
         outcomes |= {i: Outcome(fault=Fault.DIED, reason="its process ended") for i in lost}
         return [outcomes[i] for i in range(len(calls))]
-
-    def _tasks(self, method: Method, calls: Sequence[Call]) -> list[list[int]]:
-        """Calls that go to a worker as one: shares of clients that the method says are alike."""
-        if self.timeout is not None:
-            return [[i] for i in range(len(calls))]
-        return shares(method, calls, self.workers)
 
     def close(self) -> None:
         """End the workers and remove what was written for them."""
@@ -94,27 +82,15 @@ class PoolEngine:
     def _batch(self, method: Method, tasks: list[list[Call]]) -> list[list[Outcome] | None]:
         """Answers to calls made at once; None where the end of a process took them along."""
         path = self._written(method)
-        pool = self._ready(path)
-        futures = [_submit(pool, path, task) for task in tasks]
-        deadline = None if self.timeout is None else time.monotonic() + self.timeout
-        done = [self._wait(pool, future, deadline) for future in futures]
-        if any(found is None or found[0].fault == Fault.TIMED_OUT for found in done):
+        if self._pool is None:
+            self._others = set(multiprocessing.active_children())
+            spawn = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.workers, spawn, initializer=begin_worker)
+        futures = [_submit(self._pool, path, task) for task in tasks]
+        done = [_result(self._pool, future) for future in futures]
+        if None in done:
             self._end_workers()
         return done
-
-    def _wait(
-        self,
-        pool: ProcessPoolExecutor,
-        future: Future[list[Outcome]] | None,
-        deadline: float | None,
-    ) -> list[Outcome] | None:
-        left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-        try:
-            return None if future is None else first_done(pool, [future], left).pop().result()
-        except TimeoutError:
-            return [Outcome(fault=Fault.TIMED_OUT, reason=f"no answer in {self.timeout:g} s")]
-        except BrokenProcessPool:
-            return None
 
     def _written(self, method: Method) -> Path:
         """File that holds `method`; an equal one made anew is the same file."""
@@ -129,24 +105,6 @@ class PoolEngine:
         self._last = method, path
         return path
 
-    def _ready(self, path: Path) -> ProcessPoolExecutor:
-        """Workers that hold the method: beginning and loading do not count as a client's time."""
-        if self._pool is None:
-            self._others = set(multiprocessing.active_children())
-            spawn = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.workers, spawn, initializer=begin_worker)
-            self._loaded = set()
-        if path not in self._loaded:
-            for future in [self._pool.submit(_load, str(path)) for _ in range(self.workers)]:
-                first_done(self._pool, [future]).pop().result()
-            self._loaded.add(path)
-        return self._pool
-
-
-def _load(path: str) -> None:
-    _method(path)
-    time.sleep(0.02)  # long enough that no worker answers twice
-
 
 @lru_cache(KEPT)
 def _method(path: str) -> Method:
@@ -159,6 +117,15 @@ def _submit(
     try:
         return pool.submit(_answer, str(path), calls)
     except BrokenProcessPool:  # by a call submitted just before
+        return None
+
+
+def _result(
+    pool: ProcessPoolExecutor, future: Future[list[Outcome]] | None
+) -> list[Outcome] | None:
+    try:
+        return None if future is None else first_done(pool, [future]).pop().result()
+    except BrokenProcessPool:
         return None
 
 

@@ -20,17 +20,17 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from hopfed._lib.arrays import blas_threads
 from hopfed.errors import DataError, HopfedError, LocalError, RunFileError, shown
-from hopfed.federation.contract import Context, Method, Metrics, State
+from hopfed.federation.contract import Method, State
 from hopfed.federation.faults import Fault
 from hopfed.federation.machines.keys import private_folder, replacing_private
 from hopfed.federation.machines.wire import Reply, Request, read_request, write_reply
-from hopfed.federation.messages import Message, as_message, digest
+from hopfed.federation.messages import as_message, digest
 from hopfed.federation.packing import chunks, unpack
 from hopfed.federation.recipes import Trusted, rebuild
 
@@ -70,21 +70,7 @@ class Sparing:
             )
 
 
-class Client(Protocol):
-    """The client's half of a method, all that a node needs of it."""
-
-    def client_start(self, client: int, seed: int) -> State:
-        """As in `Method`."""
-        ...
-
-    def client_step(
-        self, state: State, down: Message, context: Context
-    ) -> tuple[State, Message, Metrics]:
-        """As in `Method`."""
-        ...
-
-
-Adapt = Callable[[Method, Request], Client]
+Adapt = Callable[[Method, Request], Any]  # the client's half of a method
 Watch = Callable[[Request, Reply], object]
 
 

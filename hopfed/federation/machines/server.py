@@ -354,10 +354,6 @@ class MachinesEngine:
         replies = self.server.ask(questions, self.timeout)
         return [outcome_of(replies[client_of(r)]) for r in requests]
 
-    def online(self) -> list[int]:
-        """Clients that are there."""
-        return self.server.online()
-
     def tell(self, method: Method, calls: Sequence[Call], timeout: float) -> None:
         """Send the last word of a federation to the clients that still listen."""
         there = set(self.server.online())

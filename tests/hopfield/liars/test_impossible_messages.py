@@ -53,7 +53,7 @@ def test_what_rows_give_is_never_refused(form, kind, M, N, seed):
     x = rows(M, N, seed, kind)
     encoding = Encoding(N, form, width=min(8, N))
     sent = told(encoding, x)
-    spec = of_patterns(None, encoding).expects({}, Context(0, 0, 0, 0))
+    spec = of_patterns(None, encoding).client.expects({}, Context(0, 0, 0, 0))
     assert malformed(sent, spec) is None
     assert operator_complaint(encoding, sent, check=False) is None
     assert operator_complaint(encoding, sent, check=True) is None

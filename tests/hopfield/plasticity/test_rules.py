@@ -4,7 +4,6 @@ from helpers import sample
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hopfed.hopfield.plasticity as plasticity
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.plasticity import (
@@ -150,19 +149,6 @@ def test_structure_does_not_see_novelty_in_noise():
     assert sum(read(Structure(), 80, 120, 0.0, s).weight > 0 for s in range(20)) <= 1
     familiar = [read(Structure(), 80, 120, 0.9, s).novelty for s in range(20)]
     assert sum(n > 0 for n in familiar) <= 2
-
-
-@pytest.mark.parametrize("old", [1.0, 0.5])
-@pytest.mark.parametrize(("dense", "full"), [(0, 10_000), (0, 0)])
-def test_every_route_to_the_spectrum_reads_the_same(monkeypatch, old, dense, full):
-    rows, xi = batch(300, 500, 0.5, 4, old=old)
-    exact = Structure()(rows, Broadcast(xi, 0.5), seed=0)
-    monkeypatch.setattr(plasticity, "DENSE_SITES", dense)
-    monkeypatch.setattr(plasticity, "FULL_LIMIT", full)
-    other = Structure()(rows, Broadcast(xi, 0.5), seed=0)
-    for name in ("weight", "memory", "novelty"):
-        assert getattr(other, name) == pytest.approx(getattr(exact, name), abs=2e-4)
-    assert (exact.novelty > 0) == (old < 1)
 
 
 def test_smoothing_by_hand():

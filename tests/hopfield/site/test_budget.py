@@ -44,7 +44,7 @@ def asked(ledger, rows, epsilon=1.0, delta=1e-5, rounds=1, t=0):
     """Message that leaves the machine of an owner of `rows`."""
     rows, secret = ledger.charge(rows, Terms(epsilon, delta, rounds))
     method = private_patterns(Batches((rows,), rounds), N, epsilon, delta, secret=secret)
-    return method.client_step({}, {}, Context(seed=5, round=t, exchange=0, client=3))[1]
+    return method.client.client_step({}, {}, Context(seed=5, round=t, exchange=0, client=3))[1]
 
 
 @pytest.fixture
