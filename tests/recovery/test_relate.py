@@ -167,7 +167,6 @@ def test_bad_input():
         made(np.zeros((1, 8)), np.ones(1)).relate(x, labels)
 
 
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_owners_get_what_one_owner_gets(weighted):
     """A list of tables ended in NumPy's ValueError."""

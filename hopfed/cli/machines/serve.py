@@ -50,6 +50,7 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
     is_flag=True,
     help="Ask for sums over classes: rows may have gaps, and columns rates of their own.",
 )
+@click.option("--archetypes", type=COUNT, help="Of --graded: their number, where it is yours.")
 @click.option("--liars", type=NUMBER, help="Share of clients that may lie together. [default: 0.1]")
 @click.option(
     "--claim", type=NUMBER, help="Most medians of all claims that one counts for. [default: 3]"
@@ -278,7 +279,7 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
         number, names = serve_columns.given(options["columns"])
         kept = config.names if number == config.columns else ()  # of the run that is resumed
         config = replace(config, columns=number, names=names or kept)
-    named = ("clients", "rounds", "minimum", "epsilon", "delta", "robust", *GUARDS)
+    named = ("clients", "rounds", "minimum", "epsilon", "delta", "robust", "archetypes", *GUARDS)
     given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
     given += ["graded=yes"] if options["graded"] else []
     config = with_settings(config, [*given, *options["settings"]])
