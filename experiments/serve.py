@@ -78,6 +78,7 @@ class Config(Settings):
     support: Annotated[float, "examples that a broadcast archetype has at least"] = 50.0
     check: Annotated[bool, "broadcast only what others show without strongest supporters"] = True
     graded: Annotated[bool, "sums over classes with a mean for each column, and gaps"] = False
+    archetypes: Annotated[int, at_least(0), "classes of graded exact sums; 0: as found"] = 0
     steps: Annotated[int, "of the fit after each search for classes, of sums with noise"] = 3
     looks: Annotated[int, "searches for classes in a round, of sums with noise"] = 2
     robust: Annotated[str, "mean, trimmed or median of the operators"] = "mean"
@@ -101,7 +102,14 @@ class Config(Settings):
         require(held, "names", f"{self.columns} names that differ", f"{len(self.names)}")
         rule = f"1 to the {self.rounds} rounds"
         require(self.persistence <= self.rounds, "persistence", rule, self.persistence)
+        rule = "left out without graded exact sums"
+        require(self.archetypes == 0 or self.exact, "archetypes", rule, self.archetypes)
         self.make()
+
+    @property
+    def exact(self) -> bool:
+        """Whether clients are asked for exact sums over classes."""
+        return self.graded and self.epsilon == math.inf
 
     @property
     def least(self) -> int:
@@ -117,7 +125,8 @@ class Config(Settings):
         channel: Classes | Patterns
         if self.graded:
             own = {name: getattr(self, name) for name in ("discount", "looks", "steps")}
-            channel = Classes(self.columns, most=min(self.most, 50), judged=self.rounds, **own)
+            own |= {"judged": self.rounds, "number": self.archetypes}
+            channel = Classes(self.columns, most=min(self.most, 50), **own)
         else:
             encoding = Encoding(self.columns, self.form, min(self.width, self.columns))
             own = {name: getattr(self, name) for name in ("discount", "alpha", "groups", "votes")}

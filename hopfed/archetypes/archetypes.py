@@ -230,7 +230,8 @@ class Archetypes:
 
         Parameters
         ----------
-        X : the M rows that the archetypes come from; see `assign`.
+        X : the M rows that the archetypes come from; see `assign`. Or a list of those of several
+            owners, who are asked for sums; what is beside the rows is a list as long then.
         outcome : (M,) numbers, of which the mean in each archetype is told, or words (at most 50),
             of which rates are; None, NaN and "" are missing, and such rows are left out.
         covariates : numbers or words by which rows are of one archetype or another, in place of an

@@ -22,7 +22,7 @@ conjugate gradients need a few of them where classes are clear.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -83,6 +83,8 @@ class Relation:
     rows : number of rows that were used.
     left_out : number of rows in which the outcome or a covariate is missing.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from hopfed import recover
     >>> from hopfed.hopfield.channel import small_sample
@@ -184,30 +186,60 @@ def relate(
 ) -> Relation:
     """See `Archetypes.relate`."""
     require((outcome is None) != (covariates is None), "outcome", "given, or covariates", "both")
-    rows = rows_of(found, X)
+    first = X[0] if isinstance(X, list | tuple) and len(X) else None
+    several = first is not None and not isinstance(first, list | tuple) and np.ndim(first) != 1
+    owners = [rows_of(found, x) for x in (X if several else [X])]
+
+    def of_each(what: str, given: Any) -> list[Any]:
+        given = list(given) if several and isinstance(given, list | tuple) else [given]
+        got = len(given)
+        require(got == len(owners), what, f"a list of those of {len(owners)} owners", got)
+        return given
+
     if outcome is not None:
-        return related(found, rows, as_columns({"outcome": outcome}, len(rows))[0], (), weights)
-    if not isinstance(covariates, dict):
-        array = np.asarray(covariates)
-        array = array[:, None] if array.ndim == 1 else array
-        covariates = {f"covariate {j + 1}": column for j, column in enumerate(array.T)}
-    return related(found, rows, None, as_columns(covariates, len(rows)), weights)
+        told = [{"outcome": one} for one in of_each("outcome", outcome)]
+    else:
+        told = [_named(one) for one in of_each("covariates", covariates)]
+    columns = [as_columns(one, len(rows)) for one, rows in zip(told, owners, strict=True)]
+    often = [None] * len(owners) if weights is None else of_each("weights", weights)
+    return related(found, owners, columns, outcome is not None, often)
+
+
+def _named(covariates: Any) -> dict[str, Any]:
+    """Covariates by name; those of an array are numbered."""
+    if isinstance(covariates, dict):
+        return covariates
+    array = np.asarray(covariates)
+    array = array[:, None] if array.ndim == 1 else array
+    return {f"covariate {j + 1}": column for j, column in enumerate(array.T)}
 
 
 def related(
     found: Archetypes,
-    rows: Rows,
-    outcome: Column | None,
-    covariates: Sequence[Column],
-    weights: Any = None,
+    owners: Sequence[Rows],
+    columns: Sequence[Sequence[Column]],
+    is_outcome: bool,
+    weights: Sequence[Any],
 ) -> Relation:
-    """Relate archetypes to an outcome, or to covariates."""
+    """Relate archetypes to the one column beside the rows of each owner, or to covariates."""
     if len(found) < 2:
         raise DataError(f"{len(found)} archetype(s): at least two are needed to tell them apart")
-    rows = without_copies(found, rows)
-    often = np.ones(len(rows)) if weights is None else weights_of(weights, len(rows))
-    step = FirstStep(found, rows, probabilities(found, rows), often)
-    return _of_covariates(step, covariates) if outcome is None else _of_outcome(step, outcome)
+    names = [[c.name for c in own] for own in columns]
+    same = all(own == names[0] for own in names)
+    require(same, "covariates", f"{', '.join(names[0])} at every owner", "others")
+    each = list(zip(*map(alike, zip(*columns, strict=True)), strict=True))
+    members = []
+    for rows, own, often in zip(owners, each, weights, strict=True):
+        kept = without_copies(found, rows)
+        v = np.ones(len(rows)) if often is None else weights_of(often, len(rows))
+        used = np.array([np.isfinite(c.values[:, 0]) for c in own]).all(axis=0) & (v > 0)
+        members.append(_Member(found, kept, probabilities(found, kept), v, used, own))
+    step = FirstStep(found, members)
+    for j, column in enumerate(each[0]):
+        held = [m.columns[j].values[m.used] for m in members if m.used.any()]
+        if not held or np.ptp(np.vstack([[h.min(0), h.max(0)] for h in held]), axis=0).max() == 0:
+            raise DataError(f"{shown(column.name)} holds a single value: nothing can depend on it")
+    return _of_outcome(step) if is_outcome else _of_covariates(step)
 
 
 @dataclass(frozen=True)
@@ -218,12 +250,20 @@ class Column:
     values: np.ndarray
     words: tuple[str, ...] = ()
 
-    def at(self, rows: np.ndarray) -> Column:
-        """Some rows of it, in which some word or two numbers must occur."""
-        values = self.values[rows]
-        if len(values) < 2 or (values == values[:1]).all():
-            raise DataError(f"{shown(self.name)} holds a single value: nothing can depend on it")
-        return Column(self.name, values, self.words)
+
+def alike(each: Sequence[Column]) -> list[Column]:
+    """A column of several owners, with the words of all of them."""
+    words = tuple(sorted({word for column in each for word in column.words}))
+    found = []
+    for c in each:
+        if words and not c.words and np.isfinite(c.values).any():
+            raise DataError(f"{shown(c.name)} holds numbers at one owner, and words at another")
+        gone = ~np.isfinite(c.values[:, :1])
+        values = np.where(gone, np.nan, np.zeros(len(words) or 1))
+        if len(c.words) == len(c.values.T) or not words:
+            values[:, [words.index(w) for w in c.words] if words else [0]] = c.values
+        found.append(Column(c.name, values, words))
+    return found
 
 
 def as_columns(given: Any, rows: int) -> list[Column]:
@@ -269,29 +309,40 @@ def of_cells(name: str, blocks: Sequence[Cells]) -> Column:
     return Column(name, values, tuple(levels))
 
 
+def _total(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """Sum over owners."""
+    return np.asarray(sum(parts))
+
+
 @dataclass(frozen=True)
-class FirstStep:
-    """The classes as estimates from the rows: what an error of theirs does to a third step."""
+class _Member:
+    """One owner: rows (M, N), their classes (M, K), weights (M,), which are used, columns."""
 
-    found: Archetypes  # the classes
-    rows: Rows  # (M, N) that they come from
-    shares: np.ndarray  # (M, K) probabilities of the classes of each row
-    often: np.ndarray  # (M,) weights of the rows
+    found: Archetypes
+    rows: Rows
+    shares: np.ndarray
+    often: np.ndarray
+    used: np.ndarray
+    columns: Sequence[Column]
 
-    def meat(self, each: np.ndarray) -> np.ndarray:
-        """Covariance of a sum of parts (M, P); rows whose weights are whole occur so often."""
-        whole = bool((self.often == np.rint(self.often)).all())
-        weighed = each * (self.often if whole else self.often**2)[:, None]
-        return weighed.T @ each
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """(M,) of the rows that are used; 0 of others."""
+        return np.asarray(self.often * self.used)
 
-    def carried(self, slopes: np.ndarray) -> np.ndarray:
-        """(M, P) what each row adds to P equations by way of the classes."""
-        R = self.shares
-        wanted = [self._back(R * (L - (R * L).sum(axis=1, keepdims=True))) for L in slopes]
-        solved = self._solved(np.array(wanted))
-        return np.array([(R * self._along(v)).sum(axis=1) for v in solved]).T
+    @cached_property
+    def taken(self) -> np.ndarray:
+        """(M, K) of 0 and 1: the likeliest class of each row, none of those that are not used."""
+        one = self.shares.argmax(axis=1)[:, None] == np.arange(self.shares.shape[1])
+        return np.asarray(one * self.weights[:, None] > 0, np.float64)
 
-    def _along(self, v: np.ndarray) -> np.ndarray:
+    @cached_property
+    def seen(self) -> np.ndarray:
+        """(K, N) entries of each class and column."""
+        weighed = like(self.shares * self.often[:, None], array_beside(self.rows))
+        return np.asarray(to_host(seen_transposed_times(self.rows, weighed)).T)
+
+    def along(self, v: np.ndarray) -> np.ndarray:
         """(M, K) slopes of the log-likelihood of each row in each class along v (K, N + 1)."""
         T, share = expected_means(self.found), expected_shares(self.found)
         home = array_beside(self.rows)
@@ -299,39 +350,72 @@ class FirstStep:
         inner = inner - seen_times(self.rows, like((v[:, :-1] * T).T / 2, home))
         return np.asarray(to_host(inner) + v[:, -1] - share @ v[:, -1])
 
-    def _back(self, a: np.ndarray) -> np.ndarray:
-        """(K, N + 1) sums of slopes of rows with parts a (M, K): what `_along` is transposed."""
+    def back(self, a: np.ndarray) -> np.ndarray:
+        """(K, N + 1) sums of slopes of rows with parts a (M, K): what `along` is transposed."""
         T, share = expected_means(self.found), expected_shares(self.found)
-        a = like(a * self.often[:, None], array_beside(self.rows))
+        a = like(self._apart(a) * self.often[:, None], array_beside(self.rows))
         columns = to_host(transposed_times(self.rows, a)).T / 2
         columns -= T * to_host(seen_transposed_times(self.rows, a)).T / 2
         each = to_host(a).sum(axis=0)
         return np.hstack([columns, (each - share * each.sum())[:, None]])
 
+    def _apart(self, a: np.ndarray) -> np.ndarray:
+        """(M, K) derivatives by the log odds of classes, of those a by their probabilities."""
+        R = self.shares
+        return np.asarray(R * (a - (R * a).sum(axis=1, keepdims=True)))
+
+
+@dataclass(frozen=True)
+class FirstStep:
+    """The classes as estimates from the rows of owners: what their errors do to a third step."""
+
+    found: Archetypes
+    members: Sequence[_Member]
+
+    def total(self, of: Callable[[_Member], np.ndarray]) -> np.ndarray:
+        """Sum over owners of what each makes of its rows."""
+        return _total(map(of, self.members))
+
+    @property
+    def used(self) -> tuple[int, int]:
+        """Rows that are used, and that are left out."""
+        used = int(self.total(lambda m: m.used.sum()))
+        return used, int(self.total(lambda m: np.array(len(m.used)))) - used
+
+    def meat(self, each: Sequence[np.ndarray]) -> np.ndarray:
+        """Covariance of a sum of parts (M, P); rows whose weights are whole occur so often."""
+        whole = all((m.often == np.rint(m.often)).all() for m in self.members)
+        pairs = zip(self.members, each, strict=True)
+        return _total((x * (m.often if whole else m.often**2)[:, None]).T @ x for m, x in pairs)
+
+    def carried(self, slopes: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """(M, P) what each row of each owner adds to P equations by way of the classes.
+
+        `slopes` (P, M, K) are derivatives of the sum of each equation by the probabilities of rows.
+        """
+        pairs = list(zip(self.members, slopes, strict=True))
+        wanted = _total(np.array([m.back(L) for L in own]) for m, own in pairs)
+        solved = self._solved(wanted)
+        return [np.array([(m.shares * m.along(v)).sum(axis=1) for v in solved]).T for m, _ in pairs]
+
     def _solved(self, wanted: np.ndarray) -> np.ndarray:
         """(P, K, N + 1) solutions of H v = wanted."""
-        R, T, share = self.shares, expected_means(self.found), expected_shares(self.found)
+        T, share = expected_means(self.found), expected_shares(self.found)
         variables = variables_of(self.found)
         rates = variables.normalised((1 + T) / 2)
-        weighed = like(R * self.often[:, None], array_beside(self.rows))
-        seen = to_host(seen_transposed_times(self.rows, weighed)).T + 1.0  # a row of the prior
-        total = self.often.sum()
+        seen = self.total(lambda m: m.seen) + 1.0  # a row of the prior
+        total = float(self.total(lambda m: m.often.sum()))
 
-        def complete(v: np.ndarray) -> np.ndarray:
+        def product(v: np.ndarray) -> np.ndarray:
             centre = np.where(variables.inside, variables.sums(rates * v[:, :-1]), 0.0)
             spread = np.where(variables.inside, rates, rates * (1 - rates))
             columns = seen * (spread * v[:, :-1] - rates * centre)
             last = total * share * (v[:, -1] - share @ v[:, -1]) + share * v[:, -1]
-            return np.hstack([columns, last[:, None]])
-
-        def times_information(v: np.ndarray) -> np.ndarray:
-            d = self._along(v)
-            return np.asarray(
-                complete(v) - self._back(R * (d - (R * d).sum(axis=1, keepdims=True)))
-            )
+            complete = np.hstack([columns, last[:, None]])
+            return np.asarray(complete - self.total(lambda m: m.back(m.along(v))))
 
         scale = 1 / np.hstack([seen * rates * (1 - rates), (total * share)[:, None]])
-        return np.array([_conjugate(times_information, b, scale) for b in wanted])
+        return np.array([_conjugate(product, b, scale) for b in wanted])
 
 
 def _conjugate(
@@ -356,39 +440,32 @@ def _conjugate(
     return v
 
 
-def _used(step: FirstStep, columns: Sequence[Column]) -> np.ndarray:
-    """(M,) booleans: rows that have an entry in all columns."""
-    used = np.array([np.isfinite(c.values[:, 0]) for c in columns]).all(axis=0)
-    return used & (step.often > 0)
-
-
-def _apart(S: np.ndarray) -> None:
-    """Refuse classes that no row tells apart."""
+def _of_outcome(step: FirstStep) -> Relation:
+    """Means or rates of an outcome in each class."""
+    members, first = step.members, step.members[0].columns[0]
+    names, words = (first.name,), first.words
+    some = np.arange(max(len(words), 1))
+    if words:
+        some = some if len(words) > 2 else some[1:]
+        names = tuple(words[k] for k in some)
+    S = step.total(lambda m: (m.shares * m.weights[:, None]).T @ m.shares)
     if np.linalg.eigvalsh(S / np.trace(S))[0] < ALIKE:
         raise DataError("rows with an entry do not tell these archetypes apart: ask for fewer")
-
-
-def _of_outcome(step: FirstStep, given: Column) -> Relation:
-    """Means or rates of an outcome in each class."""
-    used = _used(step, [given])
-    column, z = given.at(used), given.values
-    names, words = (column.name,), column.words
-    if words:
-        some = np.arange(len(words)) if len(words) > 2 else np.array([1])
-        z, names = z[:, some], tuple(words[k] for k in some)
-    is_rate = bool(words) or bool(np.isin(column.values, (0, 1)).all())
-    z, v, R = np.where(used[:, None], z, 0.0), step.often * used, step.shares
-    S = (R * v[:, None]).T @ R
-    _apart(S)
-    m = np.linalg.solve(S, (R * v[:, None]).T @ z)
+    z = [np.where(m.used[:, None], m.columns[0].values[:, some], 0.0) for m in members]
+    pairs = list(zip(members, z, strict=True))
+    m = np.linalg.solve(S, _total((o.shares * o.weights[:, None]).T @ own for o, own in pairs))
     K, C = m.shape
-    off = (z - R @ m) * used[:, None]
-    slopes = np.zeros((K, C, len(R), K))
-    for k in range(K):
-        slopes[k, :, :, k] += off.T
-        slopes[k] -= (R[:, k] * used)[None, :, None] * m.T[:, None, :]
-    each = (R[:, :, None] * off[:, None, :]).reshape(len(R), -1)
-    each = each + step.carried(slopes.reshape(K * C, len(R), K))
+    parts, slopes = [], []
+    for o, own in pairs:
+        R = o.shares
+        off = (own - R @ m) * o.used[:, None]
+        slope = np.zeros((K, C, len(R), K))
+        for k in range(K):
+            slope[k, :, :, k] += off.T
+            slope[k] -= (R[:, k] * o.used)[None, :, None] * m.T[:, None, :]
+        slopes.append(slope.reshape(K * C, len(R), K))
+        parts.append((R[:, :, None] * off[:, None, :]).reshape(len(R), -1))
+    each = [a + b for a, b in zip(parts, step.carried(slopes), strict=True)]
     bread = np.kron(np.linalg.inv(S), np.eye(C))
     covariance = bread @ step.meat(each) @ bread.T
     free = np.arange(C - 1 if len(words) > 2 else C)  # rates of all words add up to one
@@ -396,16 +473,22 @@ def _of_outcome(step: FirstStep, given: Column) -> Relation:
     contrast = np.zeros((len(apart), K * C))
     contrast[np.arange(len(apart)), apart] = 1
     contrast[np.arange(len(apart)), [i % C for i in apart]] = -1
-    return Relation(
-        kind="rate" if is_rate else "mean",
-        names=names,
-        estimates=m,
-        errors=np.sqrt(np.diag(covariance).clip(0)).reshape(K, C),
-        covariance=covariance,
-        tests={column.name: wald(contrast @ m.ravel(), contrast @ covariance @ contrast.T)},
-        rows=int(used.sum()),
-        left_out=int(len(used) - used.sum()),
-    )
+    tested = wald(contrast @ m.ravel(), contrast @ covariance @ contrast.T)
+    is_rate = bool(words) or all(np.isin(own, (0, 1)).all() for own in z)
+    kind = "rate" if is_rate else "mean"
+    return _relation(step, kind, names, m, covariance, {first.name: tested})
+
+
+def _relation(
+    step: FirstStep,
+    kind: str,
+    names: Sequence[str],
+    estimates: np.ndarray,
+    covariance: np.ndarray,
+    tests: dict[str, tuple[float, int, float]],
+) -> Relation:
+    errors = np.sqrt(np.diag(covariance).clip(0)).reshape(estimates.shape)
+    return Relation(kind, tuple(names), estimates, errors, covariance, tests, *step.used)
 
 
 def wald(values: np.ndarray, covariance: np.ndarray) -> tuple[float, int, float]:
@@ -415,24 +498,27 @@ def wald(values: np.ndarray, covariance: np.ndarray) -> tuple[float, int, float]
     return statistic, degrees, float(chdtrc(max(degrees, 1), statistic))
 
 
-def _of_covariates(step: FirstStep, columns: Sequence[Column]) -> Relation:
+def _of_covariates(step: FirstStep) -> Relation:
     """Log odds of each class by covariates."""
-    used = _used(step, columns)
-    names, parts, tested = ["constant"], [np.ones((len(used), 1))], {}
-    for column in columns:
-        column.at(used)
-        more = column.values[:, 1:] if column.words else column.values
+    names, tested = ["constant"], {}
+    for column in step.members[0].columns:
         called = [f"{column.name}={word}" for word in column.words[1:]] or [column.name]
         tested[column.name] = range(len(names), len(names) + len(called))
-        names, parts = [*names, *called], [*parts, more]
-    q = np.where(used[:, None], np.hstack(parts), 0.0)
-    centre, scale = q[used].mean(axis=0), q[used].std(axis=0)
-    centre[0], scale[0] = 0.0, 1.0
-    if np.linalg.matrix_rank((q[used] - centre) / np.maximum(scale, 1e-300)) < len(names):
+        names += called
+    q = []
+    for m in step.members:
+        parts = [c.values[:, 1:] if c.words else c.values for c in m.columns]
+        q.append(np.where(m.used[:, None], np.hstack([np.ones((len(m.used), 1)), *parts]), 0.0))
+    n = step.used[0]
+    centre = _total(own.sum(axis=0) for own in q) / n
+    centre[0] = 0.0
+    off = [(own - centre) * m.used[:, None] for own, m in zip(q, step.members, strict=True)]
+    products = _total(own.T @ own for own in off) / n
+    scale = np.sqrt(np.diag(products))
+    if not scale.all() or np.linalg.eigvalsh(products / np.outer(scale, scale))[0] < ALIKE:
         raise DataError(f"covariates: some are sums of others: {', '.join(map(shown, names[1:]))}")
-    q = np.where(used[:, None], (q - centre) / scale, 0.0)
-    fit = _Logit(step, used, q)
-    K, Q = step.shares.shape[1], len(names)
+    fit = _Logit(step, [own / scale for own in off])
+    K, Q = step.members[0].shares.shape[1], len(names)
     b, covariance = fit.maximum()
     back = np.diag(1 / scale)  # from units of spread to those that were given
     back[0, 1:] = -centre[1:] / scale[1:]
@@ -444,47 +530,35 @@ def _of_covariates(step: FirstStep, columns: Sequence[Column]) -> Relation:
     for name, places in tested.items():
         which = np.array([k * Q + j for k in range(K - 1) for j in places])
         tests[name] = wald(b.ravel()[which], covariance[np.ix_(which, which)])
-    return Relation(
-        kind="log odds",
-        names=tuple(names),
-        estimates=np.vstack([np.zeros(Q), b]),
-        errors=np.sqrt(np.diag(whole).clip(0)).reshape(K, Q),
-        covariance=whole,
-        tests=tests,
-        rows=int(used.sum()),
-        left_out=int(len(used) - used.sum()),
-    )
+    return _relation(step, "log odds", names, np.vstack([np.zeros(Q), b]), whole, tests)
 
 
 @dataclass(frozen=True)
 class _Logit:
-    """Classes by covariates q (M, Q), where rows are taken for classes by mistake at times."""
+    """Classes by covariates q (M, Q) of owners; rows are taken for other classes at times."""
 
     step: FirstStep
-    used: np.ndarray
-    q: np.ndarray
+    q: Sequence[np.ndarray]
+
+    def total(self, of: Callable[[_Member, np.ndarray], np.ndarray]) -> np.ndarray:
+        """Sum over owners of what each makes of its rows."""
+        return _total(map(of, self.step.members, self.q))
 
     @cached_property
-    def taken(self) -> np.ndarray:
-        """(M, K) of 0 and 1: the likeliest class of each row, none of those that are not used."""
-        one = self.step.shares.argmax(axis=1)[:, None] == np.arange(self.step.shares.shape[1])
-        return np.asarray(one * self.weights[:, None] > 0, np.float64)
-
-    @cached_property
-    def weights(self) -> np.ndarray:
-        """(M,) of the rows."""
-        return np.asarray(self.step.often * self.used)
+    def counts(self) -> np.ndarray:
+        """(K,) rows of each class."""
+        return self.step.total(lambda m: m.weights @ m.shares)
 
     @cached_property
     def mistaken(self) -> np.ndarray:
         """(K, K) probability D_ts that a row of class t is taken for class s."""
-        R, v = self.step.shares, self.weights
-        return np.asarray((R * v[:, None]).T @ self.taken / (v @ R)[:, None])
+        both = self.step.total(lambda m: (m.shares * m.weights[:, None]).T @ m.taken)
+        return np.asarray(both / self.counts[:, None])
 
     def maximum(self) -> tuple[np.ndarray, np.ndarray]:
         """Most likely log odds (K - 1, Q) and their covariance, by Newton's method."""
-        n = self.weights @ self.step.shares
-        b = np.zeros((len(n) - 1, self.q.shape[1]))
+        n = self.counts
+        b = np.zeros((len(n) - 1, self.q[0].shape[1]))
         b[:, 0] = np.log(n[1:] / n[0])
         height, ahead = self._height(b), np.inf
         for _ in range(STEPS):
@@ -504,42 +578,62 @@ class _Logit:
         bread = np.linalg.inv(self._sums(b)[1])
         return b, bread @ self.step.meat(self._each(b)) @ bread
 
-    def _logs(self, b: np.ndarray) -> np.ndarray:
-        """(M, K) log of the probabilities of classes by covariates."""
-        logs = np.hstack([np.zeros((len(self.q), 1)), self.q @ b.T])
-        return np.asarray(log_softmax(logs, axis=1))
-
     def _height(self, b: np.ndarray) -> float:
         """Log-likelihood, in nats."""
-        each = (np.exp(self._logs(b)) @ self.mistaken * self.taken).sum(axis=1)
-        return float(self.weights @ np.log(np.where(self.used, np.maximum(each, TINY), 1.0)))
 
-    def _shares(self, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def of(m: _Member, q: np.ndarray) -> np.ndarray:
+            each = (_by(q, b) @ self.mistaken * m.taken).sum(axis=1)
+            return np.asarray(m.weights @ np.log(np.where(m.used, np.maximum(each, TINY), 1.0)))
+
+        return float(self.total(of))
+
+    def _shares(self, m: _Member, q: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(M, K) probabilities of classes by covariates, and once rows are taken for a class."""
-        pi = np.exp(self._logs(b))
-        joint = pi * (self.taken @ self.mistaken.T)
+        pi = _by(q, b)
+        joint = pi * (m.taken @ self.mistaken.T)
         return pi, joint / np.maximum(joint.sum(axis=1, keepdims=True), TINY)
 
     def _sums(self, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Slope (P,) and negative curvature (P, P) of the log-likelihood."""
-        (pi, rho), v, q = self._shares(b), self.weights, self.q
-        apart = (rho - pi)[:, 1:]
-        pairs = rho[:, 1:, None] * rho[:, None, 1:] - pi[:, 1:, None] * pi[:, None, 1:]
-        pairs -= apart[:, :, None] * np.eye(len(b))
-        curve = np.einsum("itu,ip,iq->tpuq", pairs * v[:, None, None], q, q, optimize=True)
-        return ((apart * v[:, None]).T @ q).ravel(), curve.reshape(b.size, b.size)
 
-    def _each(self, b: np.ndarray) -> np.ndarray:
+        def of(m: _Member, q: np.ndarray) -> np.ndarray:
+            (pi, rho), v = self._shares(m, q, b), m.weights
+            apart = (rho - pi)[:, 1:]
+            pairs = rho[:, 1:, None] * rho[:, None, 1:] - pi[:, 1:, None] * pi[:, None, 1:]
+            pairs -= apart[:, :, None] * np.eye(len(b))
+            curve = np.einsum("itu,ip,iq->tpuq", pairs * v[:, None, None], q, q, optimize=True)
+            slope = ((apart * v[:, None]).T @ q).ravel()
+            return np.vstack([slope, curve.reshape(b.size, b.size)])
+
+        both = self.total(of)
+        return both[0], both[1:]
+
+    def _each(self, b: np.ndarray) -> list[np.ndarray]:
         """(M, P) what each row adds to the slope, itself and by way of the classes."""
-        (pi, rho), W, D, v = self._shares(b), self.taken, self.mistaken, self.weights
-        own = (rho - pi)[:, 1:, None] * self.q[:, None, :] * self.used[:, None, None]
-        n, K = v @ self.step.shares, len(D)
-        slopes = np.empty((*b.shape, len(W), K))
-        for t in range(1, K):
-            by = rho[:, [t]] * ((np.arange(K) == t) - rho)
-            for j in range(b.shape[1]):
-                G = (by * (v * self.q[:, j])[:, None]).T @ W / np.maximum(D, TINY) / n[:, None]
-                slopes[t - 1, j] = (W @ G.T - (G * D).sum(axis=1)) * self.used[:, None]
-        return np.asarray(
-            own.reshape(len(W), -1) + self.step.carried(slopes.reshape(b.size, len(W), K))
-        )
+        D, n, K = self.mistaken, self.counts, len(self.mistaken)
+
+        def by_mistakes(m: _Member, q: np.ndarray) -> np.ndarray:
+            """(K - 1, Q, K, K) derivatives of the slope by D."""
+            rho, found = self._shares(m, q, b)[1], np.empty((*b.shape, K, K))
+            for t in range(1, K):
+                by = rho[:, [t]] * ((np.arange(K) == t) - rho)
+                for j in range(b.shape[1]):
+                    found[t - 1, j] = (by * (m.weights * q[:, j])[:, None]).T @ m.taken
+            return found
+
+        G = self.total(by_mistakes) / np.maximum(D, TINY) / n[:, None]
+        less = (G * D).sum(axis=-1)
+        own, slopes = [], []
+        for m, q in zip(self.step.members, self.q, strict=True):
+            pi, rho = self._shares(m, q, b)
+            part = (rho - pi)[:, 1:, None] * q[:, None, :] * m.used[:, None, None]
+            own.append(part.reshape(len(q), -1))
+            slope = np.einsum("is,tjks->tjik", m.taken, G) - less[:, :, None, :]
+            slopes.append((slope * m.used[:, None]).reshape(b.size, len(q), K))
+        return [a + c for a, c in zip(own, self.step.carried(slopes), strict=True)]
+
+
+def _by(q: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """(M, K) probabilities of classes by covariates."""
+    logs = np.hstack([np.zeros((len(q), 1)), q @ b.T])
+    return np.asarray(np.exp(log_softmax(logs, axis=1)))

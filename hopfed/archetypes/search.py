@@ -157,7 +157,7 @@ def so_many(owners: Session, free: Fit, U: np.ndarray, variances: np.ndarray, si
     if size == 1:
         return improve(owners, single(owners, prior), search.long)
     root = np.sqrt(variances)[:, None]
-    fits = [_brought(owners, free, size, search)]
+    fits = [brought(owners, free, size, search)]
     for draw in range(STARTS):
         if U.shape[1]:
             sums = kmeans_start(owners, U / root, U * root, size, prior, draw)
@@ -167,7 +167,7 @@ def so_many(owners: Session, free: Fit, U: np.ndarray, variances: np.ndarray, si
     best = [improve(owners, fit, search.long) for fit in fits[:PAIRS]]
     fit = min(best, key=lambda fit: (abs(fit.size - size), -fit.evidence))
     for draw in range(EXCHANGES * size):
-        other = _brought(owners, _parted(owners, fit, search, draw), size, search)
+        other = brought(owners, _parted(owners, fit, search, draw), size, search)
         if other.size == size and other.evidence > fit.evidence + 0.1:
             fit = other
         elif draw >= EXCHANGES:
@@ -175,7 +175,7 @@ def so_many(owners: Session, free: Fit, U: np.ndarray, variances: np.ndarray, si
     return fit
 
 
-def _brought(owners: Session, fit: Fit, size: int, search: Search) -> Fit:
+def brought(owners: Session, fit: Fit, size: int, search: Search) -> Fit:
     """Split or join classes until there are so many, or no more can be made."""
     for draw in range(abs(fit.size - size)):
         before = fit.size

@@ -36,6 +36,7 @@ from hopfed.archetypes.mixture import (
 )
 from hopfed.archetypes.search import (
     Search,
+    brought,
     merged,
     split,
     supported,
@@ -184,6 +185,7 @@ class Classes:
         that moved less is left, whatever its rows of this round say.
     most : classes at most.
     search : settings of the search for them (`hopfed.archetypes`); exact sums only.
+    number : of classes, where it is given; exact sums only. 0 leaves it to the rows.
     judged : rounds after which classes are judged by all rows; 0 for never.
     looks, steps : with noise, searches for new classes in a round, each of which can at most double
         their number, and steps of the fit after each, of which all but the first are averaged.
@@ -218,6 +220,7 @@ class Classes:
     looks: int = 2
     steps: int = 3
     judged: int = 0
+    number: int = 0
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -269,6 +272,7 @@ class Classes:
                 if larger is None or owners.exchanges >= search.exchanges:
                     fit = improve(owners, supported(owners, fit, search), search.long)
                     fit = improve(owners, owners.recalled(owners.shown(fit, search)), search.long)
+                    fit = brought(owners, fit, self.number, search) if self.number else fit
                     break
             except FewerError as error:
                 if not error.left:  # what was heard before is all there is

@@ -14,6 +14,11 @@ import hopfed
 from hopfed import kernels
 from hopfed.archetypes.assignment import sample
 from hopfed.errors import ArgumentError, DataError
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.rounds import play_round
+from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.batches import Batches
+from hopfed.hopfield.classes import Classes
 from hopfed.recovery.compare import _drawn
 from hopfed.sklearn import ArchetypeMixture
 
@@ -209,34 +214,50 @@ def write(path, rows, names):
 
 def test_a_column_of_weights_is_no_feature(hopfed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    x = planted(7, 2, 8, 500)[0].astype(int)
+    x = planted(7, 2, 8, 250)[0].astype(int)
     kinds, counts = np.unique(x, axis=0, return_counts=True)
     names = [f"q{j}" for j in range(8)]
     write(tmp_path / "kinds.csv", np.c_[kinds, counts].tolist(), [*names, "n"])
     write(tmp_path / "rows.csv", np.repeat(kinds, counts, axis=0).tolist(), names)
-    weights = np.random.default_rng(1).uniform(0.2, 3, 500).round(3)
+    weights = np.random.default_rng(1).uniform(0.2, 3, 250).round(3)
     rows = [[*row, w] for row, w in zip(x.tolist(), weights, strict=True)]
     write(tmp_path / "survey.csv", rows, [*names, "w"])
     write(tmp_path / "bad.csv", [[*row, ""] for row in x.tolist()], [*names, "w"])
     found = {}
-    for line in ("kinds.csv --weights n", "rows.csv", "survey.csv --weights w"):
+    for line in ("kinds.csv --weights n", "survey.csv --weights w"):
         status, said, wrong = hopfed(
             "recover", *line.split(), "--json", "--overwrite", "--out", "run.h5"
         )
         assert status == 0, wrong
         found[line] = json.loads(said)
-    for what in ("exposures", "log_likelihood", "status", "n_examples"):
-        assert found["kinds.csv --weights n"].get(what) == found["rows.csv"].get(what)
+    assert found["kinds.csv --weights n"]["bytes_raw"] == [250]
     effective = weights.sum() ** 2 / (weights**2).sum()
     advice = found["survey.csv --weights w"]["advice"]
-    assert f"500 rows tell as much as {effective:.0f} of equal weight" in advice
+    assert f"250 rows tell as much as {effective:.0f} of equal weight" in advice
     assert hopfed("assign", "run.h5", "survey.csv", "--out", "who.csv")[0] == 0
     assert hopfed("relate", "run.h5", "survey.csv", "--column", "w", "--weights", "w")[0] == 0
     status, _, said = hopfed("recover", "bad.csv", "--weights", "w")
     assert (status, said) == (2, "error: weights must be numbers, none below 0, got nan in row 1\n")
     assert hopfed("recover", "rows.csv", "--weights", "w")[2].count("\n") == 1
-    many, few = tmp_path / "kinds.csv", ("--archetypes", 501)
-    assert "501 archetypes of 500 rows" in hopfed("recover", many, "--weights", "n", *few)[2]
+    many, few = tmp_path / "kinds.csv", ("--archetypes", 251)
+    assert "251 archetypes of 250 rows" in hopfed("recover", many, "--weights", "n", *few)[2]
+
+
+def test_a_federation_takes_the_number_and_the_weights(hopfed, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    x = planted(5)[0]
+    owners = Batches((kernels.pack(x[:300]), kernels.pack(x[300:])))
+    for number in (2, 4):
+        method = HopfieldFederation(owners, Classes(12, number=number))
+        played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+        assert played.server_metrics["classes"] == number
+    kinds, counts = np.unique(x[:, :8].astype(int), axis=0, return_counts=True)
+    write(tmp_path / "k.csv", np.c_[kinds, counts].tolist(), [*"abcdefgh", "n"])
+    join = "join", "--data", tmp_path / "k.csv", "--trust-server", "--dry-run", "--weights"
+    status, said, _ = hopfed(*join, "n")
+    assert (status, "600" in said) == (0, True), said
+    write(tmp_path / "k.csv", np.c_[kinds, counts / 7].tolist(), [*"abcdefgh", "n"])
+    assert "weights must be whole numbers in a federation" in hopfed(*join, "n")[2]
 
 
 def test_survey_weights_say_nothing_by_their_scale():

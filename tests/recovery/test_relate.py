@@ -167,6 +167,37 @@ def test_bad_input():
         made(np.zeros((1, 8)), np.ones(1)).relate(x, labels)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_owners_get_what_one_owner_gets(weighted):
+    """A list of tables ended in NumPy's ValueError."""
+    rng = np.random.default_rng(9)
+    x, labels = drawn(rng, 500, 0.85)
+    found, at = fitted(x, 0.85), (slice(0, 120), slice(120, 500))
+    age = np.where(rng.random(500) < 0.1, np.nan, 30 + labels + rng.normal(size=500))
+    town = np.array(["a", "b", "c"])[(labels + rng.choice(3, 500, p=[0.5, 0.3, 0.2])) % 3]
+    town[at[0]][town[at[0]] == "c"] = "a"  # a word that only the other owner has
+    w = rng.uniform(0.5, 2, 500) if weighted else None
+    each = None if w is None else [w[i] for i in at]
+    for given in ({"outcome": age}, {"outcome": town}, {"covariates": {"age": age, "town": town}}):
+        (name, value), parts = next(iter(given.items())), []
+        for i in at:
+            own = {k: v[i] for k, v in value.items()} if isinstance(value, dict) else value[i]
+            parts.append(own)
+        one = found.relate(x, **given, weights=w)
+        several = found.relate([x[i] for i in at], **{name: parts}, weights=each)
+        np.testing.assert_allclose(several.estimates, one.estimates, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(several.errors, one.errors, rtol=1e-5)
+        assert (several.names, several.rows) == (one.names, one.rows)
+    for wrong, message in (
+        ({"outcome": [age]}, "outcome must be a list of those of 2 owners, got 1"),
+        ({"outcome": [age[at[0]], town[at[1]]]}, "numbers at one owner, and words at another"),
+        ({"outcome": [age[at[0]], age[at[0]]]}, "outcome must be 380 values"),
+        ({"covariates": [{"a": age[at[0]]}, {"b": age[at[1]]}]}, "a at every owner"),
+    ):
+        with pytest.raises((ArgumentError, DataError), match=message):
+            found.relate([x[i] for i in at], **wrong)
+
+
 def test_the_command(hopfed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(6)

@@ -16,13 +16,18 @@ from hopfed.cli.machines.join_checks import TRUST, check_fit, show
 from hopfed.cli.machines.watching import OUT, Watching, address, say, write_found
 from hopfed.cli.numbers import FINITE, NUMBER
 from hopfed.cli.outputs import check_outputs, overwrite_option
-from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options
+from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options, weights_in
 from hopfed.errors import ArgumentError, HopfedError
 
 
 @click.command("join")
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Your examples.")
 @table_options
+@click.option(
+    "--weights",
+    metavar="COLUMN",
+    help="Whole numbers that are no feature: how often a row occurs; with --trust-server.",
+)
 @click.option("--server", help="HOST:PORT of `hopfed serve`.")
 @click.option("--ca", type=click.Path(path_type=Path), help="ca.pem of `hopfed certs`.")
 @click.option("--key", type=click.Path(path_type=Path), help="Your key, client-*.key.")
@@ -66,6 +71,7 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     client-0.key
     """
     from hopfed._lib.home_folder import home
+    from hopfed.archetypes.weights import repeated
     from hopfed.hopfield.ledger import Ledger
     from hopfed.hopfield.owner import as_recorded
     from hopfed.tables.examples import as_examples
@@ -78,11 +84,14 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     noisy = _check_options(options)
     if noisy:  # else one "+" makes it a -1 in all rows
         options["words"] = ("-=missing", *options["words"])
+    weights = None if options["weights"] is None else weights_in([data], options)
     [table] = read([data], options, by_rows=False)
     check_fit(table, choices_of(options), noisy)
-    for name in NAMES:
+    for name in (*NAMES, "weights"):
         del options[name]
     rows = as_examples(table.rows, name=str(data), gaps=True)
+    if weights is not None:
+        rows = repeated(rows, weights[0])
     names = () if is_made_up(table.columns) else table.columns
     ledger = Ledger(home() / "privacy", look=dry_run)
     rows, filed = as_recorded(rows, table.columns, ledger)  # made-up names have an order, too
@@ -107,6 +116,9 @@ def _check_options(options: dict[str, Any]) -> bool:
             f"trusted and every sum has noise, or --trust-server: {TRUST}"
         )
     require(epsilon is None or epsilon > 0, "--epsilon", "a number above 0", epsilon)
+    plain = options["weights"] is None or epsilon is None
+    rule = "left out with --epsilon, which bounds what is told of rows that count once"
+    require(plain, "--weights", rule, options["weights"])
     require(options["patience"] > 0, "--patience", "a number above 0", options["patience"])
     require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
     return epsilon is not None

@@ -52,6 +52,7 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
     is_flag=True,
     help="Ask for sums over classes: rows may have gaps, and columns rates of their own.",
 )
+@click.option("--archetypes", type=COUNT, help="Of --graded: their number, where it is yours.")
 @click.option("--liars", type=NUMBER, help="Share of clients that may lie together. [default: 0.1]")
 @click.option("--support", type=NUMBER, help="Fewest examples behind an archetype. [default: 50]")
 @click.option(
@@ -277,7 +278,7 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
         number, names = _columns(options["columns"])
         kept = config.names if number == config.columns else ()  # of the run that is resumed
         config = replace(config, columns=number, names=names or kept)
-    named = ("clients", "rounds", "minimum", "epsilon", "delta", "liars", "support")
+    named = ("clients", "rounds", "minimum", "epsilon", "delta", "liars", "support", "archetypes")
     given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
     given += ["graded=yes"] if options["graded"] else []
     config = with_settings(config, [*given, *options["settings"]])

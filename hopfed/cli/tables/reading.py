@@ -167,6 +167,17 @@ def numbers_in(column: Any) -> np.ndarray:
     return found
 
 
+def weights_in(files: Sequence[Path], options: dict[str, Any]) -> list[np.ndarray]:
+    """Weights of the rows of each file, in the column that is named, which is left out then."""
+    from hopfed.archetypes.relate import of_cells
+    from hopfed.archetypes.weights import weights_of
+
+    name, words = options["weights"], choices_of(options).entries()
+    cells = [columns_beside(path, [name], words)[name] for path in files]
+    options["ignore"] = (*options["ignore"], name)
+    return [weights_of(numbers_in(of_cells(name, held)), sum(map(len, held))) for held in cells]
+
+
 def check_varying(tables: Sequence[Any], channel: str) -> None:
     """Refuse tables in which there is nothing to find, before anything is said of them."""
     sums, seen = _moments(tables)

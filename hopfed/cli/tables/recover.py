@@ -25,15 +25,14 @@ from hopfed.cli.printing import err, human_bytes, out, shown, table
 from hopfed.cli.tables.reading import (
     check_varying,
     choices_of,
-    columns_beside,
     describe,
-    numbers_in,
     print_description,
     read,
     read_on_workers,
     say_notes,
     say_repeated,
     table_options,
+    weights_in,
 )
 from hopfed.errors import ArgumentError, DataError
 from hopfed.runs import plain
@@ -137,8 +136,7 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     seconds = -time.perf_counter()
     weights = None
     if options["weights"] is not None:
-        weights = _weights(files, options)
-        options = options | {"ignore": (*options["ignore"], options["weights"])}
+        weights = weights_in(files, options)
     if options["dask"] is None:
         tables = read(files, options, options["memory"] or free_memory() // FREE)
     else:
@@ -173,16 +171,6 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     seconds += time.perf_counter()
     config = {"files": [str(f) for f in files], **{k: _plain(v) for k, v in options.items()}}
     write(recovery, config, options, seconds)
-
-
-def _weights(files: tuple[Path, ...], options: dict[str, Any]) -> list[np.ndarray]:
-    """The weights of the rows of each file."""
-    from hopfed.archetypes.relate import of_cells
-    from hopfed.archetypes.weights import weights_of
-
-    name, words = options["weights"], choices_of(options).entries()
-    cells = [columns_beside(path, [name], words)[name] for path in files]
-    return [weights_of(numbers_in(of_cells(name, held)), sum(map(len, held))) for held in cells]
 
 
 def _compare(tables: list[Any], how: dict[str, Any], options: dict[str, Any]) -> None:

@@ -69,9 +69,9 @@ def relate_command(run_file: Path, files: tuple[Path, ...], **options: Any) -> N
         }
         weights = numbers_in(beside[options["weights"]]) if options["weights"] else None
         rows = concatenate([table_of(found, path).held for path in files])
-        outcome = beside.get(options["column"])
-        others = [beside[name] for name in dict.fromkeys(options["covariates"])]
-        answer = related(found, rows, outcome, others, weights)
+        is_outcome = options["column"] is not None
+        wanted = [options["column"]] if is_outcome else list(dict.fromkeys(options["covariates"]))
+        answer = related(found, [rows], [[beside[n] for n in wanted]], is_outcome, [weights])
     if figure:
         answer.plot(figure)
     if out_file:
