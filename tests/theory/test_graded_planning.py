@@ -71,14 +71,3 @@ def test_predictions_agree_with_planted_classes(law, share, N, M):
     # The plan speaks of a typical table, not of these: it is near.
     scale = np.maximum(np.abs(found.measured), 0.02)
     assert (np.abs(found.planned - found.measured) < 0.1 * scale + 4 * found.standard_error).all()
-
-
-@pytest.mark.slow
-def test_columns_that_hardly_vary_lend_no_precision():
-    """A quarter of these columns has a rate within 1/1000 of 1, which few rows do not show."""
-    law, share, N = ClassLaw(rates=(0.8, 0.2)), 0.2, 32
-    asked = plan(law, share, N)
-    assert 1 < asked.boundary < asked.samples < 100
-    found = compare(law, asked, share, N, draws=100, seed=4)
-    named = dict(zip(QUANTITIES, found.agrees.tolist(), strict=True))
-    assert [named[name] for name in ("power", "eigenvalue", "accuracy")] == [True] * 3
