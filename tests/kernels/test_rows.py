@@ -67,7 +67,7 @@ def test_pack_takes_values_of_any_dtype_and_stride(dtype):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float64])
 @pytest.mark.parametrize(
-    ("bad", "column"), zip([2, -2, 3, 127, -128, 0], [0, 5, 63, 64, 100, 128], strict=True)
+    ("bad", "column"), [(2, 0), (-2, 5), (3, 63), (127, 64), (-128, 100), (0, 128)]
 )
 def test_pack_names_the_first_bad_value(dtype, bad, column):
     x = spins((9, 129), 3).astype(dtype)
