@@ -13,18 +13,8 @@ def responsibilities(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return how much of each row each class has, where ``logs[k, m] + shifts[k]`` is its log.
 
-    Parameters
-    ----------
-    logs : (K, M) float32 or float64.
-    shifts : (K,) float64.
-
-    Returns
-    -------
-    Responsibilities (K, M) in float64 and in float32, and the log of the sum over classes (M,).
-
-    >>> whole, single, totals = responsibilities(np.zeros((2, 1), np.float32), np.log([0.5, 1.5]))
-    >>> whole.round(6).tolist(), single.dtype.name, totals.round(6).tolist()
-    ([[0.25], [0.75]], 'float32', [0.693147])
+    Of logs (K, M) and shifts (K,): responsibilities (K, M) in float64 and in float32, and the log
+    of the sum over classes (M,).
     """
     from hopfed.kernels.cpu.elementary import normalise
 
@@ -38,15 +28,7 @@ def responsibilities(
 def mixed(logs: np.ndarray, shifts: np.ndarray, parts: np.ndarray, highest: float) -> np.ndarray:
     """Return ``sum_k parts[k, m] exp(min(logs[s, k, m] + shifts[s, k], highest))``, (S, M).
 
-    Parameters
-    ----------
-    logs : (S, K, M) float32 or float64.
-    shifts : (S, K) float64.
-    parts : (K, M) float64.
-    highest : argument of exp at most; 700 or less.
-
-    >>> mixed(np.zeros((1, 2, 1), np.float32), np.zeros((1, 2)), np.ones((2, 1)), 60.0).tolist()
-    [[2.0]]
+    Of logs (S, K, M), shifts (S, K) and parts (K, M); `highest` is 700 or less.
     """
     from hopfed.kernels.cpu.elementary import mix
 

@@ -67,3 +67,18 @@ def judged(owners, fit, n_detected=0):
     return SimpleNamespace(
         status=said.status, advice=said.advice, residual=tests.residual, rows=tests.rows
     )
+
+
+def draw_rows(classes, M, rng):
+    """Rows (M, N) of -1, 0 (not observed) and 1 of `hopfed.theory.graded.Classes`, their labels."""
+    labels = rng.choice(len(classes.shares), size=M, p=classes.shares)
+    size = (M, classes.means.shape[1])
+    rows = np.where(rng.random(size) < (1 + classes.means[labels]) / 2, 1.0, -1.0)
+    return rows * (rng.random(size) < classes.observed), labels
+
+
+def responsibilities(rows, means, shares):
+    """(M, K) probability of each class given the observed entries of a row."""
+    logs = (rows == 1) @ np.log((1 + means) / 2).T + (rows == -1) @ np.log((1 - means) / 2).T
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True)) * shares
+    return weights / weights.sum(axis=1, keepdims=True)

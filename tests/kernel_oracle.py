@@ -208,15 +208,3 @@ def beta_gains(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, c: float)
     whole = log_gamma(a + plus) + log_gamma(b + minus) - log_gamma(c + plus + minus)
     found: np.ndarray = whole - log_gamma(a) - log_gamma(b) + math.lgamma(c)
     return found
-
-
-def spent(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray) -> float:
-    """Sum of ``plus log(rates) + minus log(1 - rates)``."""
-    return float((plus * np.log(rates) + minus * np.log1p(-rates)).sum())
-
-
-def log_ratios(above: np.ndarray, below: np.ndarray, parts: np.ndarray, least: float) -> np.ndarray:
-    """``sum_k log((least + above_k parts_j) / (least + below_k parts_j))``."""
-    both = (np.log(least + np.outer(x, parts)) for x in (above, below))
-    found: np.ndarray = next(both).sum(axis=0) - next(both).sum(axis=0)
-    return found

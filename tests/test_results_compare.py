@@ -33,7 +33,6 @@ RESULTS = {
     "theory.assignment": ["Assignment"],
     "theory.graded": ["Classes", "Prediction"],
     "theory.graded_planning": ["GradedPlan"],
-    "theory.graded_simulation": ["Comparison"],
     "theory.planning": ["PhaseDiagram", "Plan"],
     "theory.private": ["PrivateFiniteSize"],
     "theory.profile": ["ProfileSpikes"],

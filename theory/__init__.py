@@ -23,7 +23,6 @@ graded : latent classes of any binary data, with gaps, as spikes in coordinates 
 class_noise : the same where classes differ in noise.
 assignment : how surely rows get their class, and how well class means are known.
 graded_planning : how many rows tell a class from the rest, and what they show of it.
-graded_simulation : planted classes beside those predictions.
 private : what Gaussian noise for privacy costs in detectability.
 discrete_gaussian : what integer noise of that kind guarantees.
 profile : clients of different qualities, a variance profile over the samples.

@@ -75,11 +75,7 @@ def _quadratic_part(
 def maximise(
     function: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
-    """Places of the maxima of unimodal functions on the intervals (low, high).
-
-    `function` gets the points of each interval along a new last axis. A plateau after the maximum
-    does no harm.
-    """
+    """Places of the maxima of unimodal functions; these get the points along a new last axis."""
     unit = np.linspace(0, 1, _ZOOM)
     for _ in range(_ROUNDS):
         points = low[..., None] + (high - low)[..., None] * unit

@@ -272,10 +272,7 @@ def _undecided(pair: _Pair, odds: float) -> np.ndarray:
 def _diagonal_of_inverse(
     blocks: np.ndarray, weights: np.ndarray, strength: np.ndarray, axes: np.ndarray
 ) -> np.ndarray:
-    """(N, K) diagonal of the inverse of `diag(blocks) + sum_r strength_r axis_r axis_r^T`.
-
-    NaN throughout if that matrix is not positive.
-    """
+    """(N, K) diagonal of the inverse of `diag(blocks) + sum_r strength_r axis_r axis_r^T`."""
     wrong: np.ndarray = np.full(blocks.shape[:2], np.nan)
     if np.linalg.eigvalsh(blocks).min() <= 0:
         return wrong

@@ -167,15 +167,6 @@ class GradedPlan:
     labelled_error: np.ndarray
     cosine: np.ndarray
 
-    def at(self, place: int) -> GradedPlan:
-        """The plan for the exposure at this `place`.
-
-        >>> float(plan(ClassLaw(r=0.3), [0.2, 0.1], N=200).at(1).samples)
-        246.0
-        """
-        names = GradedPlan.__dataclass_fields__
-        return GradedPlan(**{name: np.ravel(getattr(self, name))[place] for name in names})
-
 
 def plan(
     law: ClassLaw,

@@ -339,9 +339,8 @@ class _Corner:
 def _as_read(
     kappa: np.ndarray, q: float, M: float, noise: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Strengths as they are read off eigenvalues, which fluctuate, repel each other and turn.
-
-    Answers them (D, K), ascending, and the directions (D, K, K), in columns.
+    """Strengths (D, K), ascending, and directions (D, K, K) in columns, as they are read off
+    eigenvalues, which fluctuate, repel each other and turn.
     """
     spread = np.sqrt(spikes.outlier_sd(kappa, q, M, exposure=1.0) / np.sqrt(2))
     matrix = spikes.outlier(kappa, q)[:, :, None] * np.eye(kappa.shape[1])

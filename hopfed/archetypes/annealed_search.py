@@ -62,10 +62,6 @@ class Search:
         search gives up. One that waits for the whole of its `patience` takes 2.6 million for each
         direction.
 
-    Raises
-    ------
-    ArgumentError : a setting outside its range.
-
     >>> Search(starts=8, memory=LayeredMemory(layers=3)).memory.order
     'synchronous'
     """

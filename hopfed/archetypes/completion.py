@@ -48,27 +48,12 @@ class Filled(NamedTuple):
 
 
 class Filling:
-    """A table that is filled a block at a time.
+    """A table of archetypes' columns that is filled a block at a time; `source` as of `read_table`.
 
-    Parameters
-    ----------
-    found : the archetypes.
-    source : as of `hopfed.read_table`.
-    skipped : whether to fill also columns that are blank wherever another one holds a value, as
-        questions are that only some are asked. At least 20 rows of the first block must show it.
-
-    Attributes
-    ----------
-    types : of each column of the result in Arrow, by its name.
-    columns : of +-1, as the archetypes have them.
-    cut : names of columns of numbers that were cut with gaps, which stay.
-    unknown : names of columns with gaps of which archetypes know nothing, and which are not filled.
-    skips : which columns are skipped, so that they stay blank.
-    dialect : how the source is written, of a text file.
-
-    Raises
-    ------
-    DataError : there are no archetypes, or it is not such a table as they come from.
+    With `skipped` also columns are filled that are blank wherever another one holds a value, as
+    questions are that only some are asked; at least 20 rows of the first block must show it.
+    `types` are those of the result in Arrow by name, `columns` those of +-1. `cut` are numbers that
+    were cut with gaps, `unknown` columns of which archetypes know nothing: both stay as they are.
     """
 
     def __init__(self, found: Archetypes, source: Any, *, skipped: bool = False):

@@ -411,9 +411,7 @@ def basins(
 
 
 _PRIVATE = {"epsilon": None, "delta": 1e-5, "clients": 1, "rounds": 1}  # with their defaults
-_GRADED = ("missing", "rates", "M", "simulate", "seed")
-_MOST_ENTRIES = 100_000_000  # of a simulated table
-_MOST_DRAWS = 10_000
+_GRADED = ("missing", "rates", "M")
 _EXPOSURES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 _MEANINGS, _PROMISED = TABLE["plan"], TABLE["promises"]  # name -> what it means
@@ -446,8 +444,6 @@ def plan(
         "A,B: parameters of a Beta law of each class's column rates; or symmetric: flips of --r.",
     ] = None,
     M: Annotated[Whole, "Rows at hand: what do they show?"] = None,
-    simulate: Annotated[Whole, "Also draw so many tables and compare."] = None,
-    seed: Annotated[Whole, "Of the simulation. [default: 0]"] = None,
     epsilon: Annotated[Number, "Privacy budget of every client, inf for none."] = None,
     delta: Annotated[Number, "With --epsilon. [default: 1e-5]"] = None,
     clients: Annotated[Whole, "With --epsilon: clients with equal data. [default: 1]"] = None,
@@ -461,10 +457,9 @@ def plan(
     calls "ok" (resolved). It counts as `recover` does, at the same --alpha. With --stronger, or
     shares that add up to more, each is taken alone: a formula, right to .06.
 
-    With --missing, --rates, --M or --simulate each is a class beside one that holds the rest of
-    the rows, and the answer says also how well its rows are assigned and its means are known.
-    --simulate draws such tables and compares; the exit status is 1 if a prediction fails. Try
-    --rates 1,1 --missing 0.2 --N 100 --exposure 0.3,0.1.
+    With --missing, --rates or --M each is a class beside one that holds the rest of the rows, and
+    the answer says also how well its rows are assigned and its means are known. Try --rates 1,1
+    --missing 0.2 --N 100 --exposure 0.3,0.1.
 
     With --epsilon also from operators that clients release with noise, once or as often as
     --rounds says; M is then of all clients together.
@@ -596,12 +591,9 @@ def _columns(exposure: np.ndarray, boundary: np.ndarray, plan: Any) -> Columns:
 
 
 def _graded(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    """The plan for graded classes with gaps, and its simulation."""
+    """The plan for graded classes with gaps."""
     from hopfed.theory.graded_planning import ClassLaw, plan
-    from hopfed.theory.graded_simulation import RULE
 
-    if given["simulate"] is None and given["seed"] is not None:
-        raise ArgumentError("--simulate", "given beside --seed", "none")
     rates = given["rates"] if given["rates"] != "symmetric" else None
     law = ClassLaw(rates, given["r"], given["missing"] or 0.0)
     settings = [given[name] for name in ("power", "alpha", "stronger", "M")]
@@ -609,26 +601,14 @@ def _graded(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str
         found = plan(law, exposure, given["N"], *settings)
     columns = {name: getattr(found, field) for name, field in _FIELDS.items()}
     tables: dict[str, Columns] = {"plan": {"exposure": exposure} | columns}
-    if given["simulate"] is not None:
-        tables["simulation"] = _simulation(law, found, exposure, given)
-    drawn = tables.get("simulation")
     if options["as_json"]:
         show(tables, options, "plan")
-    else:  # a line for each number, with a column for each exposure, and what it means
-        grid = table("exposure", *map(cell, exposure))
-        for name, values in columns.items():
-            grid.add_row(name, *map(cell, values))
-        out.print(grid)
-        _explain(_MEANINGS)
-        if drawn is not None:
-            out.print("")
-            show({"simulation": drawn}, options, "plan")
-            out.print(f"\n{RULE}")
-    if drawn is not None and not np.all(drawn["agrees"]):
-        rows = zip(drawn["exposure"], drawn["quantity"], drawn["agrees"], strict=True)
-        failed = [f"{quantity} at {share:g}" for share, quantity, good in rows if not good]
-        err.print(f"predictions that failed: {', '.join(failed)}")
-        raise SystemExit(1)
+        return
+    grid = table("exposure", *map(cell, exposure))  # a line for each number, and what it means
+    for name, values in columns.items():
+        grid.add_row(name, *map(cell, values))
+    out.print(grid)
+    _explain(_MEANINGS)
 
 
 def _explain(meanings: Mapping[str, str]) -> None:
@@ -637,29 +617,3 @@ def _explain(meanings: Mapping[str, str]) -> None:
     width = max(map(len, meanings))
     for name, meaning in meanings.items():
         out.print(f"{name:<{width}}  {meaning}")
-
-
-def _simulation(
-    law: Any, plan: Any, exposure: np.ndarray, given: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Table of predictions beside measurements."""
-    from hopfed.theory.graded_simulation import QUANTITIES, compare
-
-    draws, N, seed = given["simulate"], given["N"], check_seed(given["seed"] or 0)
-    if not 2 <= draws <= _MOST_DRAWS:
-        raise ArgumentError("--simulate", f"from 2 to {_MOST_DRAWS:,} draws", draws)
-    largest = float(np.max(plan.samples)) * N
-    if not largest <= _MOST_ENTRIES:
-        rule = f"tables of at most {_MOST_ENTRIES:,} entries"
-        raise ArgumentError("--simulate", rule, f"{largest:.3g}")
-    with err.status("simulating"):
-        found = [
-            compare(law, plan.at(i), float(share), N, draws, seed)
-            for i, share in enumerate(exposure)
-        ]
-    names = ("predicted", "measured", "standard_error", "allowed", "agrees")
-    return {
-        "exposure": np.repeat(exposure, len(QUANTITIES)),
-        "quantity": list(QUANTITIES) * len(found),
-        **{name: np.concatenate([getattr(each, name) for each in found]) for name in names},
-    }

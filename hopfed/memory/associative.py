@@ -296,10 +296,6 @@ class AssociativeMemory:
         ----------
         states : (S, N) or (N,) of +-1 or bits; of a layered memory (S, L, N) as well.
 
-        Raises
-        ------
-        ArgumentError : states of another width or other values.
-
         >>> memory = AssociativeMemory.store(np.array([[1, 1, 1, -1]]))
         >>> memory.energy(np.array([[1, 1, 1, -1]], np.int8)).tolist()
         [-1.5]

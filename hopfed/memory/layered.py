@@ -44,10 +44,6 @@ class LayeredMemory:
     self_field : keep the field of a spin on itself; without it most starts do not freeze
         (theory/NOTES.md, "Heat bath and self-field").
 
-    Raises
-    ------
-    ArgumentError : a setting outside its range.
-
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice(np.array([-1, 1], np.int8), (3, 200))
     >>> cue = np.where(rng.random((1, 200)) < 0.8, xi[0], -xi[0])  # one site in five is wrong

@@ -267,7 +267,7 @@ def counted(wanted: Wanted, values: np.ndarray, complete: bool, floor: float = 1
     return min(count, int((values > floor * max(values[0], 1e-300)).sum()))
 
 
-__all__ = ["Spectrum", "block_krylov", "eigenpairs"]
+__all__ = ["Spectrum", "eigenpairs"]
 
 ROUTES = ("auto", "gram", "dense", "krylov")
 SMALL = 1_500  # side of a matrix below which its eigenproblem runs in one thread
@@ -354,15 +354,7 @@ def eigenpairs(
     chosen = _choose(operator) if route == "auto" else route
     try:
         if chosen == "krylov":
-            return block_krylov(
-                operator,
-                wanted,
-                seed=seed,
-                width=width,
-                tol=tol,
-                max_products=max_products,
-                start=start,
-            )
+            return _krylov(operator, wanted, seed, width, tol, max_products, start)
         if chosen == "dense":
             return _dense(operator, wanted)
         if not isinstance(operator, FactorOperator):
@@ -413,7 +405,7 @@ def _leading(A: Array, wanted: Wanted) -> Leading:
     n = A.shape[0]
     if n > FULL_LIMIT:
         whole = DenseOperator(n, 1.0, 1.0, A)
-        found = block_krylov(whole, wanted, tol=ITERATED_TOL, max_products=60)
+        found = _krylov(whole, wanted, tol=ITERATED_TOL, max_products=60)
         there = like(found.values[: found.vectors.shape[1]], found.vectors)
         return Leading(found.values, there, found.vectors, found.status)
     if not isinstance(A, np.ndarray):
@@ -462,10 +454,9 @@ def _checked(operator: HebbianOperator, found: Leading, vectors: Array, route: s
     )
 
 
-def block_krylov(
+def _krylov(
     operator: HebbianOperator,
     wanted: Wanted,
-    *,
     seed: int = 0,
     width: int = 64,
     tol: float = 0.03,
@@ -477,18 +468,6 @@ def block_krylov(
     Stops when every pair that `wanted` asks for has a residual below `tol` times its distance to
     the first unwanted Ritz value, and the basis is at least twice as wide as their number. Products
     are in single precision, but for a matrix in double.
-
-    Parameters
-    ----------
-    operator, wanted, seed, width, tol, max_products, start : as in `eigenpairs`.
-
-    >>> from hopfed.spectral.operators import DenseOperator
-    >>> x = np.sign(np.random.default_rng(0).standard_normal((300, 90)))
-    >>> x[:200] *= x[:200, :1] * np.abs(x[:200])
-    >>> op = DenseOperator.from_examples(x)
-    >>> found, exact = block_krylov(op, 2, width=4), eigenpairs(op, 2, route="dense")
-    >>> found.status, found.values[:2].round(3), exact.values[:2].round(3)
-    ('converged', array([2.319, 2.141]), array([2.319, 2.141]))
     """
     n, home, xp = operator.n_sites, operator.home, namespace(operator.home)
     width, rng = min(width, n), stream(seed, "krylov", n)

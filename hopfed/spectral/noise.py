@@ -127,10 +127,6 @@ class Sample:
         entries are no signs (0 for Gaussian noise); None for +-1, whose trace and kurtosis are
         known. `values` must then be complete, for the trace is theirs.
 
-    Raises
-    ------
-    ArgumentError : a quality outside (0, 1].
-
     >>> sample = Sample(np.array([20.0, 1.2, 0.9]), n_sites=100, n_examples=400)
     >>> sample.aspect, round(sample.variance(1), 3), round(sample.variance(0), 3)
     (0.25, 0.81, 1.0)

@@ -33,15 +33,7 @@ def thread_count() -> int:
 
 
 def for_each(task: Callable[[T], object], items: Iterable[T]) -> None:
-    """Call `task` on every item, on `thread_count()` threads that each take the next one in turn.
-
-    The first exception raised by a task stops the others from starting and is raised here.
-
-    >>> out = [0, 0, 0]
-    >>> for_each(lambda i: out.__setitem__(i, i * i), range(3))
-    >>> out
-    [0, 1, 4]
-    """
+    """Call `task` on every item, on `thread_count()` threads that each take the next in turn."""
     queue = list(items)
     n_threads = min(thread_count(), len(queue))
     if n_threads <= 1:
@@ -73,9 +65,5 @@ def for_each(task: Callable[[T], object], items: Iterable[T]) -> None:
 
 
 def spans(n: int, size: int) -> list[tuple[int, int]]:
-    """Cut `range(n)` into consecutive (start, stop) pieces of at most `size`.
-
-    >>> spans(5, 2)
-    [(0, 2), (2, 4), (4, 5)]
-    """
+    """Cut `range(n)` into consecutive (start, stop) pieces of at most `size`."""
     return [(start, min(start + size, n)) for start in range(0, n, size)]

@@ -3,9 +3,8 @@
     python tests/gpu/day.py --out DIR [--stages doctor,tests,...] [--seconds 3600]
 
 Each stage is a command with a time limit, and what it says lies in DIR/STAGE.txt: `tests` runs the
-tests that are marked gpu, `kernels` times every kernel beside the rates of the chip, `bench`
-compares ways to work, `sanitizer` wants compute-sanitizer. A stage that fails or hangs loses
-nothing but itself.
+tests that are marked gpu, `bench` times kernels and recoveries, `sanitizer` wants
+compute-sanitizer. A stage that fails or hangs loses nothing but itself.
 
 Needed: `pip install -e '.[cuda13,test]'`, or `cuda12`.
 """
@@ -24,7 +23,6 @@ STAGES = {  # seconds, and what Python runs
     "doctor": (90, ["-m", "hopfed", "doctor"]),
     # Warnings of other versions of the libraries than those of the project's checks are no errors.
     "tests": (1200, ["-m", "pytest", "-q", "-m", "gpu", "-W", "default", str(HERE.parent)]),
-    "kernels": (400, [str(HERE / "kernels.py")]),
     "bench": (540, ["-m", "hopfed", "bench", "all", "--device", "cuda"]),
     "sanitizer": (420, [str(HERE / "sanitizer.py")]),
 }

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
-from gpu.rates import Sizes, measures
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 SECONDS = 300  # for a tool; all run at once
@@ -31,10 +30,6 @@ def touch(device):
     from hopfed.kernels.cuda import gram, layered, products
 
     device.trial = (64, 256)  # with which ways to do the same are compared: slow under a tool
-    for unit, measure in measures(device, Sizes(copy=100, side=16, loops=1, repeats=1)).items():
-        print("touching", unit)
-        measure()
-
     rng = np.random.default_rng(0)
 
     def signs(*shape):

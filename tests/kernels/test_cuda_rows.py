@@ -82,19 +82,6 @@ def test_every_byte_is_told_from_every_other(device, width):
                 pack(there)
 
 
-def test_what_counts_as_missing(device):
-    x, xp = entries((20, 77), True), device.xp
-    nan = np.where(x == 0, np.nan, x)
-    for values in (x, x.astype(np.int64), nan, nan.astype(np.float32), (nan + 1) / 2):
-        found = kernels.unpack(kernels.pack_masked(xp.asarray(values)))
-        np.testing.assert_array_equal(found.get(), x)
-    complete = np.where(x == 0, 1, x)
-    for values in (complete, complete > 0, (complete > 0).astype(float)):
-        assert not kernels.pack_masked(xp.asarray(values)).gaps
-    with pytest.raises(ArgumentError, match="mask must be"):
-        kernels.pack_masked(xp.asarray(x), xp.zeros((2, 2), bool))
-
-
 @pytest.mark.parametrize("shape", [(256, 256), (257, 640), (300, 590), (1100, 70), (2050, 128)])
 @pytest.mark.parametrize("offset", [0, 1])
 def test_tiles_of_bits_are_turned_and_counted(device, shape, offset):

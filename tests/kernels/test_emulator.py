@@ -99,25 +99,6 @@ def test_any_order_of_threads_gives_the_same(order):
     assert np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_the_number_of_active_blocks_is_that_of_those_that_go_on(order):
-    device = Emulated(order=order)
-    rng = np.random.default_rng(1)
-    n = 700  # more than there are threads
-    active, moved = rng.integers(0, 2, n, np.uint32), rng.integers(0, 3, n).astype(np.uint64)
-    host = np.array([0], np.int32), active, np.array([1], np.uint8), np.zeros(n, np.int64)
-    host += moved, np.zeros(n, np.int64), np.array([99], np.uint32)
-    there = [device.xp.asarray(x.copy()) for x in host]
-    device.launch("layered", "layered_advance", (1, 1), (np.int64(n), *there))
-    step, left, _, used, cleared, changed, n_active = (x.get() for x in there)
-    goes_on = (active == 1) & (moved > 0)
-    assert (step, n_active) == (1, goes_on.sum())
-    np.testing.assert_array_equal(left, goes_on)
-    np.testing.assert_array_equal(used, active)
-    np.testing.assert_array_equal(changed, np.where(active, moved, 0))
-    assert not cleared.any()
-
-
 @pytest.fixture
 def without(monkeypatch):
     """Leave out a barrier, named as by `barriers`."""

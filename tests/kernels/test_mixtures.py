@@ -43,16 +43,3 @@ def test_beta_gains(c):
     np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=6 * 2.7e7 * 2.2e-16)
     none = np.zeros((1, 40))
     np.testing.assert_allclose(mixtures.beta_gains(none, none, rates, c), 0, atol=1e-12)
-
-
-@given(st.integers(1, 6), st.integers(1, 40), seeds)
-def test_spent_and_log_ratios(K, N, seed):
-    rng = np.random.default_rng(seed)
-    plus, minus = 100 * rng.random((2, K, N))
-    rates = rng.uniform(1e-9, 1 - 1e-9, (K, N))
-    wanted = reference.spent(plus, minus, rates)
-    np.testing.assert_allclose(mixtures.spent(plus, minus, rates), wanted, rtol=1e-12)
-    above, below, parts = 1e4 * rng.random(K), 1e4 * rng.random(K), rng.random(N)
-    wanted = reference.log_ratios(above, below, parts, 0.05)
-    found = mixtures.log_ratios(above, below, parts, 0.05)
-    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)

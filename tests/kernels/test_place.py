@@ -69,16 +69,6 @@ def test_packed_rows_go_there_and_back(opened, gaps):
     np.testing.assert_array_equal(kernels.unpack(here.put(moved)), x)
 
 
-def test_rows_of_one_device_go_to_another(monkeypatch):
-    both = [Emulated(0), Emulated(1)]
-    monkeypatch.setattr(devices, "cuda", lambda ordinal=0: both[ordinal])
-    x = sample(2, 70, 30, 0.8, 0)[1]
-    first = Place(0).put(kernels.pack(x))
-    second = Place(1).put(first)
-    assert (first.home.device, second.home.device) == tuple(both)
-    np.testing.assert_array_equal(Place().put(second).signs, kernels.pack(x).signs)
-
-
 @pytest.mark.parametrize("owners", rest_slow([3, 1], 1))
 def test_recover_works_where_it_is_told(opened, owners):
     xi, x = sample(3, 120, 400, 0.9, 1)
@@ -115,16 +105,6 @@ def test_the_examples_are_moved_once_as_bits(monkeypatch):
         moved.clear()
         assert recover([x[:150], x[150:]], seed=1, device="cuda:0").status == "ok"
     assert moved == [(150, 2), (250, 2)]
-
-
-@pytest.mark.slow
-def test_rows_with_gaps_are_recovered_there_too(opened):
-    x = sample(2, 16, 120, 0.9, 1)[1]
-    x[np.random.default_rng(0).random(x.shape) < 0.1] = 0
-    here = recover(x, seed=1)
-    there = recover(x, seed=1, device="cuda")
-    assert there.status == here.status
-    np.testing.assert_array_equal(there.patterns, here.patterns)
 
 
 class Tensor:

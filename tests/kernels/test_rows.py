@@ -67,7 +67,7 @@ def test_pack_takes_values_of_any_dtype_and_stride(dtype):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float64])
 @pytest.mark.parametrize(
-    ("bad", "column"), zip([2, -2, 3, 127, -128, 0], [0, 5, 63, 64, 100, 128], strict=True)
+    ("bad", "column"), [(2, 0), (-2, 5), (3, 63), (127, 64), (-128, 100), (0, 128)]
 )
 def test_pack_names_the_first_bad_value(dtype, bad, column):
     x = spins((9, 129), 3).astype(dtype)
@@ -238,7 +238,7 @@ def test_complete_rows_stay_what_they_are():
     np.testing.assert_array_equal(kernels.unpack(kernels.with_gaps(p)), complete)
 
 
-@pytest.mark.parametrize("shape", rest_slow([(20, 77), (7, 64), (3, 8), (300, 9001)], 2))
+@pytest.mark.parametrize("shape", [(20, 77), (7, 64), (3, 8)])
 def test_what_counts_as_missing(shape):
     x = entries(shape, 4, True)
     x[0, :2] = -1, 1  # a -1 is there: zeros are missing

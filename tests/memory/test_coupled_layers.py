@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from memory.oracle import RING, corrupted, couplings, layers, random_signs
 
-from hopfed.errors import ArgumentError
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Layered, Projector
 
@@ -44,12 +43,3 @@ def test_layers_of_any_couplings_equal_a_plain_loop_to_the_bit(order, coupling):
             found = memory.recall(cues, observed=held, updates=updates, order=order)
             wanted = layers(start, J, np.array(RING), coupling, order, updates, held)
             np.testing.assert_array_equal(found.states, wanted)
-
-
-@pytest.mark.parametrize(
-    "g", [(1.0, 0.5), ((1, 0.5), (0.4, 1)), ((1, 2), (2, 1)), "ring", ((1, np.nan), (np.nan, 1))]
-)
-def test_couplings_of_layers_are_symmetric_and_positive_definite(g):
-    with pytest.raises(ArgumentError) as error:
-        Layered(2, g=g)
-    assert error.value.argument == "g"

@@ -83,11 +83,6 @@ def test_it_ends_where_there_is_nothing_more():
     assert (found.whole, columns) == (True, 20)
 
 
-def test_too_few_products_are_said():
-    found, _ = run(with_values(np.linspace(3, 0, 300))[0], 5, tol=1e-6, most=3)
-    assert (found.products, found.loose) == (3, 5)
-
-
 def test_blocks_to_start_from():
     rng = np.random.default_rng(0)
     x = drawn_block(5_000, 70, rng, np.zeros(1))

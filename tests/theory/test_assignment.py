@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from graded_tables import draw_rows, responsibilities
 from scipy.stats import binom
 
 from hopfed.theory import assignment
 from hopfed.theory.graded import Classes
-from hopfed.theory.graded_simulation import draw_rows, responsibilities
 
 
 def beta(seed, a, K, N, shares, observed=1.0):

@@ -44,22 +44,6 @@ def test_unequal_noise_moves_bulk_outliers_and_overlaps_as_predicted():
     assert values[:, 2].min() > 1.2 * white.edge
 
 
-def test_the_white_edge_counts_noise_as_classes():
-    """Two classes, and a third to twenty-odd eigenvalues above the edge of white noise; far fewer
-    above the edge of theirs."""
-    N, M, rng = 200, 300, np.random.default_rng(5)
-    above = []
-    for seed in range(8):
-        means = healthy_and_sick(N, seed)
-        classes = Classes(means, [0.9, 0.1])
-        values = next(draws(means, [0.9, 0.1], M, 1, rng, most=N))[0]
-        edges = (1 + np.sqrt(N / M)) ** 2, class_noise.upper_edge(classes, M)
-        above.append([(values > edge).sum() for edge in edges])
-    white, own = np.mean(above, axis=0)
-    assert white > 8
-    assert 2 <= own < 2.5
-
-
 def test_equal_noise_is_white():
     rng = np.random.default_rng(4)
     xi = rng.choice([-1.0, 1.0], (3, 90))

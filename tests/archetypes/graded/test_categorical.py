@@ -37,12 +37,6 @@ def test_planted_classes_are_found_and_ok(seed, gaps):
     assert 3 <= found.n_detected <= 4
 
 
-@pytest.mark.parametrize("seed", rest_slow(range(3), 1))
-def test_one_class_is_one_class(seed):
-    found = hopfed.recover(planted(seed, K=1)[0], seed=seed)
-    assert (len(found), found.status) == (1, "one class")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_variables_that_depend_on_each_other_are_no_classes(seed):

@@ -15,7 +15,6 @@ from hopfed.archetypes.search import (
     halves,
     joint_start,
     merge_gains,
-    single,
 )
 from hopfed.archetypes.session import Session
 
@@ -176,9 +175,3 @@ def test_patterns_of_another_route_are_one_more_start():
     fit = find_classes(owners, nothing, np.ones(60), few, patterns=xi)
     assert fit.size == 12
     assert (np.sign(fit.classes.means) == xi).mean() > 0.99
-
-
-def test_one_class_is_graded():
-    x = np.where(np.random.default_rng(0).random((200, 10)) < 0.3, 1, -1)
-    owners = Session.of([x], 0)
-    assert choose(single(owners, Prior.of(owners))).name == "graded"

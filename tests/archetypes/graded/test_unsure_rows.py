@@ -85,13 +85,6 @@ def test_the_prior_of_unsure_rows_does_not_run_away(seed):
     assert error(fit.classes.means, T) < 0.28
 
 
-@pytest.mark.slow
-def test_classes_of_rows_with_few_entries_are_counted():
-    sizes = [found(few_entries(seed)[2]).size for seed in range(900, 903)]
-    assert sizes.count(3) >= 2, sizes
-    assert max(sizes) == 3
-
-
 @pytest.mark.parametrize("seed", rest_slow([900, 905, 908, 909], 1))
 def test_a_class_of_few_rows_is_found_by_what_the_others_explain_badly(seed):
     assert found(with_a_small_class(seed)[0]).size == 6
