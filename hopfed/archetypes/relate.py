@@ -443,7 +443,8 @@ def _conjugate(
 def _of_outcome(step: FirstStep) -> Relation:
     """Means or rates of an outcome in each class."""
     members, first = step.members, step.members[0].columns[0]
-    names, words = (first.name,), first.words
+    names: tuple[str, ...] = (first.name,)
+    words = first.words
     some = np.arange(max(len(words), 1))
     if words:
         some = some if len(words) > 2 else some[1:]
