@@ -390,8 +390,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         numbers["newcomers"] = chosen[:, config.seen :].mean(axis=1)
     away = arrays["faults/code"][seeds, best, : config.seen] == Fault.ABSENT
     if away.any(axis=1).all():
-        each = zip(chosen[:, : config.seen], away, strict=True)
-        numbers["absent"] = np.array([_whole(row[gone]).mean() for row, gone in each])
+        rows = zip(chosen[:, : config.seen], away, strict=True)
+        numbers["absent"] = np.array([_whole(row[gone]).mean() for row, gone in rows])
     if scoring.any():
         numbers["gigaflops_scoring"] = scoring[seeds, best] / 1e9
     summary = {name: mean_and_sd(values) for name, values in numbers.items()}
