@@ -390,8 +390,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         numbers["newcomers"] = chosen[:, config.seen :].mean(axis=1)
     away = arrays["faults/code"][seeds, best, : config.seen] == Fault.ABSENT
     if away.any(axis=1).all():
-        pairs = zip(chosen[:, : config.seen], away, strict=True)
-        numbers["absent"] = np.array([_whole(row[gone]).mean() for row, gone in pairs])
+        rows = zip(chosen[:, : config.seen], away, strict=True)
+        numbers["absent"] = np.array([_whole(row[gone]).mean() for row, gone in rows])
     if scoring.any():
         numbers["gigaflops_scoring"] = scoring[seeds, best] / 1e9
     summary = {name: mean_and_sd(values) for name, values in numbers.items()}
@@ -484,7 +484,13 @@ class TroubleWarning(UserWarning):
 
 
 def troubles(arrays: Arrays, i: int, lr: float) -> list[str]:
-    """What went wrong with clients in seed number `i` of a run: a line for each kind."""
+    """What went wrong with clients in seed number `i` of a run: a line for each kind.
+
+    Parameters
+    ----------
+    arrays : of a run, (seeds, rounds, clients).
+    lr : the learning rate, which is the likely cause where numbers are not finite.
+    """
     codes, reasons = (arrays[f"faults/{n}"][i] for n in ("code", "reason"))
     found = {
         Fault(k).name.lower().replace("_", " "): codes == k

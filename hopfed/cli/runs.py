@@ -323,8 +323,9 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
     experiment, settings = find(name), parsed_grid(grid)
     how: Any = getattr(experiment, "with_options", None)
     config, first = _changed(experiment, options, how=how)
-    for method in settings.get("method", ()) if how else ():
-        how(config, [f"method={method}"])  # an unknown one is said before any cell is run
+    if how is not None:  # an unknown method is said before any cell is run
+        for method in settings.get("method", ()):
+            how(config, [f"method={method}"])
     if hasattr(experiment, "for_data"):
         config = fitted(experiment, config, [*options["settings"], *grid])
     engine, workers, known = options["engine"], options["workers"], compared(name)
