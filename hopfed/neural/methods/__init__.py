@@ -14,6 +14,7 @@ METHODS = {
     "hebbian": "hebbian:Hebbian",
     "afl": "hebbian:AFL",
     "ranpac": "hebbian:RanPAC",
+    "safle": "hebbian:SAFLe",
     "standalone-bias": "standalone:StandaloneBias",
     "fedavg": "fedavg:FedAvg",
     "fedavg+": "fedavg:FedAvgPlus",
