@@ -4,7 +4,8 @@ Gains are over the same read-out of the client's own examples (``hebbian alone``
 `methods`; `heterogeneity`; `feature shift`, by `shift`; `filters`, random ones of the bits; `ridge
 and rank`, how the ridge is chosen; `same bits`, by partition, and the read-out that counts others
 by how much they resemble a client; `privacy`, noise on the sums, and the accuracy that theory
-predicts.
+predicts; `features`, by partition, of a network that is kept as it is: global read-outs by bytes,
+personal ones, and heads that are trained, which see features of mean 0 and variance 1.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from hopfed.experiments import Table
 from hopfed.experiments.settings import Words
+from hopfed.experiments.shared import cells
 from hopfed.experiments.shared.cell_pictures import panels
 from hopfed.experiments.shared.cells import (
     TABLE,
@@ -24,7 +27,6 @@ from hopfed.experiments.shared.cells import (
     Reading,
     measure_round,
     summarise,
-    tables,
 )
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
@@ -32,7 +34,7 @@ from hopfed.federation.rounds import FederationState
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 HETEROGENEITY, SHIFT, FILTERS = "heterogeneity", "feature shift", "filters"
-RIDGE, SAME, PRIVACY = "ridge and rank", "same bits", "privacy"
+RIDGE, SAME, PRIVACY, GIVEN = "ridge and rank", "same bits", "privacy", "features"
 OWN_ONLY, RESEMBLING = "hebbian alone", "hebbian resembling"
 READINGS = {OWN_ONLY: "alone", "hebbian global": "global", "hebbian": "personal"}
 RULES = {rule: f"ridge={rule}" for rule in ("grid", "evidence", "gcv")}
@@ -40,6 +42,17 @@ PRIVATE, PRIVATE_FILTERS = "bits=public,choose=own", 32  # fewer bits have less 
 TRAINED = ("standalone", "fedavg", "fedavg-prior", "knn-per", "pfedgp")
 SWEPT = (*READINGS, "fedavg-prior", "knn-per")  # in the sections beside the table
 SHIFTED = (*READINGS, "standalone", "fedavg", "knn-per")
+FISHER = "code=coarse,discriminant=true,ridge=gcv"
+GIVEN_FEATURES = {  # row -> reading of the read-out, and its options
+    OWN_ONLY: ("alone", FISHER),
+    "hebbian": ("personal", FISHER),
+    "hebbian global": ("global", FISHER),
+    "hebbian components": ("global", "components={components},ridge=gcv"),
+    "hebbian small": ("global", f"{FISHER},columns={{columns}}"),
+}
+CLOSED, HEADS = ("afl", "ranpac", "safle"), ("fedavg", "fedavg-prior", "knn-per")
+ALL_ROWS = f"{GIVEN}: all examples"
+SENT = f"{GIVEN}: MB, both ways"
 EPSILONS = (100.0, 30.0, 10.0, 3.0, 1.0)
 
 
@@ -57,12 +70,14 @@ class Config(Bench):
     mirror: bool = False
     ridge: str = "grid"
     shift: Annotated[str, "partition of `feature shift`"] = "rotation:0,45,90,135,180"
-    partitions: Annotated[Words, "of `same bits`, besides `shift`"] = (
+    components: Annotated[int, "of the kernel in `features`"] = 1000
+    columns: Annotated[int, "of the small read-out in `features`"] = 780
+    partitions: Annotated[Words, "of `same bits`, besides `shift`, and of `features`"] = (
         "dirichlet:0.1", "dirichlet:0.3", "dirichlet:1", "dirichlet:10",
     )  # fmt: skip
 
     COMPARED: ClassVar[tuple[str, ...]] = (OWN_ONLY,)
-    ALONE: ClassVar[tuple[str, ...]] = (RIDGE, SAME, PRIVACY)
+    ALONE: ClassVar[tuple[str, ...]] = (RIDGE, SAME, PRIVACY, GIVEN)
     SECTIONS: ClassVar[tuple[str, ...]] = (TABLE, HETEROGENEITY, SHIFT, FILTERS, *ALONE)
 
     def cells(self) -> tuple[Cell, ...]:
@@ -82,6 +97,7 @@ class Config(Bench):
             RIDGE: (tuple(READINGS), rules),
             SAME: ((*READINGS, RESEMBLING), alike),
             PRIVACY: (tuple(READINGS), noise),
+            GIVEN: ((*GIVEN_FEATURES, *CLOSED, *HEADS), alike[:-1]),
         }
         return tuple(
             self._cell(section, row, at, **how)
@@ -110,6 +126,8 @@ class Config(Bench):
         self, section: str, row: str, at: object, filters: int = 0, more: str = "", **changes: Any
     ) -> Cell:
         """A reading of the read-out, or a method that trains."""
+        if section == GIVEN:
+            return self._of_features(row, at, **changes)
         own = f"filters={filters or self.filters},patch={self.patch},fields={self.fields}"
         own = f"{own},mirror={self.mirror}"
         if row not in READINGS and row != RESEMBLING:
@@ -118,6 +136,36 @@ class Config(Bench):
         ridge = "" if more else f"ridge={self.ridge}"
         own = ",".join(filter(None, (own, reading, ridge, more)))
         return self.cell(section, row, at, method="hebbian", options=own, **changes)
+
+    def _of_features(self, row: str, at: object, **changes: Any) -> Cell:
+        """A read-out of features as they are, or a head of scaled ones that is trained."""
+        if row in HEADS:
+            return self.cell(GIVEN, row, at, **changes)
+        if row in CLOSED:
+            return self.cell(GIVEN, row, at, scaling="none", **changes)
+        reading, options = GIVEN_FEATURES[row]
+        options = options.format(components=self.components, columns=self.columns)
+        options = f"encoder=rows,reading={reading},{options}"
+        return self.cell(
+            GIVEN, row, at, method="hebbian", options=options, scaling="none", **changes
+        )
+
+
+def tables(bench: Config, summary: dict[str, Any]) -> list[Table]:
+    """Those of every comparison; of features also the accuracy on all examples, and bytes."""
+    made = cells.tables(bench, summary)
+    ours = [cell for cell in cells.cells_of(bench) if cell.section == GIVEN]
+    at = tuple(dict.fromkeys(cell.at for cell in ours))
+    for title, name in ((ALL_ROWS, "weighted"), (SENT, "megabytes")) if ours else ():
+        rows = {
+            cell.row: tuple(
+                cells.percent(value, 1) if name == "weighted" else f"{value[0]:.3g}"
+                for value in (summary[f"{GIVEN}/{cell.row}/{x}/{name}"] for x in at)
+            )
+            for cell in ours
+        }
+        made.append(Table(title, at, tuple((row, *texts) for row, texts in rows.items())))
+    return made
 
 
 def predicted(method: Any, state: FederationState) -> np.ndarray:

@@ -34,7 +34,7 @@ SMALL = {
     "way": "sequential",
 }
 PROXIED = ("fml", "fedkd", "fedmrl")
-TRAINED = [name for name in METHODS if name not in ("hebbian", "afl", "ranpac")]
+TRAINED = [name for name in METHODS if name not in ("hebbian", "afl", "ranpac", "safle")]
 APART = ("fedh2l", "fedmd")  # whose messages are outputs on public examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")

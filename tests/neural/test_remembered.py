@@ -20,6 +20,7 @@ OPTIONS = {
     "hebbian": "filters=4",
     "afl": "filters=4",
     "ranpac": "random=50",
+    "safle": "filters=4",
     "fedproto": "nearest=1",
 }
 pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
