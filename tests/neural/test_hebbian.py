@@ -231,6 +231,22 @@ def test_afl_is_pooled_ridge_whoever_has_the_examples(clients, own):
     np.testing.assert_allclose(found, wanted, atol=2e-3)  # features are rounded to 1 in 4,096
 
 
+@pytest.mark.parametrize(("power", "code"), [(1, "bytes"), (8, "roots")])
+def test_a_code_is_chosen_from_sums(power, code):
+    """Of features that tell the classes straight, or whose long tails their roots shorten."""
+    rng = np.random.default_rng(5)
+    labels = rng.integers(0, 3, 600)
+    x = np.abs(rng.normal(size=(600, 12)) + 4 + 2 * np.eye(12)[labels]) ** power
+    data = x / np.mean(x), labels
+    task = TaskSpec(data=data, models=("mlp:4",), clients=3, scaling="none", partition="iid")
+    made = Hebbian(task, code="chosen")
+    down = down_of(made)
+    assert int(down["rooted"]) == (code == "roots")
+    z, _ = made.bits_of(down, 0, "train")
+    wanted, _ = Hebbian(task, code=code).bits_of(down, 0, "train")
+    np.testing.assert_array_equal(z, wanted)
+
+
 @pytest.mark.parametrize("discriminant", [False, True])
 def test_ten_and_a_thousand_clients_have_the_same_read_out_to_the_bit(discriminant):
     rng = np.random.default_rng(0)
@@ -334,7 +350,7 @@ def test_a_network_or_function_encodes_and_has_a_digest():
     assert (
         down_of(Hebbian(task, encoder=lambda inputs: inputs[:, 0, 2:4]))["by_class"].shape[0] == 17
     )
-    with pytest.raises(ArgumentError, match="encoder must be one of auto"):
+    with pytest.raises(ArgumentError, match="encoder must be auto, .* No module"):
         down_of(Hebbian(task, encoder="no_such_module:net"))
 
 

@@ -29,7 +29,7 @@ one message makes the method private (`hopfed.neural.readouts.private_sums`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import log, sqrt
 from typing import ClassVar
@@ -69,6 +69,7 @@ from hopfed.neural.readouts.ridge import (
     Sums,
     best_ridge,
     log_probabilities,
+    predicted_error,
     solved,
     worth,
 )
@@ -87,8 +88,10 @@ LIKELY = 1e-2  # relative likelihood from which a setting is in a client's mixtu
 CHANCE = 1e-9  # that an honest release with noise is refused
 MOST = 2**40  # examples of a client: whatever adds them up stays exact
 # What codes follow from; rows and networks have no kernel.
-AGREED = ("kernel", "mean", "thresholds", "spread", "first/counts", "first/by_class")
+AGREED = ("kernel", "mean", "rooted", "thresholds", "spread", "first/counts", "first/by_class")
 COUNTED = ("counts", "by_class", "classes", "examples")  # sums, which add up exactly as integers
+TRIED = {"bytes": 0, "roots": 1}  # codes that "chosen" chooses from -> whether roots are taken
+TRIAL = 200  # projections by which it does
 FIRST = "first/"  # before sums that components follow from
 WORDS = ("auto", "patches", "rows", "network")  # encoders
 RULE = f"one of {', '.join(WORDS)}, a torch.nn.Module, a function, or module:function"
@@ -121,7 +124,9 @@ class Hebbian(NeuralMethod):
         thresholds are then 0 and whose spread is 1.
     code : of features: "bits"; "bytes", 16 steps of a common spread, from -127 to 127; "roots",
         the same of their square roots, with their signs; "coarse", 3 steps of these; "floats",
-        4,096 steps, to 256 spreads; "auto", bytes for rows and bits for all else.
+        4,096 steps, to 256 spreads; "chosen", bytes or roots, by generalised cross-validation of
+        sums of 200 random projections of each, one exchange more with 0.3 MB; "auto", bytes for
+        rows and bits for all else.
     columns : number of random projections of the features in their place; 0 for none.
     random : number of rectified random projections in their place; 0 for none.
     components : number of components of a Gaussian kernel on square roots of the features, from
@@ -186,7 +191,7 @@ class Hebbian(NeuralMethod):
     rules: ClassVar[Mapping[str, Rule]] = {
         **dict.fromkeys(("filters", "patch", "fields"), "at least 1"),
         "bits": ("pooled", "public"),
-        "code": ("auto", *CODES),
+        "code": ("auto", "chosen", *CODES),
         **dict.fromkeys(("columns", "random", "components"), "at least 0"),
         "group": "at least 1",
         "reading": ("personal", "global", "alone"),
@@ -202,6 +207,8 @@ class Hebbian(NeuralMethod):
         require(self.encoder in WORDS or ":" in self.encoder, "encoder", RULE, repr(self.encoder))
         if self.components:
             self._goes_with({"bits": "pooled", "code": "auto", "random": 0}, "with components")
+        if self.code == "chosen":
+            self._goes_with({"bits": "pooled", "components": 0}, "where the code is chosen")
         if self.group > 1:
             self._goes_with({"code": "bits", "mirror": False, "epsilon": 0.0}, "with groups")
         if self.discriminant:
@@ -234,6 +241,9 @@ class Hebbian(NeuralMethod):
         """Nothing; but data of another kind, and patches too large for them, are refused here."""
         del seed
         data = self.loaded.split.dataset
+        if self.kind not in WORDS:
+            self._foreign  # noqa: B018  (checks the encoder)
+        require(self.code != "chosen" or self.kind != "patches", "code", "any but chosen", "chosen")
         if self.kind == "patches":
             self.patches  # noqa: B018  (checks the data)
         else:
@@ -264,8 +274,8 @@ class Hebbian(NeuralMethod):
     @property
     def coding(self) -> str:
         """The code in use: "bits", "bytes", "roots" or "floats"."""
-        if self.components:
-            return "coarse"
+        if self.components or self.code == "chosen":
+            return "coarse" if self.components else "bytes"
         return self.code if self.code != "auto" else "bytes" if self.kind == "rows" else "bits"
 
     @property
@@ -317,12 +327,13 @@ class Hebbian(NeuralMethod):
             return lambda x: projected(first(x), self.random, seed).clamp_(min=0)
         return first
 
-    def _first_features(self, down: Message) -> Features:
+    def _first_features(self, down: Message, trial: int = 0) -> Features:
         encoder, seed = self._encoder(down), self.task.seed
+        root, columns = self.coding in ROOTED or bool(down.get("rooted")), trial or self.columns
 
         def features(x: Tensor) -> Tensor:
-            found = rooted(encoder(x)) if self.coding in ROOTED else encoder(x)
-            return projected(found, self.columns, seed) if self.columns else found
+            found = rooted(encoder(x)) if root else encoder(x)
+            return projected(found, columns, seed) if columns else found
 
         return features
 
@@ -419,11 +430,12 @@ class Hebbian(NeuralMethod):
             held = np.asarray(len(self.loaded.split.validation[client.number]))
             found = self._likelihoods(client.state, down, client.number)
             return {"likelihoods": found, "examples": held}
+        if question == "patches" and self.code == "chosen":
+            each = {n: self._first_sums(client, down | {"rooted": np.asarray(root)}, TRIAL)
+                    for n, root in TRIED.items()}  # fmt: skip
+            return {f"{n}/{part}": a for n, found in each.items() for part, a in found.items()}
         if question == "features" and self.components:
-            first = self._first_features(down)
-            coarse = Bits(first, np.zeros(1), code="coarse")
-            z, labels = coarse.of(self.loaded.tensors, client.rows)
-            return encoded(Sums.of(z, labels, self.loaded.classes), len(labels))
+            return self._first_sums(client, down)
         batches = (x for x, _ in self.loaded.tensors.batches(client.rows))
         if question == "patches":
             total, squares, number = self.patches.moments(batches)
@@ -438,11 +450,23 @@ class Hebbian(NeuralMethod):
         more = {"squares": np.asarray(power)} if self.steps else {}
         return {"sums": sums, **client.size, **more}
 
+    def _first_sums(self, client: Client, down: Message, trial: int = 0) -> Message:
+        """Sums of features in steps that nobody has to agree on."""
+        code = "floats" if trial else "coarse"
+        bits = Bits(self._first_features(down, trial), np.zeros(1), code=code)
+        z, labels = bits.of(self.loaded.tensors, client.rows)
+        return encoded(Sums.of(z, labels, self.loaded.classes), len(labels))
+
     def _asked(self, question: str, down: Message, client: int) -> bool:
         """Whether the client must answer; one that is in the sums already need not."""
         pooled = self.bits == "pooled"
         return {
-            "patches": pooled and self.kind == "patches" and "kernel" not in down,
+            "patches": pooled
+            and (
+                "kernel" not in down
+                if self.kind == "patches"
+                else self.code == "chosen" and "rooted" not in down
+            ),
             "features": pooled and "thresholds" not in down,
             "sums": "thresholds" in down and client not in np.asarray(down.get("members", ())),
             "likelihoods": self.choose == "all" and "by_class" in down and "choice" not in down,
@@ -453,6 +477,11 @@ class Hebbian(NeuralMethod):
         question, number = self.questions[context.exchange], Field((), "iu", least=0)
         if not self._asked(question, down, context.client or 0):
             return {}
+        if question == "patches" and self.code == "chosen":
+            spec = self._sums_spec(TRIAL + 1, 0.0, float(largest("floats")))
+            each = ((name, part) for name in TRIED for part in spec)
+            return {f"{n}/{part}": replace(spec[part], within=spec[part].within and
+                    f"{n}/{spec[part].within}") for n, part in each}  # fmt: skip
         if question == "patches":
             d = self.patches.length
             squares = Field((d * (d + 1) // 2,), "f")
@@ -532,6 +561,13 @@ class Hebbian(NeuralMethod):
             state = self.public()
         elif not heard:
             return state, {}
+        elif question == "patches" and self.code == "chosen":
+            errors = []
+            for name in TRIED:
+                each = {c: below(m, name) for c, m in said.items()}
+                spectrum = Spectrum.of(decoded(added({}, each)))
+                errors.append(predicted_error(spectrum, best_ridge(spectrum, "gcv")))
+            state = dict(state) | {"rooted": np.asarray([*TRIED.values()][int(np.argmin(errors))])}
         elif question == "features" and self.components:
             first = added({}, said).items()
             state = dict(state) | {f"{FIRST}{n}": a for n, a in first if n in COUNTED}
@@ -667,6 +703,8 @@ class Hebbian(NeuralMethod):
             each = forward_flops(self.task, self.task.models[0])
         choosing = len({choice.own for choice in self.choices()}) * 10.0 * D**3
         sums = n * each + n * D * (D + 2.0 * C)
+        if self.code == "chosen":
+            moments = 2 * n * (each + TRIAL * (TRIAL + self._encoded))
         spent = moments, images * each, sums, choosing
         return dict(zip(self.questions, spent, strict=True))[question]
 
