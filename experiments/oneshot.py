@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from hopfed.experiments import Table
+from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.settings import Words
 from hopfed.experiments.shared import cells
 from hopfed.experiments.shared.cell_pictures import panels
@@ -26,8 +26,8 @@ from hopfed.experiments.shared.cells import (
     Cell,
     Reading,
     measure_round,
-    summarise,
 )
+from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
 
@@ -51,8 +51,6 @@ GIVEN_FEATURES = {  # row -> reading of the read-out, and its options
     "hebbian small": ("global", f"{FISHER},columns={{columns}}"),
 }
 CLOSED, HEADS = ("afl", "ranpac", "safle"), ("fedavg", "fedavg-prior", "knn-per")
-ALL_ROWS = f"{GIVEN}: all examples"
-SENT = f"{GIVEN}: MB, both ways"
 EPSILONS = (100.0, 30.0, 10.0, 3.0, 1.0)
 
 
@@ -151,20 +149,27 @@ class Config(Bench):
         )
 
 
+def summarise(bench: Config, arrays: Arrays) -> dict[str, Any]:
+    """As of every comparison, and the megabytes that a client sends in all rounds."""
+    held = cells.by_cell(bench, arrays).items()
+    sent = {f"{key}/up": mean_and_sd(fl.costs(a)[0][:, -1] / 1e6) for key, a in held}
+    return cells.summarise(bench, arrays) | sent
+
+
 def tables(bench: Config, summary: dict[str, Any]) -> list[Table]:
     """Those of every comparison; of features also the accuracy on all examples, and bytes."""
     made = cells.tables(bench, summary)
     ours = [cell for cell in cells.cells_of(bench) if cell.section == GIVEN]
     at = tuple(dict.fromkeys(cell.at for cell in ours))
-    for title, name in ((ALL_ROWS, "weighted"), (SENT, "megabytes")) if ours else ():
+    for title, name in ((f"{GIVEN}: all examples", "weighted"), (f"{GIVEN}: MB up", "up")):
         rows = {
-            cell.row: tuple(
+            cell.row: (cell.row, *(
                 cells.percent(value, 1) if name == "weighted" else f"{value[0]:.3g}"
                 for value in (summary[f"{GIVEN}/{cell.row}/{x}/{name}"] for x in at)
-            )
+            ))
             for cell in ours
-        }
-        made.append(Table(title, at, tuple((row, *texts) for row, texts in rows.items())))
+        }  # fmt: skip
+        made += [Table(title, at, tuple(rows.values()))] if rows else []
     return made
 
 

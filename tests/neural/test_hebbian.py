@@ -350,7 +350,7 @@ def test_a_network_or_function_encodes_and_has_a_digest():
     assert (
         down_of(Hebbian(task, encoder=lambda inputs: inputs[:, 0, 2:4]))["by_class"].shape[0] == 17
     )
-    with pytest.raises(ArgumentError, match="encoder must be auto, .* No module"):
+    with pytest.raises(ArgumentError, match=r"encoder must be auto, .* No module"):
         down_of(Hebbian(task, encoder="no_such_module:net"))
 
 
