@@ -4,7 +4,8 @@ Gains are over the same read-out of the client's own examples (``hebbian alone``
 `methods`; `heterogeneity`; `feature shift`, by `shift`; `filters`, random ones of the bits; `ridge
 and rank`, how the ridge is chosen; `same bits`, by partition, and the read-out that counts others
 by how much they resemble a client; `privacy`, noise on the sums, and the accuracy that theory
-predicts.
+predicts; `features`, by partition, of a network that is kept as it is: global read-outs by bytes,
+personal ones, and heads that are trained, which see features of mean 0 and variance 1.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.settings import Words
+from hopfed.experiments.shared import cells
 from hopfed.experiments.shared.cell_pictures import panels
 from hopfed.experiments.shared.cells import (
     TABLE,
@@ -23,16 +26,15 @@ from hopfed.experiments.shared.cells import (
     Cell,
     Reading,
     measure_round,
-    summarise,
-    tables,
 )
+from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 HETEROGENEITY, SHIFT, FILTERS = "heterogeneity", "feature shift", "filters"
-RIDGE, SAME, PRIVACY = "ridge and rank", "same bits", "privacy"
+RIDGE, SAME, PRIVACY, GIVEN = "ridge and rank", "same bits", "privacy", "features"
 OWN_ONLY, RESEMBLING = "hebbian alone", "hebbian resembling"
 READINGS = {OWN_ONLY: "alone", "hebbian global": "global", "hebbian": "personal"}
 RULES = {rule: f"ridge={rule}" for rule in ("grid", "evidence", "gcv")}
@@ -40,6 +42,15 @@ PRIVATE, PRIVATE_FILTERS = "bits=public,choose=own", 32  # fewer bits have less 
 TRAINED = ("standalone", "fedavg", "fedavg-prior", "knn-per", "pfedgp")
 SWEPT = (*READINGS, "fedavg-prior", "knn-per")  # in the sections beside the table
 SHIFTED = (*READINGS, "standalone", "fedavg", "knn-per")
+FISHER = "code=coarse,discriminant=true,ridge=gcv"
+GIVEN_FEATURES = {  # row -> reading of the read-out, and its options
+    OWN_ONLY: ("alone", FISHER),
+    "hebbian": ("personal", FISHER),
+    "hebbian global": ("global", FISHER),
+    "hebbian components": ("global", "components={components},ridge=gcv"),
+    "hebbian small": ("global", f"{FISHER},columns={{columns}}"),
+}
+CLOSED, HEADS = ("afl", "ranpac", "safle"), ("fedavg", "fedavg-prior", "knn-per")
 EPSILONS = (100.0, 30.0, 10.0, 3.0, 1.0)
 
 
@@ -57,12 +68,14 @@ class Config(Bench):
     mirror: bool = False
     ridge: str = "grid"
     shift: Annotated[str, "partition of `feature shift`"] = "rotation:0,45,90,135,180"
-    partitions: Annotated[Words, "of `same bits`, besides `shift`"] = (
+    components: Annotated[int, "of the kernel in `features`"] = 1000
+    columns: Annotated[int, "of the small read-out in `features`"] = 780
+    partitions: Annotated[Words, "of `same bits`, besides `shift`, and of `features`"] = (
         "dirichlet:0.1", "dirichlet:0.3", "dirichlet:1", "dirichlet:10",
     )  # fmt: skip
 
     COMPARED: ClassVar[tuple[str, ...]] = (OWN_ONLY,)
-    ALONE: ClassVar[tuple[str, ...]] = (RIDGE, SAME, PRIVACY)
+    ALONE: ClassVar[tuple[str, ...]] = (RIDGE, SAME, PRIVACY, GIVEN)
     SECTIONS: ClassVar[tuple[str, ...]] = (TABLE, HETEROGENEITY, SHIFT, FILTERS, *ALONE)
 
     def cells(self) -> tuple[Cell, ...]:
@@ -82,6 +95,7 @@ class Config(Bench):
             RIDGE: (tuple(READINGS), rules),
             SAME: ((*READINGS, RESEMBLING), alike),
             PRIVACY: (tuple(READINGS), noise),
+            GIVEN: ((*GIVEN_FEATURES, *CLOSED, *HEADS), alike[:-1]),
         }
         return tuple(
             self._cell(section, row, at, **how)
@@ -110,6 +124,8 @@ class Config(Bench):
         self, section: str, row: str, at: object, filters: int = 0, more: str = "", **changes: Any
     ) -> Cell:
         """A reading of the read-out, or a method that trains."""
+        if section == GIVEN:
+            return self._of_features(row, at, **changes)
         own = f"filters={filters or self.filters},patch={self.patch},fields={self.fields}"
         own = f"{own},mirror={self.mirror}"
         if row not in READINGS and row != RESEMBLING:
@@ -118,6 +134,43 @@ class Config(Bench):
         ridge = "" if more else f"ridge={self.ridge}"
         own = ",".join(filter(None, (own, reading, ridge, more)))
         return self.cell(section, row, at, method="hebbian", options=own, **changes)
+
+    def _of_features(self, row: str, at: object, **changes: Any) -> Cell:
+        """A read-out of features as they are, or a head of scaled ones that is trained."""
+        if row in HEADS:
+            return self.cell(GIVEN, row, at, **changes)
+        if row in CLOSED:
+            return self.cell(GIVEN, row, at, scaling="none", **changes)
+        reading, options = GIVEN_FEATURES[row]
+        options = options.format(components=self.components, columns=self.columns)
+        options = f"encoder=rows,reading={reading},{options}"
+        return self.cell(
+            GIVEN, row, at, method="hebbian", options=options, scaling="none", **changes
+        )
+
+
+def summarise(bench: Config, arrays: Arrays) -> dict[str, Any]:
+    """As of every comparison, and the megabytes that a client sends in all rounds."""
+    held = cells.by_cell(bench, arrays).items()
+    sent = {f"{key}/up": mean_and_sd(fl.costs(a)[0][:, -1] / 1e6) for key, a in held}
+    return cells.summarise(bench, arrays) | sent
+
+
+def tables(bench: Config, summary: dict[str, Any]) -> list[Table]:
+    """Those of every comparison; of features also the accuracy on all examples, and bytes."""
+    made = cells.tables(bench, summary)
+    ours = [cell for cell in cells.cells_of(bench) if cell.section == GIVEN]
+    at = tuple(dict.fromkeys(cell.at for cell in ours))
+    for title, name in ((f"{GIVEN}: all examples", "weighted"), (f"{GIVEN}: MB up", "up")):
+        rows = {
+            cell.row: (cell.row, *(
+                cells.percent(value, 1) if name == "weighted" else f"{value[0]:.3g}"
+                for value in (summary[f"{GIVEN}/{cell.row}/{x}/{name}"] for x in at)
+            ))
+            for cell in ours
+        }  # fmt: skip
+        made += [Table(title, at, tuple(rows.values()))] if rows else []
+    return made
 
 
 def predicted(method: Any, state: FederationState) -> np.ndarray:

@@ -112,6 +112,7 @@ def _section(places: Sequence[Place], means: Arrays) -> Panel:
         "xlabel": VALUES.get(section, ""),
         "ylabel": "test accuracy",
         "band": "error",
+        "legend": "below" if len(rows) > 6 else "best",  # lines that a legend inside would hide
     }
     return over(section, at, lines, points=not joined, **words)
 

@@ -142,6 +142,29 @@ def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
     assert all(axes.has_data() for axes in drawer(name, whole=True)(run).axes if axes.axison)
 
 
+def test_features_are_compared_in_bytes_and_on_all_examples(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 300)
+    x = np.abs(rng.normal(size=(300, 20)) + 2 * np.eye(20)[y])
+    np.savez(tmp_path / "rows.npz", inputs=x, labels=y)
+    small = {"data": str(tmp_path / "rows.npz"), "clients": 3, "seeds": 1, "rounds": 2, "every": 2}
+    rows = ("hebbian alone", "hebbian components", "hebbian small", "afl")
+    config = replace(
+        preset(find("oneshot"), "features10"), **small, early=2, components=12, columns=10,
+        partitions=("iid",), rows=rows,
+    )  # fmt: skip
+    run = execute(find("oneshot"), config, out=tmp_path / "run.h5")
+    of = {row: run.summary[f"features/{row}/iid/up"][0] for row in rows}
+    # The lower triangle of a Gram and class sums, of 10 columns and of 20, in 2, 4 or 8 bytes.
+    assert of["hebbian small"] < of["afl"] / 4
+    numbers = 8 * (21 * 22 // 2) + 4 * 21 * 4
+    assert numbers < 1e6 * of["afl"] < numbers + 100
+    assert run.summary["features/afl/iid/weighted"][0] > 0.4
+    titles = [table.title for table in tables_of(run)]
+    assert titles[-2:] == ["features: all examples", "features: MB up"]
+    assert drawer("oneshot", whole=True)(run).axes[0].has_data()
+
+
 @pytest.mark.slow
 def test_domains_and_the_round_with_the_best_accuracy_on_all():
     fedh2l = find("fedh2l")

@@ -11,8 +11,9 @@ from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.messages import malformed  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.methods.hebbian import AFL, Hebbian, encoded  # noqa: E402
-from hopfed.neural.readouts.bits import CODES, Filters, Patches  # noqa: E402
+from hopfed.neural.methods.hebbian import AFL, Hebbian, SAFLe, added, decoded, encoded  # noqa: E402
+from hopfed.neural.readouts.bits import CODES, Filters, Patches, grouped  # noqa: E402
+from hopfed.neural.readouts.components import Components  # noqa: E402
 from hopfed.neural.readouts.ridge import (  # noqa: E402
     Choice,
     Readout,
@@ -20,6 +21,7 @@ from hopfed.neural.readouts.ridge import (  # noqa: E402
     Sums,
     best_ridge,
     log_probabilities,
+    solved,
 )
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 
@@ -227,6 +229,129 @@ def test_afl_is_pooled_ridge_whoever_has_the_examples(clients, own):
     read = made.classifier({}, down, 0)
     found = read.bits(inputs).numpy() @ read.weights[0]
     np.testing.assert_allclose(found, wanted, atol=2e-3)  # features are rounded to 1 in 4,096
+
+
+@pytest.mark.parametrize(("power", "code"), [(1, "bytes"), (8, "roots")])
+def test_a_code_is_chosen_from_sums(power, code):
+    """Of features that tell the classes straight, or whose long tails their roots shorten."""
+    rng = np.random.default_rng(5)
+    labels = rng.integers(0, 3, 600)
+    x = np.abs(rng.normal(size=(600, 12)) + 4 + 2 * np.eye(12)[labels]) ** power
+    data = x / np.mean(x), labels
+    task = TaskSpec(data=data, models=("mlp:4",), clients=3, scaling="none", partition="iid")
+    made = Hebbian(task, code="chosen")
+    down = down_of(made)
+    assert int(down["rooted"]) == (code == "roots")
+    z, _ = made.bits_of(down, 0, "train")
+    wanted, _ = Hebbian(task, code=code).bits_of(down, 0, "train")
+    np.testing.assert_array_equal(z, wanted)
+
+
+@pytest.mark.parametrize("discriminant", [False, True])
+def test_ten_and_a_thousand_clients_have_the_same_read_out_to_the_bit(discriminant):
+    rng = np.random.default_rng(0)
+    z, y = rng.integers(-200, 200, size=(3000, 12)), rng.integers(0, 3, 3000)
+    z[:, -1] = 16
+    found = []
+    for clients in (10, 1000):
+        owner = rng.permutation(3000) % clients
+        said = {c: encoded(Sums.of(z[owner == c], y[owner == c], 3), (owner == c).sum())
+                for c in range(clients)}  # fmt: skip
+        state = added({}, said)
+        ridge = best_ridge(Spectrum.of(decoded(state)), "gcv")
+        found.append(solved(decoded(state), ridge, discriminant))
+        assert state["counts"].dtype == np.int32
+    np.testing.assert_array_equal(*found)
+
+
+def test_the_discriminant_is_fishers():
+    lda = pytest.importorskip("sklearn.discriminant_analysis")
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 3, 400)
+    x = np.rint(rng.normal(size=(400, 6)) * 8 + 9 * np.eye(6)[y] + 20)
+    W = solved(Sums.of(np.c_[x, np.full(400, 16)], y, 3), 1e-9, True)
+    due = lda.LinearDiscriminantAnalysis(solver="lsqr").fit(x, y)
+    ours = W[:-1] - W[:-1, :1]  # scores are known up to a constant of all classes, and a factor
+    wanted = (due.coef_ - due.coef_[:1]).T
+    factor = (wanted * ours).sum() / (ours**2).sum()
+    np.testing.assert_allclose(factor * ours, wanted, rtol=1e-6, atol=1e-9)
+    means = np.array([x[y == c].mean(axis=0) for c in range(3)]) - x.mean(axis=0)
+    half = (factor * W[:-1].T * means).sum(axis=1) / 4  # of the offset, from the centre
+    offset = 16 * factor * W[-1] + x.mean(axis=0) @ (factor * W[:-1])
+    np.testing.assert_allclose(offset, -half, rtol=1e-6)
+
+
+def test_components_are_those_of_a_gaussian_kernel():
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 2, 500)
+    x = np.rint(3 * (rng.normal(size=(500, 3)) * [0.3, 0.5, 0.2] + 2 + y[:, None]))
+    made = Components.of(Sums.of(np.c_[x, np.full(500, 3)], y, 2), 3, 100, seed=0)
+    np.testing.assert_allclose(made.rows.mean(axis=0), x.mean(axis=0) / 3, atol=0.2)
+    np.testing.assert_allclose(np.cov(made.rows.T), np.cov(x.T / 3), atol=0.15)
+    seen = torch.as_tensor(x[:60] / 3, dtype=torch.float32)
+    found = torch.cdist(made(seen), made(seen)).numpy() ** 2
+    apart = torch.cdist(seen, seen).numpy() ** 2
+    wanted = 1 - np.exp(-apart / made.size)  # half the squared distance of what the kernel maps to
+    factor = (found * wanted).sum() / (wanted**2).sum()
+    assert np.abs(found / factor - wanted).max() < 0.02
+
+
+def test_components_read_classes_that_no_line_separates():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(600, 4)) + 4
+    labels = (((x - 4) ** 2).sum(axis=1) > 3.4).astype(int)
+    task = TaskSpec(data=(x, labels), models=("mlp:4",), clients=3, scaling="none",
+                    partition="iid")  # fmt: skip
+    right = []
+    for kind, own in ((AFL, {}), (Hebbian, {"components": 100, "reading": "global",
+                                            "ridge": "gcv"})):  # fmt: skip
+        method = kind(task, **own)
+        state = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine()).state
+        read = method.classifier(state.clients[0], state.down[EVERYONE], 0)
+        rows = np.concatenate(method.loaded.split.test)
+        inputs, y = method.loaded.tensors.batch(method.loaded.tensors.rows(rows))
+        right.append(float((read(inputs).argmax(dim=1) == y).double().mean()))
+    assert right[1] > max(right[0] + 0.15, 0.8)
+
+
+def test_products_of_a_group_are_its_embeddings():
+    rng = np.random.default_rng(4)
+    bits = np.where(rng.random((40, 7)) < 0.5, 1.0, -1.0)
+    found = grouped(torch.as_tensor(bits), 3).numpy()
+    assert found.shape == (40, 3 * 7)
+    groups = np.c_[bits, np.ones((40, 2))].reshape(40, 3, 3)
+    same = (groups[:, None] == groups).all(axis=3).sum(axis=2)
+    np.testing.assert_array_equal(found @ found.T + 3, 8 * same)  # of 8 embeddings one is met
+
+
+def test_safle_reads_bits_and_their_products():
+    made = of_features(SAFLe, 3)
+    down = down_of(made)
+    z, _ = made.bits_of(down, 1, "train")
+    assert made.n_bits == z.shape[1] == 19
+    np.testing.assert_array_equal(z[:, 12:18], z[:, 0:6] * z[:, 6:12])
+
+
+def test_a_network_or_function_encodes_and_has_a_digest():
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 9), torch.nn.ReLU())
+    task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    made = Hebbian(task, encoder=net)
+    down = down_of(made)
+    z, _ = made.bits_of(down, 0, "train")
+    x, _ = made.loaded.tensors.batch(made.loaded.tensors.rows(made.loaded.split.train[0]))
+    seen = net(x).detach().numpy() >= down["thresholds"]
+    np.testing.assert_array_equal(z[:, :-1] > 0, seen)
+    with torch.no_grad():
+        net[1].weight += 1
+    assert Hebbian(task, encoder=net).encoder != made.encoder
+    other = {n: a for n, a in down.items() if n != "members"} | {"encoder": down["encoder"] + 1}
+    with pytest.raises(RuntimeError, match="encoder must be that of the server"):
+        made.client_step({}, other, Context(0, 0, 2, 0))
+    assert (
+        down_of(Hebbian(task, encoder=lambda inputs: inputs[:, 0, 2:4]))["by_class"].shape[0] == 17
+    )
+    with pytest.raises(ArgumentError, match=r"encoder must be auto, .* No module"):
+        down_of(Hebbian(task, encoder="no_such_module:net"))
 
 
 @pytest.mark.parametrize(("code", "root"), [("auto", False), ("roots", True)])

@@ -33,7 +33,7 @@ SMALL = {
     "way": "sequential",
 }
 PROXIED = ("fml", "fedkd", "fedmrl")
-TRAINED = [name for name in METHODS if name not in ("hebbian", "afl", "ranpac")]
+TRAINED = [name for name in METHODS if name not in ("hebbian", "afl", "ranpac", "safle")]
 APART = ("fedh2l", "fedmd")  # whose messages are outputs on public examples
 FAST = ("fedavg", "apfl", "fedproto", "fedh2l", "sohip")  # a method of each kind of answer
 EVERY = rest_slow(sorted(TRAINED, key=lambda n: n not in FAST), len(FAST))

@@ -20,6 +20,7 @@ OPTIONS = {
     "hebbian": "filters=4",
     "afl": "filters=4",
     "ranpac": "random=50",
+    "safle": "filters=4",
     "fedproto": "nearest=1",
 }
 FAST = ("fedavg", "knn-per", "fedproto", "sohip", "hebbian", "apfl")  # unlike memories

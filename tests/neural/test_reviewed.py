@@ -178,7 +178,8 @@ class TwoLayers(nn.Module):
         return self.head(self.body(x.flatten(1)))
 
 
-KEPT = [n for n in METHODS if n not in ("hebbian", "afl", "ranpac")]
+# The others train no network.
+KEPT = [n for n in METHODS if n not in ("hebbian", "afl", "ranpac", "safle")]
 FAST = ("fedavg", "fml", "sohip", "pfedgp", "fedssa", "fedh2l")  # modules of their own, and rows
 
 

@@ -10,7 +10,7 @@ from hopfed.errors import ArgumentError
 
 _MODULES = {  # module, which is loaded when a method of it is asked for -> names of its methods
     "sohip": "standalone standalone-bias sohip",
-    "hebbian": "hebbian afl ranpac",
+    "hebbian": "hebbian afl ranpac safle",
     "fedavg": "fedavg fedavg+ fedprox fedavg-prior scaffold feddyn moon fedbn fedper fedbabu "
     "fedrep per-fedavg pfedme fedala",
     "fedh2l": "fedh2l",

@@ -29,14 +29,15 @@ one message makes the method private (`hopfed.neural.readouts.private_sums`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import log, sqrt
 from typing import ClassVar
 
 import numpy as np
+import torch
 from scipy.special import softmax
-from torch import Tensor
+from torch import Tensor, nn
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import require
@@ -45,17 +46,20 @@ from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec, below, digest
 from hopfed.federation.rounds import Session
 from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played, Rule
+from hopfed.neural.models.networks import encoder_of, fingerprint, named
 from hopfed.neural.readouts.bits import (
     CODES,
+    ROOTED,
     Bits,
     Features,
     Filters,
     Patches,
-    expanded,
     largest,
+    projected,
     public_bits,
     rooted,
 )
+from hopfed.neural.readouts.components import Components
 from hopfed.neural.readouts.private_sums import PrivateSums
 from hopfed.neural.readouts.ridge import (
     RULES,
@@ -65,12 +69,14 @@ from hopfed.neural.readouts.ridge import (
     Sums,
     best_ridge,
     log_probabilities,
+    predicted_error,
+    solved,
     worth,
 )
 from hopfed.neural.training.cost import forward_flops
 from hopfed.neural.training.evaluation import Classifier, Network
 
-__all__ = ["AFL", "Hebbian", "RanPAC"]
+__all__ = ["AFL", "Hebbian", "RanPAC", "SAFLe"]
 
 RIDGES = (0.1, 0.3, 1.0, 3.0)
 OWN = (0.0, 3.0, 30.0)  # weights of a client's own examples
@@ -82,8 +88,13 @@ LIKELY = 1e-2  # relative likelihood from which a setting is in a client's mixtu
 CHANCE = 1e-9  # that an honest release with noise is refused
 MOST = 2**40  # examples of a client: whatever adds them up stays exact
 # What codes follow from; rows and networks have no kernel.
-AGREED = ("kernel", "mean", "thresholds", "spread")
+AGREED = ("kernel", "mean", "rooted", "thresholds", "spread", "first/counts", "first/by_class")
 COUNTED = ("counts", "by_class", "classes", "examples")  # sums, which add up exactly as integers
+TRIED = {"bytes": 0, "roots": 1}  # codes that "chosen" chooses from -> whether roots are taken
+TRIAL = 200  # projections by which it does
+FIRST = "first/"  # before sums that components follow from
+WORDS = ("auto", "patches", "rows", "network")  # encoders
+RULE = f"one of {', '.join(WORDS)}, a torch.nn.Module, a function, or module:function"
 SENT = "sent/"  # before what each client gave, in the state of a server that keeps it
 
 # (task, settings, filters and thresholds, client, part) -> bits and labels
@@ -91,6 +102,7 @@ _BITS = Recent(1 << 27, lambda found: sum(array.nbytes for array in found))
 _READOUTS = Recent(1 << 28)  # (method, sums down, weight, client) -> (R, D, C)
 # (method, what, sums down, ...) -> likelihoods of a client, the ridge of all, the network
 _FOUND = Recent(1 << 10, lambda _: 1)
+_COMPONENTS = Recent(1 << 28)  # digest of the first sums, number, seed -> components
 
 
 @dataclass(frozen=True)
@@ -101,7 +113,9 @@ class Hebbian(NeuralMethod):
     ----------
     encoder : features of which bits are made: "patches", responses of random filters of image
         patches; "rows", the inputs themselves; "network", those of the first of `models`, with its
-        initial weights or those that the task names; "auto", rows for rows and patches for images.
+        initial weights or those that the task names; "auto", rows for rows and patches for images;
+        or a `torch.nn.Module` or function of inputs (B, ...), or its name ``module:function``.
+        Clients do not answer a server whose encoder has another digest.
     filters : random filters of patches; each gives two features for each field.
     patch : side of a patch, in pixels.
     fields : number of fields in each direction over which responses are averaged.
@@ -109,9 +123,17 @@ class Hebbian(NeuralMethod):
         exchanges; "public", from the seed alone, for patches and, but for bits, for rows, whose
         thresholds are then 0 and whose spread is 1.
     code : of features: "bits"; "bytes", 16 steps of a common spread, from -127 to 127; "roots",
-        the same of their square roots, with their signs; "floats", 4,096 steps, to 256 spreads;
-        "auto", bytes for rows and bits for all else.
-    random : number of random features of these, in their place; 0 for none.
+        the same of their square roots, with their signs; "coarse", 3 steps of these; "floats",
+        4,096 steps, to 256 spreads; "chosen", bytes or roots, by generalised cross-validation of
+        sums of 200 random projections of each, one exchange more with 0.3 MB; "auto", bytes for
+        rows and bits for all else.
+    columns : number of random projections of the features in their place; 0 for none.
+    random : number of rectified random projections in their place; 0 for none.
+    components : number of components of a Gaussian kernel on square roots of the features, from
+        the sums of one exchange more (`hopfed.neural.readouts.components`); 0 for none.
+    group : bits of so many neighbours are read with all their products, as one embedding.
+    discriminant : whether the read-out is Fisher's linear discriminant, of the same sums, in place
+        of least squares; the ridge then comes from "evidence" or "gcv".
     mirror : whether an image and its mirror image, left for right, are two examples to learn from,
         and the mean of their bits is read. For photographs; not for digits or letters.
     reading : "personal", a mixture with the client's own examples and class shares; "global", the
@@ -149,7 +171,11 @@ class Hebbian(NeuralMethod):
     encoder: str = "auto"
     bits: str = "pooled"
     code: str = "auto"
+    columns: int = 0
     random: int = 0
+    components: int = 0
+    group: int = 1
+    discriminant: bool = False
     mirror: bool = False
     reading: str = "personal"
     ridge: str = "grid"
@@ -164,10 +190,10 @@ class Hebbian(NeuralMethod):
     source: ClassVar[str] = "proposed here"
     rules: ClassVar[Mapping[str, Rule]] = {
         **dict.fromkeys(("filters", "patch", "fields"), "at least 1"),
-        "encoder": ("auto", "patches", "rows", "network"),
         "bits": ("pooled", "public"),
-        "code": ("auto", *CODES),
-        "random": "at least 0",
+        "code": ("auto", "chosen", *CODES),
+        **dict.fromkeys(("columns", "random", "components"), "at least 0"),
+        "group": "at least 1",
         "reading": ("personal", "global", "alone"),
         "ridge": ("grid", *RULES),
         "choose": ("all", "own"),
@@ -176,7 +202,17 @@ class Hebbian(NeuralMethod):
     }
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "encoder", "".join(named(self.encoder)))
         super().__post_init__()
+        require(self.encoder in WORDS or ":" in self.encoder, "encoder", RULE, repr(self.encoder))
+        if self.components:
+            self._goes_with({"bits": "pooled", "code": "auto", "random": 0}, "with components")
+        if self.code == "chosen":
+            self._goes_with({"bits": "pooled", "components": 0}, "where the code is chosen")
+        if self.group > 1:
+            self._goes_with({"code": "bits", "mirror": False, "epsilon": 0.0}, "with groups")
+        if self.discriminant:
+            require(self.ridge != "grid", "ridge", "gcv or evidence with discriminant", self.ridge)
         if self.encoder == "network":
             require(self.bits == "pooled", "bits", "pooled but for patches and rows", self.bits)
         if self.encoder == "network":
@@ -205,6 +241,9 @@ class Hebbian(NeuralMethod):
         """Nothing; but data of another kind, and patches too large for them, are refused here."""
         del seed
         data = self.loaded.split.dataset
+        if self.kind not in WORDS:
+            self._foreign  # noqa: B018  (checks the encoder)
+        require(self.code != "chosen" or self.kind != "patches", "code", "any but chosen", "chosen")
         if self.kind == "patches":
             self.patches  # noqa: B018  (checks the data)
         else:
@@ -235,6 +274,8 @@ class Hebbian(NeuralMethod):
     @property
     def coding(self) -> str:
         """The code in use: "bits", "bytes", "roots" or "floats"."""
+        if self.components or self.code == "chosen":
+            return "coarse" if self.components else "bytes"
         return self.code if self.code != "auto" else "bytes" if self.kind == "rows" else "bits"
 
     @property
@@ -245,40 +286,94 @@ class Hebbian(NeuralMethod):
     @property
     def n_features(self) -> int:
         """Features of an input."""
-        return self.random or self._encoded
+        return self.components or self.random or self._first
+
+    @property
+    def _first(self) -> int:
+        """Features of which the first sums are."""
+        return self.columns or self._encoded
 
     @property
     def _encoded(self) -> int:
         """Features that the encoder gives."""
         if self.kind == "patches":
             return 2 * self.filters * self.fields**2
+        if self.kind == "network":
+            return self.loaded.model(0).feature_dim
         rows = int(np.prod(self.loaded.split.dataset.shape))
-        return rows if self.kind == "rows" else self.loaded.model(0).feature_dim
+        return rows if self.kind == "rows" else self._tried
+
+    @property
+    def _tried(self) -> int:
+        """Features that a user's encoder gives of one input."""
+        first = self.loaded.tensors.rows(np.arange(1))
+        key = "features", self.task, self.encoder
+        made: int = _FOUND.get(
+            key, lambda: self._foreign[0](self.loaded.tensors.batch(first)[0]).shape[1]
+        )
+        return made
 
     @property
     def n_bits(self) -> int:
-        """D: a bit for each feature, and a constant."""
-        return self.n_features + 1
+        """D: a bit for each feature, or set of features of a group, and a constant."""
+        return -(-self.n_features // self.group) * ((1 << self.group) - 1) + 1
 
     def _features(self, down: Message) -> Features:
-        encoder = self._encoder(down)
+        first, seed = self._first_features(down), self.task.seed
+        if self.components:
+            components = self._components(down)
+            return lambda x: components(first(x))
+        if self.random:
+            return lambda x: projected(first(x), self.random, seed).clamp_(min=0)
+        return first
+
+    def _first_features(self, down: Message, trial: int = 0) -> Features:
+        encoder, seed = self._encoder(down), self.task.seed
+        root, columns = self.coding in ROOTED or bool(down.get("rooted")), trial or self.columns
 
         def features(x: Tensor) -> Tensor:
-            found = rooted(encoder(x)) if self.coding == "roots" else encoder(x)
-            return expanded(found, self.random, self.task.seed) if self.random else found
+            found = rooted(encoder(x)) if root else encoder(x)
+            return projected(found, columns, seed) if columns else found
 
         return features
+
+    def _components(self, down: Message) -> Components:
+        first = below(down, FIRST[:-1])
+        key = digest(first), self.components, self.task.seed
+        made: Components = _COMPONENTS.get(
+            key, lambda: Components.of(decoded(first), CODES["coarse"], *key[1:])
+        )
+        return made
 
     def _encoder(self, down: Message) -> Features:
         if self.kind == "patches":
             return Filters(self.patches, down["kernel"], down["mean"], self.fields)
         if self.kind == "rows":
             return lambda x: x.float().flatten(1)
+        if self.kind != "network":
+            return self._foreign[0]
         task = self.loaded
         net: Network = _FOUND.get(
             ("network", self.task), lambda: Network(task.model(0), task.initial(0))
         )
         return lambda x: net.outputs(x)[0].flatten(1)
+
+    @property
+    def _foreign(self) -> tuple[Features, np.ndarray]:
+        """Encoder of a user, and its digest."""
+
+        def made() -> tuple[Features, np.ndarray]:
+            found = encoder_of(self.encoder)
+            net = found.eval() if isinstance(found, nn.Module) else found
+
+            def features(x: Tensor) -> Tensor:
+                with torch.inference_mode():
+                    return torch.as_tensor(net(x)).float().flatten(1)
+
+            return features, np.frombuffer(fingerprint(found), np.uint8)
+
+        found: tuple[Features, np.ndarray] = _FOUND.get(("encoder", self.encoder), made)
+        return found
 
     def bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
         """Bits (n, D) float32 and labels (n,) of a part of the client's examples.
@@ -286,7 +381,8 @@ class Hebbian(NeuralMethod):
         With `mirror`, those of training are of each image and of each mirror image.
         """
         agreed = digest({name: down[name] for name in AGREED if name in down})
-        made = self.kind, self.coding, self.random, self.patch, self.fields, self.mirror
+        made = (self.kind, self.coding, self.columns, self.random, self.components, self.group)
+        made = (*made, self.patch, self.fields, self.mirror)
         key = self.task, *made, agreed, client, part
         rows, learn = getattr(self.loaded.split, part)[client], part == "train"
         bits, labels = _BITS.get(
@@ -297,7 +393,8 @@ class Hebbian(NeuralMethod):
     def _bits(self, down: Message) -> Bits:
         spread = float(down.get("spread", 1.0))
         limits = np.asarray(down["thresholds"])
-        return Bits(self._features(down), limits, self.mirror, self.coding, spread)
+        features = self._features(down)
+        return Bits(features, limits, self.mirror, self.coding, spread, self.group)
 
     def public(self) -> State:
         """Filters and thresholds that the seed alone decides."""
@@ -315,6 +412,9 @@ class Hebbian(NeuralMethod):
         yield from ()
         if not self._asked(question, down, client.number):
             return {}
+        if "encoder" in down:
+            same = np.array_equal(down["encoder"], self._foreign[1])
+            require(same, "encoder", "that of the server, whose digest is another", self.encoder)
         client.spend(self._flops_of(question, client.number))
         if question == "sums":
             bits, labels = self.bits_of(down, client.number, "train")
@@ -330,6 +430,12 @@ class Hebbian(NeuralMethod):
             held = np.asarray(len(self.loaded.split.validation[client.number]))
             found = self._likelihoods(client.state, down, client.number)
             return {"likelihoods": found, "examples": held}
+        if question == "patches" and self.code == "chosen":
+            each = {n: self._first_sums(client, down | {"rooted": np.asarray(root)}, TRIAL)
+                    for n, root in TRIED.items()}  # fmt: skip
+            return {f"{n}/{part}": a for n, found in each.items() for part, a in found.items()}
+        if question == "features" and self.components:
+            return self._first_sums(client, down)
         batches = (x for x, _ in self.loaded.tensors.batches(client.rows))
         if question == "patches":
             total, squares, number = self.patches.moments(batches)
@@ -344,11 +450,23 @@ class Hebbian(NeuralMethod):
         more = {"squares": np.asarray(power)} if self.steps else {}
         return {"sums": sums, **client.size, **more}
 
+    def _first_sums(self, client: Client, down: Message, trial: int = 0) -> Message:
+        """Sums of features in steps that nobody has to agree on."""
+        code = "floats" if trial else "coarse"
+        bits = Bits(self._first_features(down, trial), np.zeros(1), code=code)
+        z, labels = bits.of(self.loaded.tensors, client.rows)
+        return encoded(Sums.of(z, labels, self.loaded.classes), len(labels))
+
     def _asked(self, question: str, down: Message, client: int) -> bool:
         """Whether the client must answer; one that is in the sums already need not."""
         pooled = self.bits == "pooled"
         return {
-            "patches": pooled and self.kind == "patches" and "kernel" not in down,
+            "patches": pooled
+            and (
+                "kernel" not in down
+                if self.kind == "patches"
+                else self.code == "chosen" and "rooted" not in down
+            ),
             "features": pooled and "thresholds" not in down,
             "sums": "thresholds" in down and client not in np.asarray(down.get("members", ())),
             "likelihoods": self.choose == "all" and "by_class" in down and "choice" not in down,
@@ -359,10 +477,17 @@ class Hebbian(NeuralMethod):
         question, number = self.questions[context.exchange], Field((), "iu", least=0)
         if not self._asked(question, down, context.client or 0):
             return {}
+        if question == "patches" and self.code == "chosen":
+            spec = self._sums_spec(TRIAL + 1, 0.0, float(largest("floats")))
+            each = ((name, part) for name in TRIED for part in spec)
+            return {f"{n}/{part}": replace(spec[part], within=spec[part].within and
+                    f"{n}/{spec[part].within}") for n, part in each}  # fmt: skip
         if question == "patches":
             d = self.patches.length
             squares = Field((d * (d + 1) // 2,), "f")
             return {"total": Field((d,), "f"), "squares": squares, "patches": number}
+        if question == "features" and self.components:
+            return self._sums_spec(self._first + 1, 0.0, float(largest("coarse")))
         if question == "features":
             least = 0 if self.kind == "patches" else None
             spec = {"sums": Field((self.n_features,), "f", least=least), "examples": number}
@@ -370,18 +495,19 @@ class Hebbian(NeuralMethod):
         if question == "likelihoods":
             likelihoods = Field((len(self.choices()),), "f", most=0)
             return {"likelihoods": likelihoods, "examples": number}
-        D, C, reach, times = self.n_bits, self.loaded.classes, 0.0, float(largest(self.coding))
-        if self.epsilon:  # an honest release is refused once in 10^9 releases
-            reach = self.private.scale * sqrt(2 * log(D * (D + 2 * C) / CHANCE)) + 1
-            times = float(self.private.weight)
+        D, C, times = self.n_bits, self.loaded.classes, float(largest(self.coding))
+        if not self.epsilon:
+            return self._sums_spec(D, 0.0, times)
+        # An honest release is refused once in 10^9 releases.
+        reach = self.private.scale * sqrt(2 * log(D * (D + 2 * C) / CHANCE)) + 1
+        return self._sums_spec(D, reach, float(self.private.weight))
+
+    def _sums_spec(self, D: int, reach: float, times: float) -> Spec:
+        """Form of the sums of codes of at most `times`, with noise of at most `reach`."""
+        C, square = self.loaded.classes, 1.0 if self.epsilon else times**2
+        entries = D * (D + (1 if self.steps else -1)) // 2
         spec = {
-            "counts": Field(
-                (D * (D + (1 if self.steps else -1)) // 2,),
-                "i",
-                within="examples",
-                times=1.0 if self.epsilon else times**2,
-                beyond=reach,
-            ),
+            "counts": Field((entries,), "i", within="examples", times=square, beyond=reach),
             "by_class": Field((D, C), "i", within="examples", times=times, beyond=reach),
             "examples": Field((), "iu", least=1, most=MOST),
         }
@@ -435,6 +561,17 @@ class Hebbian(NeuralMethod):
             state = self.public()
         elif not heard:
             return state, {}
+        elif question == "patches" and self.code == "chosen":
+            errors = []
+            for name in TRIED:
+                each = {c: below(m, name) for c, m in said.items()}
+                spectrum = Spectrum.of(decoded(added({}, each)))
+                errors.append(predicted_error(spectrum, best_ridge(spectrum, "gcv")))
+            state = dict(state) | {"rooted": np.asarray([*TRIED.values()][int(np.argmin(errors))])}
+        elif question == "features" and self.components:
+            first = added({}, said).items()
+            state = dict(state) | {f"{FIRST}{n}": a for n, a in first if n in COUNTED}
+            state["thresholds"] = np.zeros(self.n_features, np.float32)
         elif question == "patches":
             state = dict(state) | self._drawn(heard)
         elif question == "features":
@@ -450,6 +587,8 @@ class Hebbian(NeuralMethod):
         else:
             best = np.sum([m["likelihoods"] for m in heard], axis=0).argmax()
             state = dict(state) | {"choice": np.asarray(best)}
+        if self.kind not in WORDS:
+            state = dict(state) | {"encoder": self._foreign[1]}
         down = broadcast(state)
         if self.pooling == "equal" or "members" not in state:
             return state, {EVERYONE: down}
@@ -502,18 +641,17 @@ class Hebbian(NeuralMethod):
         """Read-outs (R, D, C); those without the client's own examples are made once for all."""
 
         def made() -> np.ndarray:
-            spectrum = Spectrum.of(pooled.beside(own, weight))
+            sums = pooled.beside(own, weight)
             if self.ridge == "grid":
+                spectrum = Spectrum.of(sums)
                 floor = self._floor(down, spectrum.examples) if weight >= 0 else 1.0
                 floor *= spectrum.size
                 return spectrum.readouts([rho * floor for rho in self._ridges])
-            if weight <= 0:
-                return spectrum.readouts([best_ridge(spectrum, self.ridge)])
-            # The client's examples count several times here, so that the ridge is that of all.
-            key = self, "ridge", _of_sums(down)
-            return spectrum.readouts(
-                [_FOUND.get(key, lambda: best_ridge(Spectrum.of(pooled), self.ridge))]
-            )
+            # A client's examples count several times here, so the ridge is that of all, once.
+            key = self, "ridge", _of_sums(down), client if weight < 0 else None
+            of = sums if weight < 0 else pooled
+            ridge = _FOUND.get(key, lambda: best_ridge(Spectrum.of(of), self.ridge))
+            return solved(sums, ridge, self.discriminant)[None]
 
         key = self, _of_sums(down), weight, client if weight else None
         found: np.ndarray = _READOUTS.get(key, made)
@@ -565,6 +703,8 @@ class Hebbian(NeuralMethod):
             each = forward_flops(self.task, self.task.models[0])
         choosing = len({choice.own for choice in self.choices()}) * 10.0 * D**3
         sums = n * each + n * D * (D + 2.0 * C)
+        if self.code == "chosen":
+            moments = 2 * n * (each + TRIAL * (TRIAL + self._encoded))
         spent = moments, images * each, sums, choosing
         return dict(zip(self.questions, spent, strict=True))[question]
 
@@ -616,6 +756,33 @@ class RanPAC(AFL):
 
     name: ClassVar[str] = "ranpac"
     source: ClassVar[str] = "McDonnell et al., NeurIPS 2023"
+
+
+@dataclass(frozen=True)
+class SAFLe(AFL):
+    """AFL on embeddings of grouped features, each in one of two buckets, below or above its mean.
+
+    As described in the plan of this project: features in overlapping binary buckets with grouped
+    embeddings are equivalent to one large ridge regression. Here a group has an embedding for each
+    joint value of its bits, in the basis of the products of their subsets. The paper may differ.
+
+    Attributes
+    ----------
+    group : features of a group.
+
+    Examples
+    --------
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> SAFLe(TaskSpec(models=("mlp",)), encoder="rows").n_bits  # of 64 pixels
+    97
+    """
+
+    bits: str = "pooled"
+    code: str = "bits"
+    group: int = 2
+
+    name: ClassVar[str] = "safle"
+    source: ClassVar[str] = "CVPR 2026, as described"
 
 
 def encoded(sums: Sums, examples: float) -> Message:

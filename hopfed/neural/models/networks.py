@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import marshal
 import os
 import pickle
 import re
@@ -239,14 +240,31 @@ def _kept(model: Any) -> str:
     called = model if hasattr(model, "__name__") else type(model)
     word = getattr(called, "__module__", "")
     if isinstance(model, nn.Module):
-        found = sha256(repr(model).encode())
-        for tensor in model.state_dict().values():
-            found.update(tensor.detach().cpu().numpy().tobytes())
-        word, model = f"net{found.hexdigest()[:12]}", copy.deepcopy(model)
+        word, model = f"net{fingerprint(model).hex()[:12]}", copy.deepcopy(model)
     plain = "".join(c for c in word if c.isalnum())
     name = f"{GIVEN}:{''.join(c for c in called.__name__ if c.isalnum())}:{plain}"
     _GIVEN[name] = model
     return name
+
+
+def fingerprint(model: Any) -> bytes:
+    """32 bytes that tell networks by form and weights from others, and functions by their code."""
+    if not isinstance(model, nn.Module):
+        code = getattr(model, "__code__", None)
+        return sha256(repr(model).encode() if code is None else marshal.dumps(code)).digest()
+    found = sha256(repr(model).encode())
+    for tensor in model.state_dict().values():
+        found.update(tensor.detach().cpu().numpy().tobytes())
+    return found.digest()
+
+
+def encoder_of(name: str) -> Any:
+    """The network or function of inputs that a user gave, or that a name is of."""
+    source, rest = _split(name)
+    rule = "auto, patches, rows, network, a torch.nn.Module, a function, or importable as module:f"
+    with _refused(name, rule, "encoder"):
+        found = _GIVEN[name] if source == GIVEN else _imported(source, rest)
+        return found() if isinstance(found, type) else found
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -279,7 +297,7 @@ def make(name: str, shape: Shape) -> nn.Module:
 
 
 @contextmanager
-def _refused(name: str, rule: str) -> Iterator[None]:
+def _refused(name: str, rule: str, argument: str = "models") -> Iterator[None]:
     """Turn whatever a stranger's code raises into an ArgumentError of one line."""
     try:
         yield
@@ -288,10 +306,10 @@ def _refused(name: str, rule: str) -> Iterator[None]:
     except Exception as error:
         library = str(getattr(error, "name", "")).partition(".")[0]
         if isinstance(error, ModuleNotFoundError) and library in LIBRARIES:
-            fault = f"models={name}: {library} is not installed: pip install {library}"
+            fault = f"{argument}={name}: {library} is not installed: pip install {library}"
             raise BackendError(fault) from None
         words = " ".join(str(error).split())[:160]
-        raise ArgumentError("models", f"{rule} ({type(error).__name__}: {words})", name) from None
+        raise ArgumentError(argument, f"{rule} ({type(error).__name__}: {words})", name) from None
 
 
 def _imported(source: str, path: str) -> Any:

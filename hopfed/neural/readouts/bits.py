@@ -9,7 +9,7 @@ Everything that depends on data is a sum over examples: second moments of patche
 features. So clients who keep their images can agree on filters and thresholds.
 
 Whole numbers add up exactly, in any order, so a sum over clients does not depend on how examples
-are divided among them. Random features are those of RanPAC (McDonnell et al., NeurIPS 2023).
+are divided among them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ DEAD = 0.5  # a filter's response within this of 0 counts as none
 BATCH = 64  # images at a time
 IMAGES = 400  # of random waves, from which public filters follow
 # Steps of a code in one spread of the features; 0 for a bit, which is on one side or the other.
-CODES = {"bits": 0, "bytes": 16, "roots": 16, "floats": 1 << 12}
+CODES = {"bits": 0, "bytes": 16, "roots": 16, "coarse": 3, "floats": 1 << 12}
 # Spreads around its threshold in which a feature is told apart.
-REACH = {"bits": 1, "bytes": 8, "roots": 8, "floats": 256}
+REACH = {"bits": 1, "bytes": 8, "roots": 8, "coarse": 8, "floats": 256}
+ROOTED = ("roots", "coarse")  # codes of square roots
 
 Moments = tuple[np.ndarray, np.ndarray, float]  # sum, sum of outer products, and number of patches
 
@@ -140,6 +141,7 @@ class Bits:
     mirror: bool = False  # whether an image and its mirror image are two examples
     code: str = "bits"  # one of `CODES`
     spread: float = 1.0  # of the features, whose steps are a part of it
+    group: int = 1  # bits whose products are read too, see `grouped`
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return float32 (B, D) of inputs (B, ...) as they are read; the last number is 1.
@@ -166,7 +168,10 @@ class Bits:
         """Codes of inputs, and of their mirror images if these count."""
         images = [x, x.flip(-1)] if self.mirror else [x]
         made = (self.features(each) for each in images)
-        return [coded(each, self.thresholds, self.spread, self.code) for each in made]
+        codes = [coded(each, self.thresholds, self.spread, self.code) for each in made]
+        if self.group == 1:
+            return codes
+        return [torch.cat([grouped(z[:, :-1], self.group), z[:, -1:]], dim=1) for z in codes]
 
 
 def coded(features: Tensor, thresholds: np.ndarray, spread: float, code: str) -> Tensor:
@@ -193,11 +198,25 @@ def rooted(x: Tensor) -> Tensor:
     return x.sign() * x.abs().sqrt()
 
 
-def expanded(x: Tensor, number: int, seed: int) -> Tensor:
-    """Random features (B, number) of x (B, d): rectified projections on random directions."""
+def projected(x: Tensor, number: int, seed: int) -> Tensor:
+    """Projections (B, number) of x (B, d) on random directions."""
     length = x.shape[1]
     drawn = stream(seed, "random features").standard_normal((length, number)) / np.sqrt(length)
-    return (x @ torch.as_tensor(drawn, dtype=x.dtype, device=x.device)).clamp_(min=0)
+    return x @ torch.as_tensor(drawn, dtype=x.dtype, device=x.device)
+
+
+def grouped(bits: Tensor, size: int) -> Tensor:
+    """Products (B, ...) of +-1 over all sets of bits inside groups of `size` neighbours.
+
+    They are one of the 2^size embeddings of a group, in another basis of the same length.
+    """
+    extra = -bits.shape[1] % size
+    groups = torch.nn.functional.pad(bits, (0, extra), value=1.0).unflatten(1, (-1, size))
+    sets = [
+        groups[..., [k for k in range(size) if chosen >> k & 1]].prod(dim=-1)
+        for chosen in range(1, 1 << size)
+    ]
+    return torch.cat(sets, dim=1)
 
 
 def public_bits(

@@ -30,6 +30,7 @@ from scipy.special import log_softmax, logsumexp
 from torch import Tensor
 
 LEAST, MOST = 1e-4, 1e3  # range of the ridges
+ABSENT = 10.0  # below the others: the score of a class without examples
 STEPS = 43  # ridges of the grid between these; then the best is refined
 
 
@@ -122,6 +123,39 @@ class Spectrum:
         """Read-outs (R, D, C), ``(A + rho n)^-1 B`` for each rho above 0 of R `ridges`."""
         shrunk = self.values + np.array(ridges)[:, None]
         return np.asarray(self.vectors @ (self.inside / shrunk[:, :, None]))
+
+
+def within_classes(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
+    """Class means (C, d) of all features but the constant, and the covariance (d, d) within."""
+    n, counts = sums.examples, sums.counts
+    means = sums.by_class[:-1].T / np.maximum(counts, 1e-300)[:, None]
+    between = (means * counts[:, None]).T @ means
+    return means, (sums.operator[:-1, :-1] - between) / n
+
+
+def solved(sums: Sums, ridge: float, discriminant: bool = False) -> np.ndarray:
+    """Read-out (D, C) for one ridge: of least squares, or Fisher's linear discriminant.
+
+    The discriminant has equal priors, half of its offset, as class means are estimates that the
+    ridge shrinks, and scores in units of the mean squared distance of the means from their mean.
+    """
+    n, counts, (D, C) = sums.examples, sums.counts, sums.by_class.shape
+    if not n:
+        return np.zeros((D, C))
+    if not discriminant:
+        matrix = sums.operator / n
+        matrix[np.diag_indices(D)] += ridge
+        return np.asarray(scipy.linalg.solve(matrix, sums.by_class / n, assume_a="pos"))
+    means, within = within_classes(sums)
+    within[np.diag_indices(D - 1)] += ridge
+    constant = np.sqrt(sums.operator[-1, -1] / n)
+    centre = sums.operator[-1, :-1] / (n * constant)
+    apart = np.where(counts[:, None] > 0, means - centre, 0.0)
+    weights = scipy.linalg.solve(within, apart.T, assume_a="pos")
+    squares = (apart.T * weights).sum(axis=0)
+    size = max(float(counts @ squares) / n, 1e-300)
+    offset = np.where(counts > 0, -squares / 4, -size * ABSENT) - centre @ weights
+    return np.asarray(np.vstack([weights, offset / constant]) / size)
 
 
 def log_evidence(spectrum: Spectrum, ridge: float) -> float:
