@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 from federations import of_patterns
-from helpers import rest_slow
 from owners import Moody
 
 from hopfed.federation.contract import Context
@@ -117,16 +116,14 @@ class Neural:
         return found | state.flatten()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "neural",
-    rest_slow(
-        [
-            Neural("fedavg"),
-            Neural("sohip"),
-            Neural("fedh2l", {"models": ("cnn-1", "cnn-2")}),  # peers, relayed by the server
-        ],
-        1,
-    ),
+    [
+        Neural("fedavg"),
+        Neural("sohip"),
+        Neural("fedh2l", {"models": ("cnn-1", "cnn-2")}),  # peers, relayed by the server
+    ],
     ids=lambda neural: neural.method,
 )
 def test_neural_runs_agree(simulation, neural):

@@ -8,9 +8,6 @@ import pytest
 from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.cli import main
-from hopfed.errors import ColumnsError
-from hopfed.tables.choosing import unsettled
-from hopfed.tables.options import Choices
 from hopfed.tables.reading import read_table
 
 M = 400
@@ -108,15 +105,6 @@ def test_without_noise_owners_say_alike_what_rows_would_decide(survey, capsys, c
     assert "decides how column 'own' is coded, so that other owners' columns mean" in said
 
 
-def test_one_row_did_change_all_others(survey):
-    tables = [
-        read_table(survey(name, cells))
-        for name, cells in (("a.csv", ["ash"] * M), ("b.csv", ["ash"] * (M - 1) + ["yew"]))
-    ]
-    a, b = (kernels.unpack(table.rows) for table in tables)
-    assert (a != b).any(axis=1).sum() == M - 1
-
-
 def visits(path, changed):
     """Write two columns of whole numbers and three of scores; one row is changed, or another."""
     draws = stream(0, "tables")
@@ -163,12 +151,3 @@ def test_the_first_row_is_not_taken_for_names(tmp_path, capsys, monkeypatch, las
     assert len(read_table(path, words={"ash": True, "yew": False})) == M + 1
     told = join(capsys, "--data", path, "--words", "ash=+1", "--words", "yew=-1")
     assert "Nothing was sent" in told
-
-
-def test_a_first_row_of_entries_is_not_taken_for_names_in_silence(tmp_path):
-    (tmp_path / "a.csv").write_text("yes,maybe,no,later\nyes,no,no,yes\nno,yes,no,yes\n")
-    with pytest.raises(ColumnsError, match="row 1, column 2: 'maybe' stands beside 'no', 'yes'"):
-        read_table(tmp_path / "a.csv")
-    (tmp_path / "a.csv").write_text("f,tea,no.\n1,yes,no\n0,no,no\n")
-    table = read_table(tmp_path / "a.csv")
-    assert unsettled(table.coding, Choices()) == {}

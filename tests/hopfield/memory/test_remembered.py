@@ -77,20 +77,6 @@ def test_votes_add_up_over_rounds_and_their_signs_are_the_patterns():
     assert known.patterns.dtype == np.int8
 
 
-@given(st.integers(3, 25), st.integers(0, 50))
-def test_with_labelled_examples_the_votes_reach_the_majority_of_the_labels(M, seed):
-    rng = np.random.default_rng(seed)
-    xi = rademacher(3, N, rng)
-    examples, labels = draw_examples(xi, 3 * M, 0.7, rng)
-    blurred = np.stack([flipped(x, 8, seed) for x in xi])
-    sums = np.stack([examples[labels == k].sum(axis=0) for k in range(3)])
-    number = np.bincount(labels, minlength=3)
-    after = memory(blurred).vote(votes(sums, number), 0.7)
-    decided = (sums != 0) & (number > 0)[:, None]
-    np.testing.assert_array_equal(after.patterns[decided], np.sign(sums)[decided])
-    np.testing.assert_array_equal(after.patterns[~decided], blurred[~decided])
-
-
 @pytest.mark.parametrize(("r", "M"), [(0.3, 30), (0.6, 1), (0.6, 4), (0.8, 9)])
 def test_votes_promise_what_their_signs_hold(M, r):
     """Up to a few hundredths, and for few votes somewhat less."""

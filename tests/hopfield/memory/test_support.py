@@ -127,13 +127,3 @@ def test_examples_behind_a_pattern_are_counted_with_and_without_the_strongest():
     np.testing.assert_allclose(support.behind(0.7), [1600, 1400], rtol=0.08)
     np.testing.assert_allclose(support.behind(0.7, 1), [700, 600], rtol=0.08)
     assert support.behind(0.7, 3).tolist() == [0, 0]
-
-
-@given(st.integers(0, 20))
-def test_scores_of_what_nobody_sees_stay_small_on_data_that_are_more_than_patterns_and_noise(seed):
-    rng = np.random.default_rng(seed)
-    xi = rademacher(2, N, rng)
-    factors = rng.standard_normal((10, N))
-    batches = [np.sign(rng.standard_normal((400, 10)) @ factors).astype(np.int8) for _ in range(4)]
-    rest = careful(batches, xi[:1], r=0.99).rest
-    assert (rest > 0.5).all(), "what is noise to the patterns, not to the data"
