@@ -35,19 +35,7 @@ if TYPE_CHECKING:
 
 
 class Filled(NamedTuple):
-    """Some rows of a table whose gaps are filled.
-
-    Attributes
-    ----------
-    columns : of the source, in its order, as names and Arrow arrays of cells.
-    completion : its rows of +-1, and how probable they are.
-    gaps : (M, N) booleans, which of these were missing.
-    cells : number of cells in the columns that archetypes know; a category is one of them.
-    filled : how many of them were filled.
-    right : how many of those are expected to be right.
-    blank : rows without any entry, which stay so.
-    left : cells that stay blank because their question was skipped.
-    """
+    """Some rows of a table whose gaps are filled."""
 
     columns: list[Column]
     completion: Completion
@@ -60,28 +48,7 @@ class Filled(NamedTuple):
 
 
 class Filling:
-    """A table that is filled a block at a time.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    source : as of `hopfed.read_table`.
-    skipped : whether to fill also columns that are blank wherever another one holds a value, as
-        questions are that only some are asked. At least 20 rows of the first block must show it.
-
-    Attributes
-    ----------
-    types : of each column of the result in Arrow, by its name.
-    columns : of +-1, as the archetypes have them.
-    cut : names of columns of numbers that were cut with gaps, which stay.
-    unknown : names of columns with gaps of which archetypes know nothing, and which are not filled.
-    skips : which columns are skipped, so that they stay blank.
-    dialect : how the source is written, of a text file.
-
-    Raises
-    ------
-    DataError : there are no archetypes, or it is not such a table as they come from.
-    """
+    """A table that is filled a block at a time."""
 
     def __init__(self, found: Archetypes, source: Any, *, skipped: bool = False):
         import pyarrow as pa
@@ -185,10 +152,7 @@ class Filling:
             yield Filled(columns, whole, gaps, cells, filled, right, int((~told).sum()), kept)
 
     def _fill(self, values: np.ndarray, code: Code, words: dict[int, str]) -> np.ndarray:
-        """(M,) texts that stand for values (M, width) of +-1.
-
-        What the archetypes' file says, and this one does not, is no formula for a spreadsheet.
-        """
+        """(M,) texts that stand for values (M, width) of +-1."""
 
         def harmless(texts: Iterable[str]) -> np.ndarray:
             return np.array([w if w in self._own else text_cell(w) for w in texts], dtype=object)
@@ -229,10 +193,7 @@ def _gaps(rows: Rows) -> np.ndarray:
 
 
 def _right(values: np.ndarray, probability: np.ndarray) -> float:
-    """How many of some filled cells are expected to be right; (M, width) of +-1, and of each.
-
-    Of levels it is the probability of the one that is +1: that no other one is.
-    """
+    """How many of some filled cells are expected to be right; (M, width) of +-1, and of each."""
     chosen = values.argmax(axis=1) if values.shape[1] > 1 else np.zeros(len(values), int)
     return float(probability[np.arange(len(values)), chosen].sum(dtype=np.float64))
 
