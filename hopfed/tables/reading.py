@@ -404,8 +404,10 @@ def _unknown_words(what: str, columns: list[_Unknown]) -> ColumnsError:
     """Return the error about all columns that hold words that a coding does not know."""
     words = list(dict.fromkeys(word for each in columns for word in each.words))
     gone = dict.fromkeys((word for word in words if shown(word, 60) == word), GONE)
-    ways = Choices(options=True).give(words=gone), Choices().give(words=gone)
-    last = f"if there is no answer, read them as missing, or say +1 or -1: {ways[0]} ({ways[1]})"
+    own = Choices().give(words=dict(list(gone.items())[:1]))
+    more = " and so on" if len(gone) > 1 else ""
+    way = f"{Choices(options=True).give(words=gone)} ({own}{more})"
+    last = f"if there is no answer, read them as missing, or say +1 or -1: {way}"
     said = f"{len(columns):,} column(s) hold words that are not known"
     names = [each.name for each in columns]
     return columns_error(what, said, list(map(str, columns[:SHOWN])), names, last)

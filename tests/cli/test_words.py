@@ -18,7 +18,7 @@ COUNTED = "counted from the rows"
         ("recover a.csv -k 3", COUNTED),
         ("theory plan --N 100 --n-classes 3", "use --K"),
         ("fl run fedavg --classes 2", "--partition classes:K"),
-        ("join a.csv --weights n", "elsewhere repeat each row"),
+        ("assign r.h5 a.csv --weights n", "elsewhere repeat each row"),
         ("serve --port 80", "use --listen HOST:PORT"),
         ("join --port 80", "use --server HOST:PORT"),
         ("recover a.csv --output x.h5", "use --out"),
