@@ -389,10 +389,7 @@ class FirstStep:
         return _total((x * (m.often if whole else m.often**2)[:, None]).T @ x for m, x in pairs)
 
     def carried(self, slopes: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """(M, P) what each row of each owner adds to P equations by way of the classes.
-
-        `slopes` (P, M, K) are derivatives of the sum of each equation by the probabilities of rows.
-        """
+        """(M, P) what each row of each owner adds to P equations by way of the classes."""
         pairs = list(zip(self.members, slopes, strict=True))
         wanted = _total(np.array([m.back(L) for L in own]) for m, own in pairs)
         solved = self._solved(wanted)

@@ -257,10 +257,7 @@ def _fitted(
     number: int | None,
     steps: Sequence[Sequence[int]],
 ) -> Recovery:
-    """What `Patterns` find, and `Classes` where that is not enough.
-
-    The levels of a variable are no columns of a symmetric channel, which flips each by itself.
-    """
+    """What `Patterns` find, and `Classes` where that is not enough."""
     rows = [owner.rows for owner in session.members]
     gaps = any(r.gaps for r in rows)
     groups, found = apart.kept_groups, None

@@ -130,11 +130,7 @@ class Decider:
         return True
 
     def _look_at_zeros(self, used: Sequence[Column]) -> None:
-        """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table.
-
-        Where -1 occurs, 0 is missing; but where many named columns of 0 and 1 stand beside those
-        with a -1, these are variables of another kind, and columns of all three are numbers.
-        """
+        """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table."""
         signs, twos = [], False
         for k in range(len(self.tables)):
             held = [c.numbers_of(c.each[k]) for c in used]
@@ -485,16 +481,7 @@ def no_columns(what: str, unknown: Sequence[str], names: Sequence[str]) -> DataE
 
 
 def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> dict[str, str]:
-    """Columns that would be coded in another way if a row held something else, each with a reason.
-
-    Noise hides what a row adds to a sum. Where a row also decides how the others are coded, it
-    moves their sums too, and no noise that is made for one row hides that. Where rows with gaps get
-    noise (`gaps`), nor may a row decide what is missing: one -1 makes every 0 a missing entry. Of
-    columns of numbers that are cut those are named, too, that were taken for names of the rows and
-    left out; and columns that are called by a word that is an entry, as that name may have been a
-    row. A reason is what decides: its "name", its "words", a "category", a "cut" that rows place,
-    whether it is "cut at all", "zero", or whether it is one of "ids".
-    """
+    """Columns that are coded by what a row holds, each with a reason (`_reason`)."""
     pairs = zip(coding.names, coding.codes, strict=True)
     found = {name: why for name, code in pairs if (why := _reason(name, code, choices, gaps))}
     own = () if choices.id is not None else (*coding.ids, *coding.ignored)

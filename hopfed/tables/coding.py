@@ -178,7 +178,6 @@ class Coding:
     ignored : names of columns that were left out.
     partial : whether a table may lack some of the columns, which are missing in all of its rows
         then, as where owners with different columns were put together.
-    exclusive : columns of +-1, each of a column of its own, of which one is +1 in every row.
 
     Examples
     --------
@@ -195,14 +194,10 @@ class Coding:
     ids: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     partial: bool = False
-    exclusive: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         require(len(self.names) == len(self.codes), "codes", "one for each name", len(self.codes))
         require(len(set(self.names)) == len(self.names), "names", "different", "two alike")
-        places = [j for group in self.exclusive for j in group]
-        fit = len(set(places)) == len(places) and all(0 <= j < len(self) for j in places)
-        require(fit, "exclusive", "columns, each of them once", self.exclusive)
 
     @classmethod
     def of_bits(cls, names: tuple[str, ...], minus: bool) -> Coding:
@@ -226,7 +221,7 @@ class Coding:
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Columns of +-1 that are the levels of one variable: in a row one of them is +1."""
-        return tuple(sorted([*self._spans("category"), *self.exclusive]))
+        return self._spans("category")
 
     @cached_property
     def steps(self) -> tuple[tuple[int, ...], ...]:
@@ -268,7 +263,6 @@ class Coding:
             "ids": self.ids,
             "ignored": self.ignored,
         } | ({"partial": True} if self.partial else {})
-        held |= {"exclusive": self.exclusive} if self.exclusive else {}
         return json.dumps(held, ensure_ascii=False)
 
     @classmethod
@@ -281,14 +275,12 @@ class Coding:
                 raise ValueError(f"of version {held['version']}")
             codes = [_code(code) for code in held["codes"]]
             names = _texts(name for name, _ in held["columns"])
-            alone = tuple(tuple(map(int, group)) for group in held.get("exclusive", ()))
             return cls(
                 names,
                 tuple(codes[k] for _, k in held["columns"]),
                 _texts(held["ids"]),
                 _texts(held["ignored"]),
                 held.get("partial") is True,
-                alone,
             )
         except broken as error:
             raise DataError(f"no coding of a table: {error}") from None

@@ -85,10 +85,7 @@ def packed(table: Any, name: str, gone: np.ndarray | None = None, before: int = 
 
 
 def of_tensor(array: Any, name: str) -> Any:
-    """Return a tensor of PyTorch as one that NumPy can read; other arrays as they are.
-
-    Its gradient is left out, and short numbers such as bfloat16 become float32.
-    """
+    """Return a tensor of PyTorch as one that NumPy can read; other arrays as they are."""
     if not is_torch(array) or not hasattr(array, "layout"):
         return array
     if array.is_quantized or str(array.layout) != "torch.strided":

@@ -97,10 +97,7 @@ def most_of(path: Path) -> float:
 
 @contextmanager
 def reading(path: str | Path, what: str = "cannot be read") -> Iterator[None]:
-    """Turn whatever a truncated or malformed file raises into one line that names the file.
-
-    Warnings of the libraries about its bytes are not shown: the file is read, or it is refused.
-    """
+    """Turn whatever a truncated or malformed file raises into one line that names the file."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -122,10 +119,7 @@ def reading(path: str | Path, what: str = "cannot be read") -> Iterator[None]:
 def pieces(
     made: Iterator[Piece], path: str | Path, what: str = "cannot be read"
 ) -> Iterator[Piece]:
-    """Yield what is made of a file piece by piece, each of them guarded by `reading`.
-
-    What the caller does between two pieces is outside of it: its warnings are shown.
-    """
+    """Yield what is made of a file piece by piece, each of them guarded by `reading`."""
     end = object()
     with closing(cast(Any, made)) if hasattr(made, "close") else nullcontext():  # a generator
         while True:
@@ -156,11 +150,7 @@ def is_many(path: str | Path) -> bool:
 
 
 def files_of(path: str | Path) -> list[Path]:
-    """Return the files that a path stands for, sorted by name; of a file or a zarr store itself.
-
-    Files whose names begin with a dot or an underscore are left out of folders, and a link that
-    leads out of its folder, to what nobody named, is refused.
-    """
+    """Return the files that a path stands for, sorted by name; of a file or a zarr store itself."""
     place = Path(path)
     if any(c in str(path) for c in PATTERN) and not place.exists():
         found = [Path(name) for name in sorted(glob(str(path), recursive=True))]

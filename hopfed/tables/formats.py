@@ -49,10 +49,7 @@ KNOWN = ".csv, .tsv, .xlsx, .ods, .sav, .dta, .sas7bdat, .json, .parquet, .npy, 
 
 
 def source_of(given: Any, what: str = "examples", words: Collection[str] = ()) -> Source:
-    """Return what can be read of a path, a frame, an array or lists, which errors call `what`.
-
-    `words`, in lower case, are cells: a first row of them holds no names.
-    """
+    """Return what can be read of a path, a frame, an array or lists, which errors call `what`."""
     if isinstance(given, str | os.PathLike):
         return of_path(Path(given), words)
     if hasattr(given, "collect") and type(given).__name__ == "LazyFrame":
@@ -178,10 +175,7 @@ def _mixed(cells: Sequence[Any]) -> Any:
 
 
 def _of_study(path: Path, kind: str, size: int) -> Source:
-    """A file of SPSS, Stata or SAS, some rows at a time: values with a label are its words.
-
-    Its reader crashes where records of a dictionary contradict each other: a child tries it.
-    """
+    """A file of SPSS, Stata or SAS, some rows at a time: values with a label are its words."""
     module = _extra("pyreadstat", "files of SPSS, Stata and SAS")
     read: Callable[..., Any] = getattr(module, f"read_{kind}")
 
@@ -501,11 +495,7 @@ def _of_rows(given: Any, what: str) -> Source:
 
 
 def read_numbers(path: str | Path, gaps: bool = False, ignore: Sequence[str] = ()) -> np.ndarray:
-    """Read the numbers in a file as they stand, (M, ...), float64 if it is a text.
-
-    Cells of a text may be missing where there may be `gaps`; they are NaN then. Columns to `ignore`
-    are left out.
-    """
+    """Read the numbers in a file as they stand, (M, ...), float64 if it is a text."""
     path, rows = Path(path), 0
     if path.suffix.lower() in arrays.ENDINGS:
         if ignore:

@@ -128,13 +128,7 @@ class Held:
         return ", ".join(said + ["..."] * (self.many or len(held) > most))
 
     def threshold(self, how: str) -> float:
-        """Value above which a number of the column is +1.
-
-        Where many rows hold the same number, the median may be the largest of all, above which
-        there is nothing, or divide them far worse than another value does: then the value is taken
-        that comes nearest to halving the rows. No quantile is the largest number either, unless
-        it is the only one.
-        """
+        """Value above which a number of the column is +1."""
         kind, _, share = how.partition(":")
         if kind not in ("median", "mean", "quantile"):
             return float(how)

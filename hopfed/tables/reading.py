@@ -39,7 +39,7 @@ from hopfed.tables.table import (
     matched,
     misspelt,
 )
-from hopfed.tables.words import GONE, Cells, as_numbers, canonical, meanings, number, outsiders
+from hopfed.tables.words import GONE, Cells, as_numbers, canonical, number
 
 __all__ = ["read_table", "read_tables"]
 
@@ -177,11 +177,7 @@ def read_tables(
 def _decided(
     sources: Sequence[Source], choices: Choices, most: int | None, least: int
 ) -> list[Table]:
-    """Look at all that the columns hold, choose a coding, and pack.
-
-    What the first rows of a single source show is mostly true of the others: so its rows are packed
-    on the way, and the second reading is spared where that was right.
-    """
+    """Look at all that the columns hold, choose a coding, and pack."""
     if len(sources) == 1 and sources[0].numbers is not None and choices == Choices():
         return [_binary(sources[0], sources[0].numbers, most)]
     choices = choices.among(sources[0].names)
@@ -284,11 +280,7 @@ class _Unknown(NamedTuple):
 
 
 class Packing:
-    """Packs rows block by block, as they are read.
-
-    Where rows take more than `most` bytes they are read again later, and have no names. Points in
-    numbers, which may be of thousands, are to `judge` where others made the coding.
-    """
+    """Packs rows block by block, as they are read."""
 
     def __init__(
         self, source: Source, coding: Coding, most: int | None = None, judge: bool = False
@@ -411,40 +403,18 @@ def _places(source: Source, coding: Coding) -> list[int | None]:
 def _unknown_words(what: str, columns: list[_Unknown]) -> ColumnsError:
     """Return the error about all columns that hold words that a coding does not know."""
     words = list(dict.fromkeys(word for each in columns for word in each.words))
-    signed = all(each.code.kind == "words" for each in columns)
-    ways = _meant({canonical(word) for word in words}) if signed else []
-    clear = bool(ways)
-    line = "say what they stand for" if clear else "if there is no answer, read them as missing"
-    ways = ways or [dict.fromkeys((word for word in words if shown(word, 60) == word), GONE)]
-    said = " or ".join(Choices(options=True).give(words=signs) for signs in ways)
-    first = ways[0] if clear else dict(list(ways[0].items())[:1])
-    more = " and so on" if len(first) < len(ways[0]) else ""
-    last = f"{line}: {said} ({Choices().give(words=first)}{more})"
+    gone = dict.fromkeys((word for word in words if shown(word, 60) == word), GONE)
+    own = Choices().give(words=dict(list(gone.items())[:1]))
+    more = " and so on" if len(gone) > 1 else ""
+    way = f"{Choices(options=True).give(words=gone)} ({own}{more})"
+    last = f"if there is no answer, read them as missing, or say +1 or -1: {way}"
     said = f"{len(columns):,} column(s) hold words that are not known"
     names = [each.name for each in columns]
     return columns_error(what, said, list(map(str, columns[:SHOWN])), names, last)
 
 
-def _meant(words: set[str]) -> list[dict[str, int]]:
-    """What words of yes and no may stand for, others being missing; 1 and 2 may be either."""
-    held = words & {"-1", "0", "1", "2"}
-    gone = dict.fromkeys(sorted(outsiders(words) - held), GONE)
-    if held == {"2"}:  # the other one, or a code of no answer beside 0 and 1
-        return [{"2": sign} | gone for sign in (-1, GONE)]
-    if held and held <= {"1", "2"}:
-        return [{w: s if w == "1" else -s for w in sorted(held)} | gone for s in (1, -1)]
-    known = {"-1": -1, "0": 0, "1": 1} if "-1" in held else meanings([words - gone.keys()])
-    if known is None or not words <= known.keys() | gone.keys():
-        return []
-    return [{word: known[word] for word in sorted(words - gone.keys())} | gone]
-
-
 def with_words(coding: Coding, given: Choices) -> Coding | None:
-    """Return a coding that knows more words; None if more was said than words, or in vain.
-
-    Words for no entry are so in every column; those for +1 and -1 in the columns of words. What a
-    word stands for already stays so.
-    """
+    """Return a coding that knows more words; None if more was said than words, or in vain."""
     given = given.among(coding.names)
     only_words = given == Choices(words=given.words, options=given.options)
     if not given.words or not only_words or given.named() - set(coding.names):

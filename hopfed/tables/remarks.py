@@ -17,9 +17,8 @@ from hopfed.tables.coding import Coding
 from hopfed.tables.held import Column
 from hopfed.tables.options import Choices
 from hopfed.tables.table import listed
-from hopfed.tables.words import MISSING, NO_ANSWERS, canonical, several_answers, spelt
+from hopfed.tables.words import NO_ANSWERS, several_answers, spelt
 
-MANY, OFTEN = 20, 0.1  # categories, and for each row, from which they may be names
 HUNDRED, SELDOM = 100, 0.05  # a smaller code of no answer is in few of the rows
 FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
 TOGETHER = 1 << 22  # entries of pairs of columns that are compared at once
@@ -29,11 +28,8 @@ TICKED = "one word and blanks"  # begins a line about boxes that are ticked
 
 
 def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: bool) -> list[str]:
-    """What was chosen for columns and could have been meant otherwise, a line each.
-
-    Where -1 occurs (`minus`), 0 is missing.
-    """
-    give, called = choices.give, choices.called("words")
+    """What was chosen for columns and could have been meant otherwise, a line each."""
+    give = choices.give
     made = [c for c in columns if c.code.kind == "category"]
     more = [c.name for c in made if c.code.width > 1]
     width = sum(c.code.width for c in made if c.code.width > 1)
@@ -42,10 +38,6 @@ def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: b
     twos = [c.name for c in columns if c.code.words == (("1", -1), ("2", 1))]
     zeros = [c.name for c in columns if minus and 0.0 in c.numbers]
     unsaid = sorted({word for c in columns for word in c.unsaid})
-    never: list[str] = []
-    if not any(c.held.many for c in columns):
-        found = {canonical(word) for c in columns for word in c.held.words}
-        never = sorted(w for w in choices.entries() - MISSING if canonical(w) not in found)
     lines = []
     if more:
         lines.append(
@@ -58,8 +50,6 @@ def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: b
     for word in unsaid:
         held = [c.name for c in columns if word in c.unsaid]
         lines.append(f"'{word}' is taken for no answer in {listed(held)}")
-    if never:
-        lines.append(f"no cell holds {listed(never)}, of which {called} says what it means")
     if ticked:
         way = give(words={ticked[0].name: {ticked[0].code.levels[0]: 1, "": -1}})
         names = listed([c.name for c in ticked])
@@ -78,8 +68,8 @@ def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: b
 
 
 def _of_levels(c: Column, choices: Choices) -> list[str]:
-    """Combinations of answers, names of persons or places, and levels that differ in case alone."""
-    lines, levels, rows = [], c.code.levels, c.held.rows
+    """Answers, and categories that are combinations of such."""
+    lines, levels = [], c.code.levels
     mark, answers = several_answers(levels) if c.free else ("", ())
     if c.code.kind == "answers":
         lines.append(
@@ -94,20 +84,6 @@ def _of_levels(c: Column, choices: Choices) -> list[str]:
             f"'{c.shown}' holds {len(levels)} combinations of {len(answers)} answers "
             f"({listed(answers)}) with '{mark}' between them, each a category; for a column of "
             f"yes and no for each answer: {choices.give(words={c.name: 'answers'})}"
-        )
-    elif c.free and len(levels) > max(MANY, OFTEN * rows):
-        lines.append(
-            f"'{c.shown}' holds {len(levels)} different words in {rows:,} rows; if they name "
-            f"persons or places: {choices.give(id=c.name)}"
-        )
-    alike: dict[str, list[str]] = {}
-    for level in levels:
-        alike.setdefault("".join(level.lower().split()), []).append(level)
-    groups = [listed(group) for group in alike.values() if len(group) > 1]
-    if groups:
-        lines.append(
-            f"'{c.shown}' holds {'; '.join(groups[:5])}, each by itself: if they are the same but "
-            "for case and spaces, write them alike"
         )
     return lines
 
@@ -128,10 +104,7 @@ def _far(c: Column, choices: Choices) -> list[str]:
 
 
 def far_codes(numbers: set[float]) -> list[float]:
-    """Return numbers that stand for no answer as a rule, and lie far from all of the others.
-
-    A number between a code and the others, near to both, is a step to it: 8 to 7 from 9 to 15.
-    """
+    """Return numbers that stand for no answer as a rule, and lie far from all of the others."""
     codes = {v for v in numbers if abs(v) in NO_ANSWERS}
     near = numbers - codes
     if not codes or len(near) < 2:
@@ -146,10 +119,7 @@ def far_codes(numbers: set[float]) -> list[float]:
 
 
 def oddities(rows: Rows | Reread, coding: Coding) -> list[str]:
-    """Return a line for columns without any entry, for those of one value, and for copies.
-
-    Then for neighbouring columns that are levels of one variable, and for skipped questions.
-    """
+    """Return a line for columns without any entry, for those of one value, and for copies."""
     columns = coding.columns
     sums, seen = column_moments(rows)
     empty, constant = seen == 0, (np.abs(sums) == seen) & (seen > 0)

@@ -134,13 +134,7 @@ def named(names: Sequence[Any], what: str) -> tuple[tuple[str, ...], list[str]]:
 
 
 def doubtful(columns: Sequence[Collection[str]], sure: bool) -> list[str]:
-    """Return, of each column of a file, why it is not read as its points may be of thousands.
-
-    Where a file has decimal commas (`sure`), a point in a number is no decimal one as a rule; where
-    semicolons separate its cells, and nothing says which its decimal sign is, it may be none. A
-    column whose points all stand before three digits is not read then: 6.372 beside 346 may be
-    more than that, or less. Of most columns it is "".
-    """
+    """Return, of each column of a file, why it is not read as its points may be of thousands."""
     found, plain = [], False
     for words in columns:
         pointed = [w for word in words if "." in (w := word.strip()) and number(w) is not None]

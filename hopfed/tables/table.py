@@ -123,10 +123,7 @@ def columns_error(
 def check_columns(
     columns: Sequence[str], first: Sequence[str], name: str, other: str, way: str = ""
 ) -> None:
-    """Refuse columns that are not those of the first table, in whatever order, and name them.
-
-    `name` and `other` are what the tables are called, and `way`, out of it, ends the line.
-    """
+    """Refuse columns that are not those of the first table, in whatever order, and name them."""
     held, due = set(columns), set(first)
     lacks = [column for column in first if column not in held]
     more = [column for column in columns if column not in due]
@@ -166,10 +163,7 @@ def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: st
 
 
 def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
-    """Return tables with their columns in the order of the first table's, found by name.
-
-    Columns without names are matched by their place. `names` are what the tables are called.
-    """
+    """Return tables with their columns in the order of the first table's, found by name."""
     first, found = tables[0], []
     for table, name in zip(tables, names, strict=True):
         places, rows = places_of(table.columns, first.columns, name, names[0]), table.rows
@@ -227,11 +221,7 @@ def _kept(
 
 
 def check_joined(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
-    """Refuse a table that shares no column with any other, and names that differ in their spelling.
-
-    Nothing says how columns depend on each other that no table shares, and two spellings of a name
-    are two columns.
-    """
+    """Refuse a table that shares no column with others, and names in several spellings."""
     _check_spelling(tables, whats)
     holders = Counter(name for names in tables for name in names)
     for names, what in zip(tables, whats, strict=True):

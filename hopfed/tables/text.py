@@ -45,10 +45,7 @@ _PERCENT = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?\s?%")
 
 
 def of_text(path: Path, words: Collection[str] = ()) -> Source:
-    """Look at the first lines of a file, and return what reads it.
-
-    `words`, in lower case, are cells: a first row of them holds no names.
-    """
+    """Look at the first lines of a file, and return what reads it."""
     with reading(path, "cannot be read as text"), unpacked(path) as file:
         head, whole = _head(file)
         encoding = _encoding(head, whole)
@@ -138,10 +135,7 @@ def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
 
 
 def sniff(lines: Sequence[str], delimiter: str = "") -> tuple[str, list[list[str]], list[int]]:
-    """Return what separates cells, the cells of the first lines, stripped, and where rows end.
-
-    Most rows have as many cells, and few cells hold another separator.
-    """
+    """Return what separates cells, the cells of the first lines, stripped, and where rows end."""
     best: tuple[float, str, list[list[str]], list[int]] = (-1.0, ",", [], [])
     for sign in delimiter or DELIMITERS:
         rows, ends = _cells(lines, sign)
@@ -179,11 +173,7 @@ def _cells(lines: Sequence[str], sign: str) -> tuple[list[list[str]], list[int]]
 
 
 def with_commas(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]:
-    """Return which columns hold numbers with a decimal comma, by their first rows.
-
-    Nearly all that such a column holds are numbers, one of them with a comma that separates no
-    thousands: a few words among them are for others to name.
-    """
+    """Return which columns hold numbers with a decimal comma, by their first rows."""
     found = []
     for j, column in enumerate(zip(*rows, strict=False) if delimiter != "," else ()):
         cells = [cell for cell in column if cell.lower() not in MISSING]
@@ -198,10 +188,7 @@ def with_commas(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]
 
 
 class Layout(NamedTuple):
-    """Where the cells of a table begin: rows above them, titles and names of columns.
-
-    There are as many names as columns, or None. What was left out is noted, a line each.
-    """
+    """Where the cells of a table begin: rows above them, titles and names of columns."""
 
     above: int
     names: tuple[str, ...] | None
@@ -308,11 +295,7 @@ def _is_second(row: Sequence[str], below: Sequence[Sequence[str]], blank: Sequen
 
 
 class _Text(NamedTuple):
-    """A text file of cells, and how it is read; a space stands for any run of white space.
-
-    Rows have `width` cells, below `skipped` lines; cells in quotes (`quoted`) may hold ends of
-    lines. The longest line that was looked at has `longest` characters.
-    """
+    """A text file of cells, and how it is read; a space stands for any run of white space."""
 
     path: Path
     encoding: str
@@ -414,10 +397,7 @@ class _Text(NamedTuple):
             yield rest
 
     def _end(self, data: bytes, anyhow: bool) -> int:
-        """Where the last line of some bytes ends that is followed by more, blank ones left out.
-
-        Ends of lines within quotes are none, unless a line is sought `anyhow`.
-        """
+        """Where the last line of some bytes ends that is followed by more, blank ones left out."""
         end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1))
         if self.quoted and not anyhow and end >= 0:
             letters = np.frombuffer(data, np.uint8, end + 1)

@@ -90,10 +90,7 @@ def _canonical(word: str) -> str:
 
 
 def canonical(word: str) -> str:
-    """Return a word as codings know it: a number by its value, others as their token.
-
-    Codes of 17 digits and more are names: as numbers many of them would be one.
-    """
+    """Return a word as codings know it: a number by its value, others as their token."""
     return _canonical(word) if len(word) <= 40 else token(word)
 
 
@@ -112,10 +109,7 @@ def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:
 
 
 def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
-    """Return the code of each word that a column may hold, those that it holds first.
-
-    Owners may differ in their words, if those of each are of one family.
-    """
+    """Return the code of each word that a column may hold, those that it holds first."""
     held = [set(words) for words in parts if words]
     said = set[str]().union(*held)
     for sets in ([said], held):
@@ -144,10 +138,7 @@ def answers_in(word: str, mark: str) -> set[str]:
 
 
 def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tuple[str, ...]]:
-    """Return what joins the answers that cells hold, and these; "" where cells hold no several.
-
-    Where it is not `sure` that a column holds answers, they must be fewer than the cells.
-    """
+    """Return what joins the answers that cells hold, and these; "" where cells hold no several."""
     often = {mark: sum(mark in word for word in words) for mark in JOINING}
     parts = {m: set[str]().union(*(answers_in(word, m) for word in words)) for m in JOINING}
     fit = (m for m in JOINING if 3 * often[m] >= len(words) and 1 < len(parts[m]) < len(words))

@@ -59,10 +59,7 @@ PLAIN = Dialect()
 def check_ending(
     option: str, path: str | Path | None, endings: tuple[str, ...] = ENDINGS
 ) -> tuple[str, ...]:
-    """Refuse, before any work, a file of a format that cannot be written.
-
-    What is returned are the endings that name its kind: a run file takes the place of no other.
-    """
+    """Refuse, before any work, a file of a format that cannot be written."""
     if path is None:
         return endings
     check_suffix(option, path, endings)
@@ -78,10 +75,7 @@ def write(
     report: Any = None,
     dialect: Dialect = PLAIN,
 ) -> None:
-    """Write a table to `path`, in the format of its ending.
-
-    An .h5 file holds `run`, a .json file `report`, where these are given, and else the columns.
-    """
+    """Write a table to `path`, in the format of its ending."""
     check_ending("path", path, endings)
     ending, names = Path(path).suffix.lower(), numbered([name for name, _ in columns])
     if ending in STREAMED:
@@ -104,10 +98,7 @@ def write(
 def writing(
     path: str | Path, dialect: Dialect = PLAIN
 ) -> Iterator[Callable[[Sequence[Column]], None]]:
-    """Write a .csv or a .parquet file some rows at a time, whole or not at all.
-
-    What is yielded takes the next rows: the same columns each time, of the same types.
-    """
+    """Write a .csv or a .parquet file some rows at a time, whole or not at all."""
     check_ending("path", path, STREAMED)
     with replacing(path) as temporary, ExitStack() as stack:
         made: list[Any] = []
@@ -131,10 +122,7 @@ def writing(
 
 
 def text_cell(text: str) -> str:
-    """Return a text as a cell of a .csv that no spreadsheet calculates.
-
-    Ends of lines with a carriage return become line feeds: `csv` would write them without quotes.
-    """
+    """Return a text as a cell of a .csv that no spreadsheet calculates."""
     parts = _SPLIT.split(text.replace("\r\n", "\n").replace("\r", "\n"))
     # A program that splits a text may take quotes for its own.
     pieces = [parts[0], *(part.lstrip("\"' ") for part in parts[1:])]

@@ -27,7 +27,7 @@ def signs(table):
 
 def pasted(text):
     """Choices that a line of an error asks for, parsed as a shell and the command do."""
-    options = {"id": None, "ignore": [], "words": [], "binarize": [], "sheet": None}
+    options = {"id": None, "ignore": [], "words": [], "binarize": [], "sheet": None, "ordinal": []}
     words = shlex.split(text)
     while words:
         name, equals, value = words.pop(0).removeprefix("--").partition("=")

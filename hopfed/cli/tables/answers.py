@@ -274,11 +274,7 @@ def _print_counts(counts: np.ndarray) -> None:
 def _write_filled(
     fillings: list[Any], files: tuple[Path, ...], out_file: Path
 ) -> tuple[int, int, float, int, int]:
-    """Write completed tables one below the other; columns in the order of the first one's.
-
-    Returns the number of cells, how many of them were filled, how many of these are expected to be
-    right, the number of rows that stay blank, and that of other cells that do.
-    """
+    """Write completed tables one below the other; columns in the order of the first one's."""
     import pyarrow as pa
 
     from hopfed.archetypes.completion import of_kind
@@ -314,11 +310,7 @@ def _common_types(fillings: list[Any]) -> dict[str, Any]:
 
 
 def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Archetypes:
-    """Return the archetypes in a run file, which know how the cells of some tables are read.
-
-    Columns are found by name where names are known; options are those of `table_options`.
-    """
-    from hopfed.archetypes.assignment import coded_as
+    """Return the archetypes in a run file, which know how the cells of some tables are read."""
     from hopfed.archetypes.storage import loaded
     from hopfed.tables.options import Choices
     from hopfed.tables.reading import with_words

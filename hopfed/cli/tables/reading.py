@@ -124,10 +124,7 @@ def read(
     least: int | None = None,
     by_rows: bool = True,
 ) -> list[Any]:
-    """Read the tables in files, coded alike, while a bar shows how far it is.
-
-    `memory` is as of `hopfed.read_table`; `least` are the rows that each must have, two by default.
-    """
+    """Read the tables in files, coded alike, while a bar shows how far it is."""
     from hopfed.tables.reading import read_tables
 
     how = {"choices": choices_of(options, by_rows), "memory": memory, "least": least}
