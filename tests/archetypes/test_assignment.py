@@ -161,16 +161,6 @@ def test_where_rows_hardly_differ_the_level_is_not_passed(quality):
     assert found.assign(xi).archetype.tolist() == [0, 1]
 
 
-def test_rows_of_an_archetype_that_is_not_known_are_none_of_these():
-    rng = np.random.default_rng(8)
-    xi = rademacher(3, 300, rng)
-    x, y = draw_examples(xi, 3000, 0.4, rng)
-    found = known(0.4 * xi[:2])
-    archetype = found.assign(x).archetype
-    assert (archetype[y == 2] < 0).mean() > 0.99
-    assert (archetype[y < 2] == y[y < 2]).mean() > 0.99
-
-
 def votes():
     """Names of 16 bills, votes (435, 16) of +-1 with gaps as NaN, and parties (435,)."""
     path = DATA / "tables" / "votes.csv"
