@@ -311,6 +311,7 @@ def _common_types(fillings: list[Any]) -> dict[str, Any]:
 
 def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Archetypes:
     """Return the archetypes in a run file, which know how the cells of some tables are read."""
+    from hopfed.archetypes.assignment import coded_as
     from hopfed.archetypes.storage import loaded
     from hopfed.tables.options import Choices
     from hopfed.tables.reading import with_words

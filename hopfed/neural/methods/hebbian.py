@@ -381,8 +381,8 @@ class Hebbian(NeuralMethod):
         With `mirror`, those of training are of each image and of each mirror image.
         """
         agreed = digest({name: down[name] for name in AGREED if name in down})
-        made = (self.kind, self.coding, self.columns, self.random, self.components, self.group)
-        made = (*made, self.patch, self.fields, self.mirror)
+        made: tuple[object, ...] = (self.kind, self.coding, self.columns, self.random)
+        made += (self.components, self.group, self.patch, self.fields, self.mirror)
         key = self.task, *made, agreed, client, part
         rows, learn = getattr(self.loaded.split, part)[client], part == "train"
         bits, labels = _BITS.get(
