@@ -216,14 +216,14 @@ def plan(capsys):
     return call
 
 
-def test_the_plan_is_printed_with_and_without_privacy(plan):
-    line = "--r 0.4 --N 150 --exposure 0.5,0.1"
+def test_the_plan_with_privacy_is_that_of_theory(plan):
+    line = "--r 0.4 --N 60 --exposure 0.5"
     budget = "--epsilon 1 --delta 1e-6 --clients 20 --rounds 4"
     status, out, err = plan(f"{line} {budget} --json")
     assert (status, err) == (0, "")
     got = json.loads(out)
     z = private.noise_multiplier(1.0, 1e-6, 4)
-    want = private.plan(0.4, [0.5, 0.1], 150, z, 20)
+    want = private.plan(0.4, [0.5], 60, z, 20)
     assert [row["M"] for row in got["private_plan"]] == want.samples.tolist()
     assert got["privacy"][0] == {
         "epsilon": 1.0,
@@ -232,11 +232,6 @@ def test_the_plan_is_printed_with_and_without_privacy(plan):
         "rounds": 4,
         "noise_multiplier": z,
     }
-    assert json.loads(plan(f"{line} --json")[1])["plan"] == got["plan"]
-    lines = plan(f"{line} {budget}")[1].splitlines()
-    heads = {text.split()[0] for text in lines if text.strip()}
-    assert {"exposure", "promise", "epsilon", "M_boundary", "margin"} <= heads
-    assert "of all clients' rows together" in lines[-1]
 
 
 @pytest.mark.parametrize(
