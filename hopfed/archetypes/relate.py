@@ -191,10 +191,10 @@ def relate(
     owners = [rows_of(found, x) for x in (X if several else [X])]
 
     def of_each(what: str, given: Any) -> list[Any]:
-        given = list(given) if several and isinstance(given, list | tuple) else [given]
-        got = len(given)
+        each: list[Any] = list(given) if several and isinstance(given, list | tuple) else [given]
+        got = len(each)
         require(got == len(owners), what, f"a list of those of {len(owners)} owners", got)
-        return given
+        return each
 
     if outcome is not None:
         told = [{"outcome": one} for one in of_each("outcome", outcome)]
@@ -440,7 +440,8 @@ def _conjugate(
 def _of_outcome(step: FirstStep) -> Relation:
     """Means or rates of an outcome in each class."""
     members, first = step.members, step.members[0].columns[0]
-    names, words = (first.name,), first.words
+    words = first.words
+    names: tuple[str, ...] = (first.name,)
     some = np.arange(max(len(words), 1))
     if words:
         some = some if len(words) > 2 else some[1:]

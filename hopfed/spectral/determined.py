@@ -307,9 +307,9 @@ def determined(
     asked = _asked(owners, columns)
     for group in steps:
         at = np.flatnonzero(np.isin(columns, group))
-        within, own = np.ix_(at, at), asked.products[at, at]
+        within, alone = np.ix_(at, at), asked.products[at, at]
         asked.products[within] = asked.both[within] * np.outer(asked.means[at], asked.means[at])
-        asked.products[at, at] = own
+        asked.products[at, at] = alone
     with blas_threads(1):  # matrices are small
         told = _Search(asked, level[columns]).run()
     own = int((told.leader == np.arange(len(columns))).sum() + varies.sum() - len(columns))

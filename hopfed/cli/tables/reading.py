@@ -100,7 +100,7 @@ def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
     for given in options["ordinal"]:
         name, _, levels = given.rpartition("=") if "<" in given else (given, "", "")
         ordered[name] = tuple(filter(None, map(str.strip, levels.split("<"))))
-    rest = {"ordinal": ordered, "options": True, "by_rows": by_rows}
+    rest: dict[str, Any] = {"ordinal": ordered, "options": True, "by_rows": by_rows}
     return Choices(options["id"], ignored, words or None, cuts or None, **rest)
 
 
