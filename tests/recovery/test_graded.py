@@ -16,6 +16,7 @@ def recovered(rows, **settings):
     return Classes(search=search).fit(Session.over(rows, 0))
 
 
+@pytest.mark.slow
 def test_three_owners_with_gaps():
     T, y, x = classes(4, 80, 900, 1, missing=0.25)
     rows = [x[:150], x[150:450], x[450:]]

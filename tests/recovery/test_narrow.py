@@ -56,7 +56,7 @@ def test_merges_of_unsure_classes_are_settled_before_they_are_judged():
 
 
 def test_rows_that_are_read_again_are_merged_as_those_that_are_held():
-    x = classes(2, 2, 10, 20_000)[2]
+    x = classes(1, 3, 10, 30_000)[2]
     bits = kernels.pack(x)
     gathered = Gathered("rows", most=0)
     blocks = [bits[first : first + 7_000] for first in range(0, len(x), 7_000)]

@@ -491,7 +491,7 @@ def test_a_word_that_comes_late_changes_the_coding_and_nothing_else(tmp_path):
 def test_what_cannot_be_read_again_is_one_line(tmp_path):
     path = write(tmp_path, rows("symmetric", 1_200).astype(float), ".csv")
     table = hopfed.read_table(path, memory=MEMORY)
-    gaps = hopfed.read_table(write(tmp_path, rows("gaps"), ".tsv"), memory=MEMORY)
+    gaps = hopfed.read_table(write(tmp_path, rows("gaps"), ".parquet"), memory=MEMORY)
     with pytest.raises(DataError, match="entries are missing, and complete rows are needed"):
         hopfed.recover(gaps, channel="symmetric")
     path.write_text("\n".join(path.read_text().splitlines()[:-5]))
