@@ -16,7 +16,6 @@ from hopfed.errors import ArgumentError, DataError  # noqa: E402
 from hopfed.experiments import fl  # noqa: E402
 from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.federation.recipes import describe, rebuild  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
 from hopfed.neural.models import build  # noqa: E402
@@ -258,16 +257,6 @@ def test_a_tied_parameter_is_refused_and_a_head_may_be_named(nets):
     assert torch.equal(model(x), model.head(z))
     with pytest.raises(ArgumentError, match=r"a linear layer of .*: inner, out, got nothing"):
         build(f"{nets}:Squared", **small, head_layer="nothing")
-
-
-def test_a_recipe_from_a_server_names_no_code():
-    spec = TaskSpec(models=("os:abort",), clients=2)
-    recipe = describe(spec)
-    with pytest.raises(DataError, match="code, and so not run here"):
-        rebuild(*recipe)
-    assert rebuild(*recipe, trusted=None) == spec
-    plain = TaskSpec(models=("mlp:32", "lenet"), clients=2)
-    assert rebuild(*describe(plain)) == plain
 
 
 def test_vectors_are_not_augmented_nor_too_small_for_a_convolution(table):

@@ -61,11 +61,11 @@ def promised(seed, draws, drawn=draw, channel="symmetric"):
     return np.concatenate(overlaps), ok, found
 
 
-@pytest.mark.parametrize("draws", rest_slow([10, 2_000], 1))
-def test_patterns_under_ok_are_right(draws):
+@pytest.mark.parametrize(("draws", "said"), rest_slow([(10, 0.1), (2_000, 0.25)], 1))
+def test_patterns_under_ok_are_right(draws, said):
     overlaps, ok, found = promised(100, draws)
     assert (overlaps < 0.9).mean() <= 0.01
-    assert ok >= 0.2 * draws  # and it is said
+    assert ok >= said * draws
     assert found >= 0.9 * draws
 
 
@@ -112,7 +112,7 @@ def test_the_examples_that_it_asks_for_do_resolve_them():
         found = hopfed.recover(draw_examples(xi, 2 * asked, 0.25, rng)[0], seed=0)
         said.append(found.status)
         assert retrieval(found.patterns, xi).magnetisation.min() > 0.9
-    assert said.count("ok") >= 2
+    assert said.count("ok") == 3
 
 
 def test_few_examples_bound_what_is_known():
