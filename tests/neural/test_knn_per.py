@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 from scipy.special import log_softmax
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -106,7 +107,7 @@ def test_capacity_is_a_share_or_a_number(down, capacity, count):
         assert method.classifier({}, down, 1).nbytes == expected * (4 * 200 + 1)
 
 
-@pytest.mark.parametrize("store", ["neighbours", "prototypes", "hopfield"])
+@pytest.mark.parametrize("store", rest_slow(["neighbours", "hopfield", "prototypes"], 2))
 def test_weak_clients_keep_less_and_strong_ones_as_much_more(down, store):
     method, extreme = (made(capacity=0.5, spread=s, store=store) for s in (0.2, 0.5))
     for client, share in ((0, 0.3), (1, 0.7)):
