@@ -750,6 +750,7 @@ class SAFLe(AFL):
 
     Attributes
     ----------
+    bits, code : as of `Hebbian`, which with these values and a group is this method.
     group : features of a group.
 
     Examples
