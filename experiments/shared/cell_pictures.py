@@ -108,11 +108,13 @@ def _section(places: Sequence[Place], means: Arrays) -> Panel:
         for row in rows
     }
     joined = all(re.fullmatch(r"[-+.\de]+", value) for value in at)
+    if not joined and len(rows) > 7:  # than a legend tells apart
+        marks = {x: np.stack([lines[row][:, i] for row in rows], axis=1) for i, x in enumerate(at)}
+        return paired(section, rows, marks, each=True, legend="below", xlabel="test accuracy")
     words: dict[str, Any] = {
         "xlabel": VALUES.get(section, ""),
         "ylabel": "test accuracy",
         "band": "error",
-        "legend": "below" if len(rows) > 6 else "best",  # lines that a legend inside would hide
     }
     return over(section, at, lines, points=not joined, **words)
 

@@ -332,6 +332,10 @@ def test_safle_reads_bits_and_their_products():
     np.testing.assert_array_equal(z[:, 12:18], z[:, 0:6] * z[:, 6:12])
 
 
+def cut(k):
+    return lambda inputs: inputs[:, 0, k]
+
+
 def test_a_network_or_function_encodes_and_has_a_digest():
     net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 9), torch.nn.ReLU())
     task = TaskSpec(models=("mlp",), clients=2, examples=200)
@@ -347,9 +351,11 @@ def test_a_network_or_function_encodes_and_has_a_digest():
     other = {n: a for n, a in down.items() if n != "members"} | {"encoder": down["encoder"] + 1}
     with pytest.raises(RuntimeError, match="encoder must be that of the server"):
         made.client_step({}, other, Context(0, 0, 2, 0))
-    assert (
-        down_of(Hebbian(task, encoder=lambda inputs: inputs[:, 0, 2:4]))["by_class"].shape[0] == 17
-    )
+    some = [Hebbian(task, encoder=cut(k)) for k in (2, 3)]
+    assert some[0].encoder != some[1].encoder
+    assert down_of(some[0])["by_class"].shape == (9, 10)
+    one, other = (down_of(made)["thresholds"] for made in some)
+    assert not np.array_equal(one, other)
     with pytest.raises(ArgumentError, match=r"encoder must be auto, .* No module"):
         down_of(Hebbian(task, encoder="no_such_module:net"))
 

@@ -35,9 +35,8 @@ from math import log, sqrt
 from typing import ClassVar
 
 import numpy as np
-import torch
 from scipy.special import softmax
-from torch import Tensor, nn
+from torch import Tensor
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import require
@@ -46,7 +45,7 @@ from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec, below, digest
 from hopfed.federation.rounds import Session
 from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played, Rule
-from hopfed.neural.models.networks import encoder_of, fingerprint, named
+from hopfed.neural.models.networks import encoder_of, kept_encoder
 from hopfed.neural.readouts.bits import (
     CODES,
     ROOTED,
@@ -89,6 +88,7 @@ CHANCE = 1e-9  # that an honest release with noise is refused
 MOST = 2**40  # examples of a client: whatever adds them up stays exact
 # What codes follow from; rows and networks have no kernel.
 AGREED = ("kernel", "mean", "rooted", "thresholds", "spread", "first/counts", "first/by_class")
+BITS = ("columns", "random", "components", "group", "patch", "fields", "mirror")  # settings of them
 COUNTED = ("counts", "by_class", "classes", "examples")  # sums, which add up exactly as integers
 TRIED = {"bytes": 0, "roots": 1}  # codes that "chosen" chooses from -> whether roots are taken
 TRIAL = 200  # projections by which it does
@@ -202,7 +202,7 @@ class Hebbian(NeuralMethod):
     }
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "encoder", "".join(named(self.encoder)))
+        object.__setattr__(self, "encoder", kept_encoder(self.encoder))
         super().__post_init__()
         require(self.encoder in WORDS or ":" in self.encoder, "encoder", RULE, repr(self.encoder))
         if self.components:
@@ -215,7 +215,6 @@ class Hebbian(NeuralMethod):
             require(self.ridge != "grid", "ridge", "gcv or evidence with discriminant", self.ridge)
         if self.encoder == "network":
             require(self.bits == "pooled", "bits", "pooled but for patches and rows", self.bits)
-        if self.encoder == "network":
             require(len(self.task.models) == 1, "models", "one, which encodes", self.task.models)
         if self.pooling != "equal":
             self._goes_with({"reading": "personal"}, f"where pooling is {self.pooling}")
@@ -301,17 +300,11 @@ class Hebbian(NeuralMethod):
         if self.kind == "network":
             return self.loaded.model(0).feature_dim
         rows = int(np.prod(self.loaded.split.dataset.shape))
-        return rows if self.kind == "rows" else self._tried
-
-    @property
-    def _tried(self) -> int:
-        """Features that a user's encoder gives of one input."""
-        first = self.loaded.tensors.rows(np.arange(1))
+        if self.kind == "rows":
+            return rows
+        one, _ = self.loaded.tensors.batch(self.loaded.tensors.rows(np.arange(1)))
         key = "features", self.task, self.encoder
-        made: int = _FOUND.get(
-            key, lambda: self._foreign[0](self.loaded.tensors.batch(first)[0]).shape[1]
-        )
-        return made
+        return int(_FOUND.get(key, lambda: self._foreign[0](one).shape[1]))
 
     @property
     def n_bits(self) -> int:
@@ -361,18 +354,9 @@ class Hebbian(NeuralMethod):
     @property
     def _foreign(self) -> tuple[Features, np.ndarray]:
         """Encoder of a user, and its digest."""
-
-        def made() -> tuple[Features, np.ndarray]:
-            found = encoder_of(self.encoder)
-            net = found.eval() if isinstance(found, nn.Module) else found
-
-            def features(x: Tensor) -> Tensor:
-                with torch.inference_mode():
-                    return torch.as_tensor(net(x)).float().flatten(1)
-
-            return features, np.frombuffer(fingerprint(found), np.uint8)
-
-        found: tuple[Features, np.ndarray] = _FOUND.get(("encoder", self.encoder), made)
+        found: tuple[Features, np.ndarray] = _FOUND.get(
+            ("encoder", self.encoder), lambda: encoder_of(self.encoder)
+        )
         return found
 
     def bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
@@ -381,9 +365,8 @@ class Hebbian(NeuralMethod):
         With `mirror`, those of training are of each image and of each mirror image.
         """
         agreed = digest({name: down[name] for name in AGREED if name in down})
-        made: tuple[object, ...] = (self.kind, self.coding, self.columns, self.random)
-        made += (self.components, self.group, self.patch, self.fields, self.mirror)
-        key = self.task, *made, agreed, client, part
+        told = (*BITS, "kind", "coding")
+        key = self.task, *(getattr(self, name) for name in told), agreed, client, part
         rows, learn = getattr(self.loaded.split, part)[client], part == "train"
         bits, labels = _BITS.get(
             key, lambda: self._bits(down).of(self.loaded.tensors, rows, learn=learn)
@@ -391,10 +374,9 @@ class Hebbian(NeuralMethod):
         return bits, labels
 
     def _bits(self, down: Message) -> Bits:
+        found, limits = self._features(down), np.asarray(down["thresholds"])
         spread = float(down.get("spread", 1.0))
-        limits = np.asarray(down["thresholds"])
-        features = self._features(down)
-        return Bits(features, limits, self.mirror, self.coding, spread, self.group)
+        return Bits(found, limits, self.mirror, self.coding, spread, self.group)
 
     def public(self) -> State:
         """Filters and thresholds that the seed alone decides."""
@@ -768,6 +750,7 @@ class SAFLe(AFL):
 
     Attributes
     ----------
+    bits, code : as of `Hebbian`, which with these values and a group is this method.
     group : features of a group.
 
     Examples

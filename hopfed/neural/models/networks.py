@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import copy
 import importlib
-import marshal
 import os
 import pickle
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from hashlib import sha256
@@ -24,8 +23,10 @@ from inspect import Parameter, signature
 from itertools import pairwise
 from pathlib import Path
 from threading import RLock
+from types import CodeType
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -247,24 +248,49 @@ def _kept(model: Any) -> str:
     return name
 
 
-def fingerprint(model: Any) -> bytes:
-    """32 bytes that tell networks by form and weights from others, and functions by their code."""
-    if not isinstance(model, nn.Module):
-        code = getattr(model, "__code__", None)
-        return sha256(repr(model).encode() if code is None else marshal.dumps(code)).digest()
-    found = sha256(repr(model).encode())
-    for tensor in model.state_dict().values():
-        found.update(tensor.detach().cpu().numpy().tobytes())
+def fingerprint(thing: Any) -> bytes:
+    """32 bytes that tell networks by form and weights, and functions by code and closure, apart."""
+    found, code = sha256(), getattr(thing, "__code__", thing)
+    if isinstance(thing, nn.Module):
+        found.update(repr(thing).encode())
+        for tensor in thing.state_dict().values():
+            found.update(tensor.detach().cpu().numpy().tobytes())
+    elif isinstance(code, CodeType):
+        found.update(code.co_code + repr(code.co_names).encode())
+        cells = getattr(thing, "__closure__", None) or ()
+        for part in (*code.co_consts, *(cell.cell_contents for cell in cells)):
+            found.update(fingerprint(part))
+    else:
+        try:
+            found.update(pickle.dumps(thing))
+        except Exception:  # of a stranger's class: then it is like no other
+            found.update(repr(thing).encode())
     return found.digest()
 
 
-def encoder_of(name: str) -> Any:
-    """The network or function of inputs that a user gave, or that a name is of."""
+def kept_encoder(encoder: Any) -> str:
+    """Name of an encoder; a network or function that is given is kept under one with its digest."""
+    if isinstance(encoder, str):
+        return encoder
+    name = _kept(encoder).rpartition(":")[0] + f":{fingerprint(encoder).hex()[:12]}"
+    _GIVEN[name] = copy.deepcopy(encoder)
+    return name
+
+
+def encoder_of(name: str) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
+    """The features (B, d) of inputs that an encoder gives, and its digest, (32,) uint8."""
     source, rest = _split(name)
     rule = "auto, patches, rows, network, a torch.nn.Module, a function, or importable as module:f"
     with _refused(name, rule, "encoder"):
         found = _GIVEN[name] if source == GIVEN else _imported(source, rest)
-        return found() if isinstance(found, type) else found
+        found = found() if isinstance(found, type) else found
+        net = found.eval() if isinstance(found, nn.Module) else found
+
+    def features(x: Tensor) -> Tensor:
+        with torch.inference_mode():
+            return torch.as_tensor(net(x)).float().flatten(1)
+
+    return features, np.frombuffer(fingerprint(found), np.uint8)
 
 
 def _split(name: str) -> tuple[str, str]:
