@@ -484,13 +484,7 @@ class TroubleWarning(UserWarning):
 
 
 def troubles(arrays: Arrays, i: int, lr: float) -> list[str]:
-    """What went wrong with clients in seed number `i` of a run: a line for each kind.
-
-    Parameters
-    ----------
-    arrays : of a run, (seeds, rounds, clients).
-    lr : the learning rate, which is the likely cause where numbers are not finite.
-    """
+    """What went wrong with clients in seed number `i` of a run: a line for each kind."""
     codes, reasons = (arrays[f"faults/{n}"][i] for n in ("code", "reason"))
     found = {
         Fault(k).name.lower().replace("_", " "): codes == k

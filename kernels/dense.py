@@ -177,10 +177,6 @@ def energy_rule(energy: str, parameter: float, n: int) -> Rule:
     to the factor of the spin itself. Power: ``(D(a - 1) + D(a + 1)) / 2`` and ``(D(a - 1) - D(a +
     1)) / 2`` with ``D(c) = (c + 1)^n - (c - 1)^n``. Exponential: ``exp(beta (a - N))``, and the
     same.
-
-    >>> _, _, values, owns = energy_rule("power", 3.0, 2)  # 6 a^2 + 8, -12 a
-    >>> values.tolist(), owns.tolist()
-    ([32.0, 8.0, 32.0], [24.0, 0.0, -24.0])
     """
     a = 2.0 * np.arange(n + 1) - n
     if energy == "exponential":

@@ -39,9 +39,6 @@ class Place:
     Attributes
     ----------
     ordinal : number of the device; None is the processor.
-
-    >>> str(Place()), str(Place(1))
-    ('cpu', 'cuda:1')
     """
 
     ordinal: int | None = None

@@ -61,9 +61,6 @@ class Search:
     most : memories, times sweeps, times directions, of all passes together; after so many the
         search gives up. One that waits for the whole of its `patience` takes 2.6 million for each
         direction.
-
-    >>> Search(starts=8, memory=LayeredMemory(layers=3)).memory.order
-    'synchronous'
     """
 
     starts: int = 32
@@ -104,23 +101,6 @@ def search_candidates(
     config : settings of the search.
     seed : of its starts and its heat bath.
     known : (C, N) patterns to deflate before the first pass.
-
-    Returns
-    -------
-    int8 (C, N).
-
-    >>> from hopfed.hopfield.channel import draw_examples, rademacher
-    >>> from hopfed.spectral.operators import FactorOperator
-    >>> from hopfed.spectral.rank import TracyWidom
-    >>> from hopfed.spectral.noise import Sample
-    >>> from hopfed.spectral.eigenpairs import eigenpairs
-    >>> rng = np.random.default_rng(1)
-    >>> xi = rademacher(2, 100, rng)
-    >>> spectrum = eigenpairs(FactorOperator.from_examples(draw_examples(xi, 300, 0.8, rng)[0]), 4)
-    >>> space = Subspace.of(spectrum, TracyWidom()(Sample(spectrum.values, 100, 300)))
-    >>> found = search_candidates(space, Search(), seed=0)
-    >>> np.abs(found @ xi.T / 100).round(1).max(axis=0)
-    array([1., 1.])
     """
     space = space.on_host()  # as the heat bath: nothing goes to and fro
     found = np.zeros((0, space.n_sites), np.int8) if known is None else known

@@ -55,13 +55,6 @@ class Groups:
     ----------
     sums : (G, K, K), one sum over examples for each group.
     counts : (G,) examples in each.
-
-    >>> from hopfed.archetypes.joint_diagonalization import group_projections
-    >>> from hopfed.kernels import pack
-    >>> x = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]])
-    >>> V = np.array([[0.5, 0.5, 0.5, 0.5]]).T
-    >>> Groups(*group_projections(pack(x), V, groups=1, seed=0)).sums.tolist()
-    [[[8.0]]]
     """
 
     sums: np.ndarray = field(repr=False)
@@ -93,23 +86,6 @@ def factorize(
     sure : (C,) overlap to expect of each of them with its archetype; 1 when left out.
     search : settings of the search; its defaults when left out.
     seed : of their starts.
-
-    Raises
-    ------
-    ArgumentError : `method` is none of those.
-
-    >>> from hopfed.hopfield.channel import draw_examples, rademacher
-    >>> from hopfed.spectral.operators import FactorOperator
-    >>> from hopfed.spectral.rank import TracyWidom
-    >>> from hopfed.spectral.noise import Sample
-    >>> from hopfed.spectral.eigenpairs import eigenpairs
-    >>> rng = np.random.default_rng(1)
-    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
-    >>> spectrum = eigenpairs(FactorOperator.from_examples(x), 6)
-    >>> rank = TracyWidom()(Sample(spectrum.values, 200, 600))
-    >>> found = factorize(spectrum, rank, method="layered", seed=1)
-    >>> found.status, found.exposures.round(2)
-    ('ok', array([0.34, 0.34, 0.32]))
     """
     if method not in METHODS:
         raise ArgumentError("method", f"one of {', '.join(METHODS)}", method)
@@ -217,10 +193,6 @@ def replica_distance(
     Parameters
     ----------
     patterns, weights : (K, N) and (K,), what was found and its shares, up to a factor.
-
-    Returns
-    -------
-    Distance; that of `bulk_distance` where flips are not rare, or the table is too large to draw.
     """
     bulk, M = _bulk(spectrum, rank), round(spectrum.n_examples)
     rare = (1 - rank.quality) / 2 * min(M, spectrum.n_sites) < RARE

@@ -63,12 +63,7 @@ BLURRED = 50  # the same where the patterns are not all found, or not resolved
 
 @dataclass(frozen=True)
 class Patterns:
-    """The estimator of the symmetric channel.
-
-    Raises
-    ------
-    ArgumentError : an unknown method, a number of another kind or out of its range.
-    """
+    """The estimator of the symmetric channel."""
 
     rule: RankRule = field(default_factory=TracyWidom)  # counts the spectrum
     quality: float | None = None  # r in (0, 1] when known

@@ -111,19 +111,7 @@ class StateMap(Mapping[int, State]):
 
 
 class StateStore:
-    """Keeps states within a budget of memory, and in files between commits.
-
-    Parameters
-    ----------
-    folder : where the files go, which nobody else may own or write to; a temporary folder, made
-        when there is need of it, when left out.
-    budget : bytes of states to keep in memory; what was used longest ago goes to its file first.
-
-    Raises
-    ------
-    RunFileError : the folder is there, and is a link, or another account owns it or can write to
-        it: it could change the states, and lead their files elsewhere.
-    """
+    """Keeps states within a budget of memory, and in files between commits."""
 
     def __init__(self, folder: Path | None = None, budget: int = BUDGET):
         self.budget, self.nbytes = budget, 0

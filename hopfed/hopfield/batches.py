@@ -16,17 +16,7 @@ __all__ = ["Batches", "Source"]
 
 
 class Source(Protocol):
-    """Where clients' examples come from; it is sent to worker processes with the method.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> class Always:
-    ...     def examples(self, t: int, client: int) -> np.ndarray:
-    ...         return np.ones((3, 5))
-    >>> Always().examples(0, client=2).shape
-    (3, 5)
-    """
+    """Where clients' examples come from; it is sent to worker processes with the method."""
 
     def examples(self, t: int, client: int) -> Any:
         """Examples (M, N) of a client in round t: +-1, 0/1, booleans, or packed bits."""
@@ -41,14 +31,6 @@ class Batches:
     ----------
     owners : examples of each client, with gaps or without; a single set is that of whoever asks.
     rounds : number of parts, which differ by at most one example.
-
-    Examples
-    --------
-    >>> from hopfed.tables.examples import as_examples
-    >>> rows = as_examples(np.array([[0, 1], [1, 1], [1, 0], [0, 0], [1, 1]]))
-    >>> batches = Batches((rows,), rounds=2)
-    >>> [batches.examples(t, 0).shape for t in range(2)]
-    [(3, 2), (2, 2)]
     """
 
     owners: tuple[Rows, ...]

@@ -189,28 +189,6 @@ class Classes:
     judged : rounds after which classes are judged by all rows; 0 for never.
     looks, steps : with noise, searches for new classes in a round, each of which can at most double
         their number, and steps of the fit after each, of which all but the first are averaged.
-
-    Raises
-    ------
-    ArgumentError : a setting outside of its range.
-
-    Examples
-    --------
-    >>> from hopfed.hopfield.batches import Batches
-    >>> from hopfed.federation.engines.local import LocalEngine
-    >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.hopfield import HopfieldFederation
-    >>> rng = np.random.default_rng(0)
-    >>> T = rng.uniform(-1, 1, (3, 60))
-    >>> x = np.where(rng.random((9000, 60)) < (1 + T[rng.integers(3, size=9000)]) / 2, 1, -1)
-    >>> x[rng.random(x.shape) < 0.2] = 0
-    >>> owners = Batches(tuple(as_examples(part, gaps=True) for part in (x[:5000], x[5000:])))
-    >>> for noise in (None, Noise(epsilon=4.0)):
-    ...     method = HopfieldFederation(owners, Classes(60), noise)
-    ...     played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
-    ...     played.server_metrics["classes"], played.state.server["memory/means"].shape
-    (3, (3, 60))
-    (3, (3, 60))
     """
 
     n_sites: int
@@ -303,13 +281,6 @@ class Clients:
     rows that have it, and the mean of the entries, are trimmed over clients, and multiplied by the
     rows of the class, of each client what it says up to its claim. Where nobody may lie the answers
     are added up as they are.
-
-    Parameters
-    ----------
-    session : asks the clients.
-    guard : what is believed of them.
-    memory : of the server, a round later.
-    first : answers about the classes that are remembered.
     """
 
     def __init__(

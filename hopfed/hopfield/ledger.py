@@ -148,23 +148,6 @@ class Ledger:
     ----------
     folder : of the ledger and its secret; made when something is charged.
     look : only look: write nothing, and keep nobody out.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from hopfed.tables.examples import as_examples
-    >>> rows = as_examples(np.array([[0, 1, 1], [1, 1, 0], [1, 0, 1], [0, 0, 1]]))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ledger = Ledger(Path(folder, "privacy"))
-    ...     first, key = ledger.charge(rows, Terms(1.0, 1e-5))
-    ...     again, same = ledger.charge(rows[::-1], Terms(1.0, 1e-5))
-    ...     try:
-    ...         ledger.charge(rows, Terms(0.5, 1e-5))
-    ...     except DataError as error:
-    ...         print(str(error).partition(",")[0])
-    ...     print(key == same, (again.signs == first.signs).all())
-    these examples were released with epsilon 1.0
-    True True
     """
 
     folder: Path

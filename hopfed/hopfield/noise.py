@@ -116,10 +116,6 @@ class ClassNoise:
     n_sites : N.
     epsilon, delta : of all units together, for each row.
     units : that the budget is divided into.
-
-    Raises
-    ------
-    ArgumentError : a budget that is none, or that asks for noise beyond 2^24.
     """
 
     n_sites: int

@@ -262,16 +262,7 @@ class Reading:
 
 
 class Rule(Protocol):
-    """A rule from a batch and the broadcast memory to a weight.
-
-    Examples
-    --------
-    >>> def opens_to_few(rows: Rows, broadcast: Broadcast, *, seed: int) -> Reading:
-    ...     return Reading(1.0 / (1 + len(rows)))
-    >>> from hopfed.kernels import pack
-    >>> opens_to_few(pack(np.ones((3, 2))), Broadcast(np.ones((1, 2), np.int8), 1.0), seed=0).weight
-    0.25
-    """
+    """A rule from a batch and the broadcast memory to a weight."""
 
     def __call__(self, rows: Rows, broadcast: Broadcast, *, seed: int) -> Reading:
         """Read the fresh examples `rows`, (M, N), beside `broadcast`."""
@@ -296,15 +287,7 @@ class _Rule(ABC):
 
 @dataclass(frozen=True)
 class Fixed(_Rule):
-    """The same weight whatever the data say.
-
-    Examples
-    --------
-    >>> from hopfed.kernels import pack
-    >>> memory = Broadcast(np.ones((1, 4), np.int8), quality=0.9)
-    >>> Fixed(0.25)(pack(np.ones((3, 4))), memory, seed=0).weight
-    0.25
-    """
+    """The same weight whatever the data say."""
 
     weight: float = 0.6
 
@@ -326,13 +309,6 @@ class Entropy(_Rule):
     the ties of an even K keep a familiar batch below it, and w is not 0. "batch" is what M
     examples of all the remembered archetypes, equally often, would show. A batch of some of them
     falls short of that: drift of the exposures is what this rule is to notice.
-
-    Examples
-    --------
-    >>> from hopfed.kernels import pack
-    >>> xi = np.array([[1, 1, -1, 1]], np.int8)
-    >>> Entropy()(pack(xi[[0, 0, 0]]), Broadcast(xi, quality=0.9), seed=0).weight
-    0.0
     """
 
     floor: str = "batch"
@@ -358,13 +334,6 @@ class Agreement(_Rule):
     "batch" for M examples with the exposures that the batch itself shows (each example counted
     for its nearest pattern), so that a client which holds some of the archetypes is not taken for
     a noisy one.
-
-    Examples
-    --------
-    >>> from hopfed.kernels import pack
-    >>> xi = np.array([[1, 1, -1, 1]], np.int8)
-    >>> Agreement()(pack(xi[[0, 0, 0]]), Broadcast(xi, quality=0.9), seed=0).weight
-    1.0
     """
 
     reference: str = "batch"
@@ -392,20 +361,6 @@ class Structure(_Rule):
     ``r^2`` of the federation, is the quality factor ``g``, at most 1; ``nu`` is the novel part of
     it. Noise gets about 0, clean familiar data `rest`, clean novel data 1. What this batch alone
     cannot show, archetypes below its detection threshold, counts as noise.
-
-    Parameters
-    ----------
-    rest : weight of clean data in which nothing is new.
-    alpha : false-alarm rate of the test of each share on noise; a share that fails it is 0.
-
-    Examples
-    --------
-    >>> from hopfed.kernels import pack
-    >>> rng = np.random.default_rng(0)
-    >>> xi = rng.choice(np.array([-1, 1], np.int8), size=(2, 400))
-    >>> known = Broadcast(xi[:1], quality=1.0)
-    >>> [round(Structure()(pack(xi[[mu] * 50]), known, seed=0).weight, 2) for mu in (0, 1)]
-    [0.5, 1.0]
     """
 
     rest: float = 0.5
@@ -433,16 +388,6 @@ class Smoothing:
     """How the weight follows its rule over the rounds: ``w + a (w_new - w)``.
 
     Source: arXiv:2603.19902, eq. (52); theory/NOTES.md, "Smoothing of the weight".
-
-    Parameters
-    ----------
-    ema : a of the exponential average, in (0, 1]; 1 follows the rule at once.
-
-    Examples
-    --------
-    >>> slow = Smoothing(ema=0.5)
-    >>> slow.step(slow.step(None, Reading(1.0)), Reading(0.0))
-    array(0.5)
     """
 
     ema: float = 1.0
@@ -466,13 +411,7 @@ RULES: dict[str, Callable[..., Rule]] = {
 
 
 def rule(name: str, **settings: Any) -> Rule:
-    """Return the rule `name` with `settings`.
-
-    Examples
-    --------
-    >>> rule("structure", rest=0.4)
-    Structure(rest=0.4, alpha=0.001)
-    """
+    """Return the rule `name` with `settings`."""
     require(name in RULES, "rule", f"one of {', '.join(RULES)}", repr(name))
     known = [f.name for f in fields(RULES[name])]  # type: ignore[arg-type]
     for setting in settings:

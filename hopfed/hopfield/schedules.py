@@ -24,12 +24,6 @@ class Fixed:
     Attributes
     ----------
     exposures : shares of the archetypes before normalising; () for equal shares.
-
-    Examples
-    --------
-    >>> Fixed((2.0, 1.0, 1.0)).mixture(3, 2)
-    array([[0.5 , 0.25, 0.25],
-           [0.5 , 0.25, 0.25]])
     """
 
     exposures: tuple[float, ...] = ()
@@ -57,14 +51,6 @@ class Sequential:
     ----------
     overlap : part of a stage over which dominance passes linearly to the next, half before the
         border and half behind; the rest of the stage is a plateau. 0 switches at once.
-
-    Examples
-    --------
-    >>> Sequential(overlap=0.0).mixture(3, 4)
-    array([[1., 0., 0.],
-           [0., 1., 0.],
-           [0., 1., 0.],
-           [0., 0., 1.]])
     """
 
     overlap: float = 0.5
@@ -87,13 +73,6 @@ class Cyclic:
     ----------
     period : rounds in which every archetype dominates once, at least K.
     overlap : as of `Sequential`.
-
-    Examples
-    --------
-    >>> Cyclic(period=2, overlap=0.0).mixture(2, 3)
-    array([[1., 0.],
-           [0., 1.],
-           [1., 0.]])
     """
 
     period: int = 12
@@ -122,14 +101,6 @@ class NoveltyRamp:
     old : archetypes present from the start, the first ones.
     at : first round, counted from 0, in which the new archetypes have exposure.
     ramp : rounds of the ramp; 1 introduces them at once.
-
-    Examples
-    --------
-    >>> NoveltyRamp(old=1, at=1, ramp=2).mixture(2, 4)
-    array([[1.  , 0.  ],
-           [0.75, 0.25],
-           [0.5 , 0.5 ],
-           [0.5 , 0.5 ]])
     """
 
     old: int = 3

@@ -43,14 +43,6 @@ class LayeredMemory:
     warm_up : beta rises linearly from this part of its value to all of it.
     self_field : keep the field of a spin on itself; without it most starts do not freeze
         (theory/NOTES.md, "Heat bath and self-field").
-
-    >>> rng = np.random.default_rng(0)
-    >>> xi = rng.choice(np.array([-1, 1], np.int8), (3, 200))
-    >>> cue = np.where(rng.random((1, 200)) < 0.8, xi[0], -xi[0])  # one site in five is wrong
-    >>> memory = LayeredMemory(layers=2, noise=(0.1, 0.1))
-    >>> out = memory.run(cue, xi.T / 200**0.5, beta=5.0, updates=20, seed=0)
-    >>> [int((layer == xi[0]).sum()) for layer in out]
-    [200, 200]
     """
 
     layers: int = 3
@@ -98,10 +90,6 @@ class LayeredMemory:
         updates : synchronous updates or serial sweeps.
         stop_score, score_weights : a serial block of one layer stops when
             ``sum_k score_weights_k a_k^2 / N`` exceeds `stop_score`, ``a = W^T sigma``.
-
-        Returns
-        -------
-        int8 (S * L, N).
         """
         if self._is_heat_bath():
             outcome = kernels.heat_bath(

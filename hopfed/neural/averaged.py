@@ -41,14 +41,6 @@ class Averaged(NeuralMethod):
     bound : largest norm of a client's update; 0 for none.
     noise : noise multiplier, standard deviation of the noise on the sum over `bound`.
     delta : of the guarantee, see `epsilon`.
-
-    Examples
-    --------
-    >>> from hopfed.neural.methods import method
-    >>> from hopfed.neural.training.task import TaskSpec
-    >>> private = method("fedavg")(TaskSpec(models=("mlp",)), bound=1.0, noise=1.0)
-    >>> round(private.epsilon(10), 2), round(private.epsilon(10, rate=0.1), 2)
-    (17.86, 2.85)
     """
 
     bound: float = setting(0.0, "at least 0")
@@ -75,13 +67,7 @@ class Averaged(NeuralMethod):
         return self.noise > 0
 
     def epsilon(self, rounds: int, rate: float = 1.0) -> float:
-        """Epsilon of so many rounds at `delta`, infinite without noise; exact at a rate of 1.
-
-        Parameters
-        ----------
-        rounds : number of rounds.
-        rate : probability that a client takes part in one.
-        """
+        """Epsilon of so many rounds at `delta`, infinite without noise; exact at a rate of 1."""
         if rate == 1 or not self.noise:
             return gaussian_epsilon(self.noise, self.delta, rounds)
         return accountant(self.noise, rounds, delta=self.delta, rate=rate)
@@ -106,15 +92,7 @@ class Averaged(NeuralMethod):
     def average(
         self, heard: Mapping[int, Message], state: State, session: Session, sized: bool = True
     ) -> Message:
-        """Mean of messages, weighted by their numbers of examples, which it leaves out.
-
-        Parameters
-        ----------
-        heard : client -> arrays of the same names.
-        state : of the server, with what clients started from; that is returned if nobody was heard.
-        session : of the round.
-        sized : whether weights are the numbers of examples; they are equal where `bound` is set.
-        """
+        """Mean of messages, weighted by their numbers of examples, which it leaves out."""
         parts = [{n: a for n, a in m.items() if n != "examples"} for m in heard.values()]
         if not self.bound and parts:
             return mean_tree(

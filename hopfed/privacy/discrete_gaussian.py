@@ -46,16 +46,6 @@ class DiscreteGaussian:
     ----------
     n_sites : N; the release has ``N (N - 1) / 2`` counts.
     epsilon, delta : the budget of the release.
-
-    Raises
-    ------
-    ArgumentError : a budget that is none, or one that asks for noise beyond 2^24.
-
-    Examples
-    --------
-    >>> mechanism = DiscreteGaussian(100, epsilon=1.0, delta=1e-5)
-    >>> round(mechanism.scale, 1), mechanism.noise(b"key", 5).tolist()
-    (373.1, [57, -471, -388, 324, 10])
     """
 
     n_sites: int
@@ -90,11 +80,6 @@ class DiscreteGaussian:
 
         As of Gaussian noise: ``2 sqrt(N s)`` bounds its mean, and beyond that it has the tail
         ``2 exp(-t^2 / (4 s))``.
-
-        Examples
-        --------
-        >>> round(DiscreteGaussian(100, epsilon=1.0, delta=1e-5).norm() / 373.1, 1)
-        29.3
         """
         require(0 < chance < 1, "chance", "in (0, 1)", chance)
         tail = 2 * np.sqrt(np.log(2 / chance))
@@ -111,22 +96,6 @@ def discrete_gaussian(variance: int, size: int, key: bytes) -> np.ndarray:
     A proposal is a random sign before ``u + t v``: u uniform below t, the root of the variance
     rounded up, and v geometric, ``exp(-v)``. It is taken with probability
     ``exp(-((u + t v)^2 - 2 s v + s) / (2 s))``, s the variance; minus zero is not taken.
-
-    Parameters
-    ----------
-    variance : an integer from 64 to 2^48.
-    size : how many, at least 0.
-    key : secret; the same key gives the same draws.
-
-    Returns
-    -------
-    int64 (size,), each of magnitude below 102 standard deviations: the law beyond that has a
-    probability below exp(-5000).
-
-    Examples
-    --------
-    >>> discrete_gaussian(10_000, 6, b"secret").tolist()
-    [236, -208, -26, 13, 62, 49]
     """
     require(LEAST <= variance <= MOST, "variance", f"{LEAST} to {MOST}", variance)
     require(size >= 0, "size", "at least 0", size)
@@ -210,13 +179,7 @@ def concentrated_delta(epsilon: float, rho: float) -> float:
 
 
 def concentrated_rho(epsilon: float, delta: float) -> float:
-    """Largest rho of answers that are (epsilon, delta)-private together.
-
-    Examples
-    --------
-    >>> round(concentrated_rho(1.0, 1e-5), 4)
-    0.0306
-    """
+    """Largest rho of answers that are (epsilon, delta)-private together."""
     require(0 < epsilon < np.inf, "epsilon", "a finite number above 0", epsilon)
     require(0 < delta < 1, "delta", "a number in (0, 1)", delta)
     level = float(np.log(delta))

@@ -102,10 +102,6 @@ def whitened(
     groups : numbers of the columns that are levels of one variable, of which a row has one. Their
         second moment is ``4 (diag(p) - p p^T)`` whatever the classes are; divided by ``4 p`` it is
         a projector, so that it is not counted (theory/NOTES.md, "Categorical variables").
-
-    Raises
-    ------
-    ArgumentError : a mean of another length, no column that varies.
     """
     N, m = operator.n_sites, operator.n_examples
     require(mean.shape == (N,), "mean", f"of {N} numbers", mean.shape)

@@ -36,15 +36,6 @@ def as_examples(array: Any, *, name: str = "examples", gaps: bool = False, least
     name : what to call it in an error.
     gaps : whether entries may be missing.
     least : how many examples there must be.
-
-    Raises
-    ------
-    DataError : not so; the first bad or missing value is named with row and column.
-
-    Examples
-    --------
-    >>> as_examples(np.array([[0, 1, 1], [1, 1, 0]])).shape
-    (2, 3)
     """
     bits = array if isinstance(array, Rows) else _checked(array, name)
     rows, columns = bits.shape

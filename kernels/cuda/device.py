@@ -34,16 +34,7 @@ def source(name: str) -> str:
 
 
 class Cuda:
-    """One CUDA device under CuPy.
-
-    Parameters
-    ----------
-    ordinal : number of the device.
-
-    Raises
-    ------
-    BackendError : CuPy is not installed, or finds no such device or not CUDA's libraries.
-    """
+    """One CUDA device under CuPy."""
 
     trial = (4096, 1 << 14)  # rows and columns with which ways to do the same are compared
 

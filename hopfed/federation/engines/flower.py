@@ -55,15 +55,7 @@ def client_app(node: Node) -> ClientApp:
 
 
 class FlowerEngine:
-    """Steps behind a Flower grid, each of whose nodes is a client; a context manager.
-
-    Parameters
-    ----------
-    grid : what carries the messages; the node of client c has the id ``nodes[c]``.
-    kept : states of the clients, where they are in this process; else the federation holds their
-        names, and the nodes their states.
-    run : name of the federation, under which nodes keep states.
-    """
+    """Steps behind a Flower grid, each of whose nodes is a client; a context manager."""
 
     def __init__(self, grid: Grid, kept: KeptStates | None = None, run: str = "flower"):
         self.grid, self.kept, self.run = grid, kept, run

@@ -119,14 +119,7 @@ class _Exchange:
 
 
 class Server:
-    """Listens for clients; a context manager.
-
-    Parameters
-    ----------
-    listening : where, and as whom.
-    clients : their number L; client c shows the certificate of the name ``client-c``.
-    say : is told in words which clients come and go, and what is refused.
-    """
+    """Listens for clients; a context manager."""
 
     def __init__(self, listening: Listening, clients: int, say: Say):
         self.listening, self.clients, self.say = listening, clients, say

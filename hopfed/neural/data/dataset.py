@@ -212,26 +212,6 @@ def as_named(data: Any) -> str:
 
     That name contains a digest of all its arrays, so a run file says which data it is of, and a run
     is only continued with the same ones. They are copied, so they cannot change under their name.
-
-    Parameters
-    ----------
-    data : a name, which is returned; a `Dataset`; a pair (inputs, labels) or (inputs, labels,
-        split), as `from_arrays` takes them; or a PyTorch `Dataset`, as `from_pairs`.
-
-    Raises
-    ------
-    ArgumentError : something else.
-    DataError : arrays that `from_arrays` refuses.
-
-    Examples
-    --------
-    >>> as_named("digits")
-    'digits'
-    >>> name = as_named((np.eye(4), [0, 1, 0, 1]))
-    >>> name == as_named(from_arrays(np.eye(4), [0, 1, 0, 1])), given(name).shape
-    (True, (4, 1, 1))
-    >>> name.rpartition(":")[0]  # before the digest
-    'arrays:arrays'
     """
     if isinstance(data, str):
         return data

@@ -280,13 +280,7 @@ def partition(
 
 
 def as_named(scheme: Any) -> str:
-    """Return the name of a partition; one given as `partition` takes it is kept, and gets a name.
-
-    Examples
-    --------
-    >>> as_named("iid"), as_named([[0, 1, 2], [3, 4, 5]])[:13]  # before the digest
-    ('iid', 'given:arrays:')
-    """
+    """Return the name of a partition; one that is given is kept, and gets a name."""
     if isinstance(scheme, str):
         return scheme
     if isinstance(scheme, Partition):

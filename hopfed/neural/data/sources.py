@@ -168,22 +168,7 @@ def holds_features(spec: str) -> bool:
 
 
 def read_npz(path: str | Path) -> Dataset:
-    """Read a dataset from an .npz file, see `load`; pickles are refused.
-
-    Parameters
-    ----------
-    path : of arrays as `load` says, or with `labels` and one of
-
-        jpeg, offsets, tile : JPEG sheets in one byte array; sheet i is
-            ``jpeg[offsets[i]:offsets[i + 1]]`` and shows ``tile = [G, s]``: G x G pictures of
-            s x s, row by row.
-        text, start, end : speeches ``text[start:end]``, labelled by speaker. They become examples
-            of next-character prediction (see `text`); a speaker is a writer, a speech is a group.
-
-    Raises
-    ------
-    DataError : one line that names the file and what is wrong with it.
-    """
+    """Read a dataset from an .npz file, see `load`; pickles are refused."""
     path = Path(path)
     with opened(path) as file, reading(path):
         arrays = _joined(_arrays(file, path))

@@ -126,20 +126,7 @@ def build(
 
 
 def lengthened(model: Model, length: int, seed: int) -> Model:
-    """Return a model with a further linear layer, which gives its features another length.
-
-    Parameters
-    ----------
-    model : whose head is replaced by a new one; with the same seed all of one length are equal.
-    length : of the features, at least 1.
-    seed : of the weights.
-
-    Examples
-    --------
-    >>> short = lengthened(build("mlp:32", channels=1, size=8, classes=10, seed=0), 5, seed=0)
-    >>> short.feature_dim, short.features(torch.zeros(2, 1, 8, 8)).shape
-    (5, torch.Size([2, 5]))
-    """
+    """Return a model with a further linear layer, which gives its features another length."""
     bias = model.head.bias is not None
     with drawing(seed, "features", "length"):
         last = nn.Linear(model.feature_dim, length)

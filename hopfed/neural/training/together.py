@@ -66,12 +66,7 @@ def keep_compiled_at_home() -> None:
 
 @lru_cache(32)  # kept from round to round, because compiling takes long
 def compiled(make: Callable[..., Loss], net: nn.Module, objective: Any, backend: str) -> Loss:
-    """Compile the loss that ``make(net, objective)`` returns.
-
-    Raises
-    ------
-    BackendError : there is no compiler, it cannot take the network, or gradients are others.
-    """
+    """Compile the loss that ``make(net, objective)`` returns."""
     from torch._dynamo.exc import TorchDynamoException
 
     keep_compiled_at_home()
