@@ -1,46 +1,149 @@
-"""`tests/gpu/day.py`: a stage that fails or hangs loses nothing but itself."""
+"""`tests/gpu/day.py`: a stage that fails, hangs or has nothing to do loses nothing but itself."""
 
-import re
+import json
+import os
 import shutil
+import subprocess
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
+import time
 from pathlib import Path
 
 import pytest
 from emulator.device import Emulated
-from gpu import sanitizer
 
+import hopfed
 from hopfed.kernels.cuda import layered
 from hopfed.kernels.cuda.device import FOLDER
 
 HERE = Path(__file__).parent
-KERNEL = re.compile(r"__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(")
+START = "from stages import NotHereError, run\n"
+FAILS = "def work(rows):\n    rows.add('first', seconds=2.0)\n    raise ValueError('it broke')\n"
+HANGS = """
+import subprocess, sys, time
+def work(rows):
+    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])
+    rows.add('started', child=child.pid)
+    print('waiting for the device', flush=True)
+    time.sleep(600)
+"""
+ABSENT = "def work(rows):\n    raise NotHereError('there is no device')\n"
+CEILINGS = """
+def work(rows):
+    rows.add('copy', rate=1e9)
+    rows.add('float32', rate=1e12)
+"""
+MEASURES = """
+def work(rows):
+    rows.add('moving', seconds=2.0, bytes=1e9, operations={'float32': 1e11})
+    rows.add('computing', seconds=2.0, bytes=1e8, operations={'float32': 1e12})
+    rows.add('unbounded', seconds=2.0, bytes=1e8, operations={'int8': 1e12})
+"""
 
 
-def test_stages_that_fail_and_hang_lose_nothing(tmp_path, monkeypatch, capsys):
-    spec = spec_from_file_location("day", HERE / "day.py")
-    day = module_from_spec(spec)
-    spec.loader.exec_module(day)
-    monkeypatch.setattr(sys, "argv", ["day.py", "--out", str(tmp_path)])
-    stages = {
-        "fails": (9, ["-c", "raise ValueError('it broke')"]),
-        "hangs": (0.5, ["-c", "print('waiting', flush=True); import time; time.sleep(60)"]),
-        "good": (9, ["-c", "print('here')"]),
-    }
-    assert day.main(stages) == 1
-    said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith("fails: failed, see")
-    assert said[1:] == ["hangs: stopped after 0 s", "good: ok"]
-    assert "it broke" in (tmp_path / "fails.txt").read_text()
-    assert (tmp_path / "good.txt").read_text() == "here\n"
+@pytest.fixture
+def day(tmp_path):
+    """Run the command with stages, given by name or as (name, code); answer status and results."""
+
+    def call(*stages, environment=(), **options):
+        names = []
+        for stage in stages:
+            if isinstance(stage, tuple):
+                path = tmp_path / f"{stage[0]}.py"
+                path.write_text(START + stage[1] + "run(work)\n")
+                stage = str(path)
+            names.append(stage)
+        out = tmp_path / "out"
+        command = [sys.executable, HERE / "day.py", "--out", out, "--stages", ",".join(names)]
+        command += [f"--{name}={value}" for name, value in options.items()]
+        env = {k: v for k, v in os.environ.items() if k != "HOPFED_REQUIRE"} | dict(environment)
+        done = subprocess.run(command, capture_output=True, text=True, env=env)
+        assert "Traceback" not in done.stderr
+        results = json.loads((out / "results.json").read_text())
+        held = {Path(k).stem: v for k, v in results["stages"].items()}
+        return done.returncode, held, results["rows"], (out / "results.md").read_text()
+
+    return call
+
+
+def ended(pid):
+    """Whether a process has ended, within some seconds; a zombie has."""
+    for _ in range(100):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+            os.kill(pid, 0)
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.slow
+def test_stages_that_fail_and_hang_lose_nothing(day):
+    status, held, rows, page = day(("fails", FAILS), ("hangs", HANGS), "versions", limit=12)
+    assert status == 1
+    assert [h["status"] for h in held.values()] == ["failed", "out of time", "ok"]
+    assert held["fails"]["said"] == "ValueError: it broke"
+    assert held["hangs"]["said"] == "stopped after 12 s; last words: waiting for the device"
+    by_stage = {stage: [r for r in rows if r["stage"] == stage] for stage in held}
+    assert [r["name"] for r in by_stage["fails"]] == ["first"]
+    (started,) = by_stage["hangs"]
+    assert ended(started["child"])  # what a stage started is gone with it
+    versions = {r["name"]: r for r in by_stage["versions"]}
+    assert versions["hopfed"]["version"] == hopfed.__version__
+    assert "numba" in versions["doctor"]["said"]
+    assert {"python", "numpy", "device"} <= set(versions)
+    assert "| fails | first | 2000 |" in page
+
+
+def test_without_a_device_a_stage_is_skipped_unless_one_is_required(day):
+    status, held, rows, page = day(("absent", ABSENT))
+    assert (status, rows) == (0, [])
+    assert held["absent"]["status"] == "skipped"
+    assert "| absent | skipped | 0 | not here: there is no device |" in page
+    status, held, *_ = day(("absent", ABSENT), environment={"HOPFED_REQUIRE": "cupy"})
+    assert status == 1
+    assert held["absent"]["status"] == "failed"
+
+
+def test_every_row_has_its_share_of_the_bound(day):
+    status, _, rows, page = day(("ceilings", CEILINGS), ("measures", MEASURES))
+    assert status == 0
+    found = {r["name"]: (r["share"], r["bound"]) for r in rows}
+    assert found["moving"] == (0.5, "copy")
+    assert found["computing"] == (0.5, "float32")
+    assert found["unbounded"] == found["copy"] == (None, None)
+    assert "| measures | moving | 2000 | 50% of copy |" in page
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+def test_the_stages_run_on_the_emulated_device(tmp_path):
+    stages = "ceilings,kernels,recovery"
+    command = [sys.executable, HERE / "day.py", "--out", tmp_path, "--stages", stages, "--emulate"]
+    assert subprocess.run(command).returncode == 0
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["emulated"]
+    assert all("seconds" in r for r in results["rows"] if r["stage"] in ("ceilings", "kernels"))
+    assert all(r["share"] for r in results["rows"] if r.get("operations"))
+    recovered = [r for r in results["rows"] if r["name"].startswith("recover M")]
+    assert recovered
+    assert all(r["same"] for r in recovered)
+    graded = [r for r in results["rows"] if r["name"].startswith("graded")]
+    assert all(r["gap"] <= 1e-3 for r in graded)
+    assert graded
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
 def test_the_sanitizer_touches_every_kernel(monkeypatch):
+    monkeypatch.syspath_prepend(str(HERE))
+    from stages.sanitizer import touch
+    from stages.versions import KERNEL
+
     monkeypatch.setattr(layered, "PIECE_BYTES", layered.PIECE_BYTES)  # put back afterwards
     device = Emulated()
-    sanitizer.touch(device)
+    touch(device)
     for path in sorted(FOLDER.glob("*.cu")):
         names = set(KERNEL.findall(path.read_text(encoding="utf-8")))
         assert names <= set(device.launches), path.name

@@ -1,35 +1,62 @@
 """Every kernel at awkward sizes under compute-sanitizer: memory, races, barriers, first reads."""
 
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from pathlib import Path
 
 import numpy as np
 
+from stages import NotHereError, Rows, a_gpu, run
+
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 SECONDS = 300  # for a tool; all run at once
+FOUND = 86  # exit status where a tool found something
 TOUCHED = "touched all"
 
 
-def under(tool):
-    """Run this file under one tool; what it said, and whether that is nothing wrong."""
-    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode=86", "--print-limit", "20"]
-    command += [sys.executable, "-u", __file__, "--touch"]
-    try:
-        run = partial(subprocess.run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        done = run(command, timeout=SECONDS)
-    except (subprocess.TimeoutExpired, FileNotFoundError) as error:
-        return str(error), False
-    return done.stdout, done.returncode == 0 and TOUCHED in done.stdout
+def work(rows: Rows) -> None:
+    """Run this file under every tool."""
+    a_gpu(rows)
+    if shutil.which("compute-sanitizer") is None:
+        raise NotHereError("compute-sanitizer is not installed")
+    with ThreadPoolExecutor(len(TOOLS)) as together:  # what they say does not depend on time
+        found = {tool: together.submit(_under, tool, rows.out / f"{tool}.txt") for tool in TOOLS}
+    for tool, done in found.items():
+        with rows.attempt(tool):
+            status, text = done.result()
+            print(text, flush=True)
+            said = [s.strip("= ") for s in text.splitlines() if "SUMMARY" in s]
+            rows.add(tool, status=status, said=said, complete=TOUCHED in text)
+            rows.failed |= status != 0 or TOUCHED not in text
 
 
-def touch(device):
+def _under(tool: str, out: Path) -> tuple[int | str, str]:
+    """Run this file under one tool; its exit status and all that it said, which `out` keeps."""
+    command = ["compute-sanitizer", "--tool", tool, f"--error-exitcode={FOUND}"]
+    command += ["--print-limit", "20", sys.executable, "-u", __file__, "--touch"]
+    with open(out, "w", encoding="utf-8") as file:
+        try:
+            done = subprocess.run(command, stdout=file, stderr=file, timeout=SECONDS)
+            status: int | str = done.returncode
+        except subprocess.TimeoutExpired:
+            status = "out of time"
+    return status, out.read_text(encoding="utf-8", errors="replace")
+
+
+def touch(device) -> None:
     """Run every kernel on shapes that are no multiples of anything."""
+    from rates import Sizes, measures
+
     from hopfed import kernels
     from hopfed.kernels.cuda import gram, layered, products
 
     device.trial = (64, 256)  # with which ways to do the same are compared: slow under a tool
+    for unit, measure in measures(device, Sizes(copy=100, side=16, loops=1, repeats=1)).items():
+        print("touching", unit)
+        measure()
+
     rng = np.random.default_rng(0)
 
     def signs(*shape):
@@ -63,7 +90,7 @@ def touch(device):
         kernels.layered_step(signs(S, L, N), real(N, R), **more)
 
 
-def _alone():
+def _alone() -> None:
     """Touch all, with every array in memory of its own, so that what lies beyond it is seen."""
     from hopfed.kernels.cuda.device import cuda
 
@@ -74,14 +101,5 @@ def _alone():
     print(TOUCHED)
 
 
-def main():
-    """Run this file under every tool; 0 if none of them found anything."""
-    with ThreadPoolExecutor(len(TOOLS)) as together:  # what they say does not depend on time
-        found = dict(zip(TOOLS, together.map(under, TOOLS), strict=True))
-    for tool, (text, good) in found.items():
-        print(f"== {tool}: {'nothing' if good else 'FOUND SOMETHING'}\n{text}")
-    return int(not all(good for _, good in found.values()))
-
-
 if __name__ == "__main__":
-    _alone() if sys.argv[1:] == ["--touch"] else sys.exit(main())
+    _alone() if sys.argv[1:] == ["--touch"] else run(work)

@@ -1,0 +1,93 @@
+"""Ceilings of a CUDA device: the highest rates that it reaches on random data.
+
+- copy: bytes read and written by a copy of an array much larger than the caches;
+- float32, float64, int8, bf16: additions and multiplications of a large matrix product by cuBLAS;
+- b1: an AND and an addition for each pair of bits of the 1-bit matrix instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hopfed.kernels.cuda import products
+
+THREADS, BLOCKS, CHAINS = 256, 4, 8  # of a block; blocks of a multiprocessor; as in gram.cu
+DRAWN = 1 << 20  # numbers drawn, and repeated: equal ones would cost less power
+MATRICES = 80  # least capability with bf16 and 1-bit matrix instructions
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of what is measured: numbers copied, side of matrices, turns of a loop, repeats."""
+
+    copy: int = 1 << 29
+    side: int = 8192
+    loops: int = 20_000
+    repeats: int = 7
+
+
+def measures(device: Any, sizes: Sizes) -> dict[str, Callable[[], dict[str, float]]]:
+    """Return a function for each unit that `device` has, which measures its rate.
+
+    Parameters
+    ----------
+    device : as `hopfed.kernels.cuda.device.Cuda`.
+
+    Returns
+    -------
+    By unit; "rate" is in units a second, "gap" the distance of products from exact ones.
+    """
+    units: dict[str, Callable[..., dict[str, float]]] = {"copy": _copy}
+    for kind in (np.float32, np.float64, np.int8):
+        units[np.dtype(kind).name] = partial(_product, kind=kind)
+    if device.capability >= MATRICES:
+        units["bf16"] = partial(_product, kind=np.uint16)
+        # 16 x 8 x 256 pairs of bits by the 32 threads of a warp.
+        units["b1"] = partial(_instructions, name="peak_b1", each=2.0 * 16 * 8 * 256 / 32)
+    return {unit: partial(measure, device, sizes) for unit, measure in units.items()}
+
+
+def _copy(device: Any, sizes: Sizes) -> dict[str, float]:
+    source = _normal(device, sizes.copy)
+    target = device.xp.zeros_like(source)
+    seconds = device.seconds(partial(target.__setitem__, slice(None), source), sizes.repeats)
+    return {"seconds": seconds, "rate": 2 * source.nbytes / seconds}
+
+
+def _normal(device: Any, *shape: int) -> Any:
+    """Random float32 numbers on the device."""
+    size = int(np.prod(shape))
+    drawn = np.random.default_rng(0).standard_normal(min(size, DRAWN), np.float32)
+    there = device.xp.asarray(drawn)
+    return device.xp.tile(there, -(-size // len(drawn)))[:size].reshape(shape)
+
+
+def _product(device: Any, sizes: Sizes, kind: Any) -> dict[str, float]:
+    """Product of two square matrices, its first rows compared with float64."""
+    n, kind = sizes.side, np.dtype(kind)
+    x = _normal(device, 2, n, n)
+    a, b = (x * 4 if kind == np.int8 else x).astype(kind)
+    if kind == np.uint16:
+        a, b = products.rounded(x)
+    made = {np.dtype(np.int8): np.int32, np.dtype(np.uint16): np.float32}.get(kind, kind)
+    out = device.xp.zeros((n, n), made)
+    multiply = partial(device.gemm, a, b, out, ta=False, tb=True, add=False)
+    seconds = device.seconds(multiply, sizes.repeats)
+    few, all_of_b = (products.widened(y) if kind == np.uint16 else y for y in (a[:16], b))
+    wanted = few.astype(np.float64) @ all_of_b.astype(np.float64).T
+    gap = float(abs(out[:16] - wanted).max() / abs(wanted).max())
+    return {"seconds": seconds, "rate": 2.0 * n**3 / seconds, "gap": gap}
+
+
+def _instructions(device: Any, sizes: Sizes, name: str, each: float) -> dict[str, float]:
+    """Rate of an instruction in registers, `each` operations of a thread."""
+    blocks = BLOCKS * device.processors
+    args = device.xp.zeros(blocks * THREADS, np.int32), np.int32(sizes.loops)
+    start = partial(device.launch, "gram", name, (blocks, 1), args, THREADS)
+    seconds = device.seconds(start, sizes.repeats)
+    return {"seconds": seconds, "rate": each * CHAINS * sizes.loops * THREADS * blocks / seconds}

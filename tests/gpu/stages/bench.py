@@ -1,0 +1,33 @@
+"""`hopfed bench` of the pairs that can run on the device, each by itself."""
+
+import json
+import subprocess
+import sys
+
+from stages import Rows, a_gpu, run
+
+SECONDS = 100  # for a pair
+SHOWN = ("way", "point", "seconds", "spread", "ratio", "gap", "absent")
+
+
+def work(rows: Rows) -> None:
+    """Write a row for every way at every size."""
+    a_gpu(rows)
+    from hopfed.bench import ON_DEVICE
+
+    for name in ON_DEVICE:
+        with rows.attempt(f"bench {name}"):
+            _pair(rows, name)
+
+
+def _pair(rows: Rows, name: str) -> None:
+    command = [sys.executable, "-m", "hopfed", "bench", name, "--device", "cuda", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip()[-300:])
+    for row in json.loads(done.stdout)["benchmarks"][name]["rows"]:
+        rows.add(f"bench {name}", measured={k: row[k] for k in SHOWN if row[k] not in (None, "")})
+
+
+if __name__ == "__main__":
+    run(work)
