@@ -106,6 +106,7 @@ def test_gaps_contribute_nothing_and_names_travel(drawn):
         model.predict(frame[frame.columns[::-1]])
 
 
+@pytest.mark.slow
 def test_in_a_pipeline_and_in_cross_validation(drawn):
     x, labels = (each[::2] for each in drawn)
     noisy = x + np.random.default_rng(3).normal(scale=0.3, size=x.shape)
