@@ -1,7 +1,7 @@
 # Every target sets itself up: a virtual environment in .venv, made once and reused.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test test-slow test-gpu lowest check lint types docs results gallery wheel smoke clean
 
