@@ -94,7 +94,7 @@ class Filling:
             cells = [Cells(array) for array in self._source.plain(given)]
             part = packing.packed(cells)
             if not rows and not self._fills_skipped:  # the first block tells
-                self.skips = [skip for skip in skips(part) if skip.always]
+                self.skips = [skip for skip in skips(part, self.coding.steps) if skip.always]
             seen, rows = seen + kernels.seen_counts(part), rows + len(part)
             if self.skips:
                 held = kernels.unpack(part)

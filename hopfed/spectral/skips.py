@@ -41,8 +41,11 @@ class Skip(NamedTuple):
     only: bool  # whether it has that sign wherever they are blank. One of the two holds at least.
 
 
-def skips(rows: Rows | Reread) -> list[Skip]:
-    """Find the columns that decide which others are blank; of several, the rarest value first."""
+def skips(rows: Rows | Reread, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
+    """Find the columns that decide which others are blank; of several, the rarest value first.
+
+    `steps` are thresholds of one answer each, which is blank where the first of them is.
+    """
     few = Place().put(rows[: max(1, LOOKED_AT // rows.shape[1])])
     if not few.gaps:
         return []
@@ -51,6 +54,8 @@ def skips(rows: Rows | Reread) -> list[Skip]:
     there, plus = x != 0, x > 0
     counts = there.sum(axis=1)
     chosen = np.flatnonzero((counts <= M - LEAST) & (counts > 0))
+    chosen = np.setdiff1d(chosen, [j for group in steps for j in group[1:]])
+    whole = {group[0]: group for group in steps}
     if not len(chosen):
         return []
     _, into, often = np.unique(
@@ -58,6 +63,7 @@ def skips(rows: Rows | Reread) -> list[Skip]:
     )
     kinds = [chosen[into == kind] for kind in np.argsort(-often, kind="stable")[:TOGETHER]]
     away = (~there[[blank[0] for blank in kinds]]).astype(np.float32)
+    kinds = [np.array([j for i in blank.tolist() for j in whole.get(i, (i,))]) for blank in kinds]
     found = []
     for sign, held in ((1, plus), (-1, there & ~plus)):
         a, b = (part.astype(np.float32) @ away.T for part in (held, there & ~held))

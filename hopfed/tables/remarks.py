@@ -138,7 +138,7 @@ def oddities(rows: Rows | Reread, coding: Coding) -> list[str]:
         pairs = [f"'{columns[i]}' and '{columns[j]}'" for i, j in alike]
         more = f", and {len(pairs) - 5:,} more" if len(pairs) > 5 else ""
         lines.append(f"equal or opposite in every row: {'; '.join(pairs[:5])}{more}")
-    return lines + ([] if isinstance(rows, Reread) else skipped(skips(rows), coding))
+    return lines + ([] if isinstance(rows, Reread) else skipped(skips(rows, coding.steps), coding))
 
 
 def skipped(found: Iterable[Skip], coding: Coding) -> list[str]:
@@ -147,9 +147,7 @@ def skipped(found: Iterable[Skip], coding: Coding) -> list[str]:
     lines: dict[tuple[str, ...], str] = {}
     for skip in found:
         k = int(of[skip.column])
-        blank = tuple(dict.fromkeys(coding.names[j] for j in of[skip.blank].tolist() if j != k))
-        if not blank:  # thresholds above the one that an answer is at
-            continue
+        blank = tuple(dict.fromkeys(coding.names[j] for j in of[skip.blank].tolist()))
         value = _value(coding, k, skip.column - int((of < k).sum()), skip.sign)
         line = f"blank wherever {listed([coding.names[k]])} {value}: {listed(blank)}"
         lines.setdefault(blank, line)

@@ -12,6 +12,7 @@ from hopfed import read_table
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import unpack
 from hopfed.recovery.compare import _drawn
+from hopfed.spectral.skips import skips
 
 
 def answers(kind, seed, rows=400, columns=8, levels=5):
@@ -37,6 +38,15 @@ def table(x):
 def test_one_trait_of_five_levels_is_not_called_classes(seed):
     found = hopfed.recover(table(answers("trait", seed)[0]), seed=seed)
     assert found.status != "ok" or len(found) < 2
+
+
+def test_thresholds_that_are_not_reached_are_no_blanks():
+    x = answers("classes", 7, rows=900)[0].astype(float)
+    held = table(x)
+    assert not skips(held.rows, held.coding.steps)
+    x[x[:, 0] == 1, 5] = np.nan
+    (skip,) = skips(table(x).rows, held.coding.steps)
+    assert (skip.column, skip.sign, skip.blank.tolist()) == (0, -1, [20, 21, 22, 23])
 
 
 @pytest.mark.slow
