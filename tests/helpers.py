@@ -41,6 +41,13 @@ def subspace(eta):
     return Subspace.of(spectrum, rule(Sample(spectrum.values, N, M)))
 
 
+def arrays_of(state):
+    """All arrays of the state of a federation, by name."""
+    return {
+        f"{part}/{n}": a for part, held in state.parts().items() for n, a in held.read().items()
+    }
+
+
 def rest_slow(values, fast):
     """Parameters of a test, of which all after the first `fast` are left to the slow tests."""
     sets = [v if isinstance(v, tuple) else (v,) for v in values]

@@ -26,7 +26,6 @@ SLOW = {
     "hopfed.federation.engines.pool",
     "hopfed.recovery.compare",
     "hopfed.theory.graded_planning",
-    "hopfed.theory.graded_simulation",
 }
 
 

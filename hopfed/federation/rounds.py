@@ -28,8 +28,6 @@ __all__ = ["Session", "play_round"]
 
 BLOCK = 64  # clients asked at a time: enough to be stepped together, few enough for their states
 
-_MARK = "#"  # an entry of every flattened dict, so that an empty one is not lost
-
 
 @dataclass(frozen=True)
 class Late:
@@ -100,26 +98,6 @@ class FederationState:
             late,
             {int(name): np.asarray(v, dtype=np.uint8).tobytes() for name, v in last.items()},
         )
-
-    def flatten(self) -> dict[str, np.ndarray]:
-        """Return the state as named arrays; all of it is read."""
-        flat: dict[str, np.ndarray] = {}
-        for name, part in self.parts().items():
-            mark = {_MARK: np.array(0)} if name.startswith(("clients/", "down/")) else {}
-            flat |= _named(name, part.read() | mark)
-        return flat
-
-    @classmethod
-    def unflatten(cls, flat: Mapping[str, Any]) -> FederationState:
-        """Rebuild the state from its named arrays, `flat`."""
-        parts: dict[str, State] = {}
-        for name, array in flat.items():
-            depth = 1 if name.startswith(("server/", "last/")) else 2
-            *head, rest = name.split("/", depth)
-            part = parts.setdefault("/".join(head), {})
-            if rest != _MARK:
-                part[rest] = array
-        return cls.of_parts({name: Held(arrays) for name, arrays in parts.items()})
 
 
 @dataclass(frozen=True)

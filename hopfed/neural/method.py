@@ -11,7 +11,7 @@ architecture, are trained together where that is faster; a method need not know.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -225,7 +225,6 @@ class NeuralMethod:
     tells: ClassVar[tuple[str, ...]] = ("loss", "flops")  # names of clients' metrics
     name: ClassVar[str] = ""
     source: ClassVar[str] = ""
-    rules: ClassVar[Mapping[str, Rule]] = {}  # of own settings, beside those of `setting`
     same_model: ClassVar[bool] = False  # whether clients must share one architecture
     shared: ClassVar[bool] = False  # whether all clients classify with the model the server sent
     reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
@@ -243,8 +242,9 @@ class NeuralMethod:
         one = len(set(self.task.models)) == 1
         rule = f"one architecture for {self.name}"
         require(one or not self.same_model, "models", rule, ", ".join(self.task.models))
-        rules = {f.name: f.metadata["rule"] for f in fields(self) if "rule" in f.metadata}
-        for name, rule in {**rules, **self.rules}.items():
+        bases = [c for c in reversed(type(self).__mro__) if is_dataclass(c)]
+        own = [f for c in bases for f in fields(c)]  # a new default keeps the rule
+        for name, rule in {f.name: f.metadata["rule"] for f in own if "rule" in f.metadata}.items():
             got = getattr(self, name)
             if isinstance(rule, str):
                 require(RANGES[rule](got), name, rule, got)

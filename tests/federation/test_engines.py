@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 from federations import of_patterns
+from helpers import arrays_of
 from owners import Moody, Stepped
 
 from hopfed.errors import ArgumentError, HopfedError
@@ -63,7 +64,7 @@ def pool():
 
 def test_local_and_pool_agree_to_the_last_bit(pool):
     a, b = play(LocalEngine(), method()), play(pool, method())
-    one, two = a.state.flatten() | a.arrays(), b.state.flatten() | b.arrays()
+    one, two = arrays_of(a.state) | a.arrays(), arrays_of(b.state) | b.arrays()
     assert one.keys() == two.keys()
     for name in one:
         np.testing.assert_array_equal(one[name], two[name], err_msg=name)
@@ -104,8 +105,8 @@ def test_clients_stepped_together_in_workers_give_what_they_give_alone(pool):
     a = play(LocalEngine(), method("raise"), rounds=2)
     b = play(pool, stepped("raise"), rounds=2)
     assert a.faults.codes.tolist() == b.faults.codes.tolist()
-    found = b.state.flatten() | b.arrays()
-    for name, array in (a.state.flatten() | a.arrays()).items():
+    found = arrays_of(b.state) | b.arrays()
+    for name, array in (arrays_of(a.state) | a.arrays()).items():
         np.testing.assert_array_equal(found[name], array, err_msg=name)
 
 
@@ -118,8 +119,8 @@ def test_a_worker_that_dies_takes_no_other_client_along():
         assert not second.faults.codes.any()
     local = play_round(method("raise"), None, 0, seed=3, clients=4, engine=LocalEngine())
     local = play_round(method("raise"), local.state, 1, seed=3, clients=4, engine=LocalEngine())
-    for name, array in local.state.flatten().items():
-        np.testing.assert_array_equal(second.state.flatten()[name], array, err_msg=name)
+    for name, array in arrays_of(local.state).items():
+        np.testing.assert_array_equal(arrays_of(second.state)[name], array, err_msg=name)
 
 
 def test_bad_settings():

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 from federations import of_patterns
+from helpers import arrays_of
 from owners import Moody
 
 from hopfed.federation.contract import Context
@@ -36,7 +37,7 @@ def play(engine, what, rounds=3):
         played = play_round(what, state, t, seed=3, clients=4, engine=engine, participation=who)
         state = played.state
         arrays |= {f"{t}/{name}": array for name, array in played.arrays().items()}
-    return arrays | state.flatten()
+    return arrays | arrays_of(state)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +114,7 @@ class Neural:
         for t in range(2):
             arrays, state = fl.measure_round(0, config, t, state, engine)
             found |= {f"{t}/{name}": array for name, array in arrays.items()}
-        return found | state.flatten()
+        return found | arrays_of(state)
 
 
 @pytest.mark.slow

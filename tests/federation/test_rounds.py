@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from helpers import arrays_of
 
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import EVERYONE
@@ -186,10 +187,10 @@ def test_the_state_survives_a_run_file():
     state = None
     for t in range(5):
         played = play(Sum(), state=state, start=t, participation=late)
-        state = FederationState.unflatten(played.state.flatten())
-    assert state.flatten().keys() == through.state.flatten().keys()
-    for name, array in through.state.flatten().items():
-        np.testing.assert_array_equal(state.flatten()[name], array)
+        state = FederationState.of_parts(played.state.parts())
+    assert arrays_of(state).keys() == arrays_of(through.state).keys()
+    for name, array in arrays_of(through.state).items():
+        np.testing.assert_array_equal(arrays_of(state)[name], array)
 
 
 def test_large_cohorts_are_asked_in_blocks_and_their_states_go_to_files(monkeypatch):
@@ -209,8 +210,8 @@ def test_large_cohorts_are_asked_in_blocks_and_their_states_go_to_files(monkeypa
         store.keep(state.clients, state.down)
         assert sum(h.arrays is not None for h in state.clients.held.values()) <= 2
     assert asked == [4, 4, 1] * 2 * 3
-    for name, array in whole.state.flatten().items():
-        np.testing.assert_array_equal(state.flatten()[name], array, err_msg=name)
+    for name, array in arrays_of(whole.state).items():
+        np.testing.assert_array_equal(arrays_of(state)[name], array, err_msg=name)
 
 
 def test_what_goes_wrong_with_all_together_is_looked_for_client_by_client():

@@ -7,7 +7,7 @@ import pytest
 from federations import of_classes
 from graded_owners import Drawn, planted
 from graded_tables import error
-from helpers import rest_slow
+from helpers import arrays_of, rest_slow
 
 import hopfed
 from hopfed.errors import ArgumentError, DataError
@@ -102,9 +102,9 @@ def test_a_class_that_stays_away_is_remembered_for_a_while_and_then_dropped():
 def test_a_run_that_is_stopped_goes_on_to_the_same_bits():
     method = of_classes(planted(2, 24, np.full((2, 2), 1 / 2), rows=60), 24)
     first = play_round(method, None, 0, seed=3, clients=4, engine=LocalEngine()).state
-    resumed = FederationState.unflatten(first.flatten())
+    resumed = FederationState.of_parts(first.parts())
     one, two = (
-        play_round(method, state, 1, seed=3, clients=4, engine=LocalEngine()).state.flatten()
+        arrays_of(play_round(method, state, 1, seed=3, clients=4, engine=LocalEngine()).state)
         for state in (first, resumed)
     )
     assert one.keys() == two.keys()

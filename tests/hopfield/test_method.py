@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from federations import of_patterns
+from helpers import arrays_of
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError
@@ -178,9 +179,9 @@ def test_the_server_keeps_a_secret_and_tells_nobody():
 def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
     source = stream(schedule=Sequential(), rounds=6)
     method = of_patterns(source, Encoding(N), rule=Structure(), discount=0.7)
-    whole = play(method, 6)[-1].state.flatten()
-    half = FederationState.unflatten(play(method, 3)[-1].state.flatten())
-    rest = play(method, 3, state=half, start=3)[-1].state.flatten()
+    whole = arrays_of(play(method, 6)[-1].state)
+    half = FederationState.of_parts(play(method, 3)[-1].state.parts())
+    rest = arrays_of(play(method, 3, state=half, start=3)[-1].state)
     assert whole.keys() == rest.keys()
     for name, array in whole.items():
         np.testing.assert_array_equal(array, rest[name], err_msg=name)

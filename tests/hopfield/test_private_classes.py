@@ -140,7 +140,7 @@ def played(asking, clients=5, engine=None):
         result = play_round(
             asking, state, t, seed=0, clients=clients, engine=engine or LocalEngine()
         )
-        state = FederationState.unflatten(result.state.flatten())
+        state = FederationState.of_parts(result.state.parts())
     return result
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from federations import of_patterns
+from helpers import arrays_of
 
 import hopfed
 from hopfed.errors import ArgumentError, DataError
@@ -43,8 +44,8 @@ def test_it_is_the_loop_to_the_bit(owners):
     source = Batches(tuple(as_examples(x) for x in tables), 3)
     method = of_patterns(source, Encoding(150), discount=0.8, persistence=2)
     state, up = loop(method, 3, 3, participation=half)
-    for name, array in state.flatten().items():
-        np.testing.assert_array_equal(played.state.flatten()[name], array)
+    for name, array in arrays_of(state).items():
+        np.testing.assert_array_equal(arrays_of(played.state)[name], array)
     np.testing.assert_array_equal(played.traffic.up, up)
     assert sorted(played.patterns.tolist()) == sorted(xi.tolist())
     assert len(played.metrics) == 3

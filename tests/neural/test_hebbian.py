@@ -167,6 +167,11 @@ def test_settings_are_checked(own, words):
         play_round(Hebbian(task, **own), None, 0, seed=0, clients=2, engine=LocalEngine())
 
 
+def test_a_method_with_another_default_keeps_the_rule():
+    with pytest.raises(ArgumentError, match="code must be one of auto, chosen, bits"):
+        AFL(TaskSpec(models=("mlp",)), code="bit")
+
+
 def test_a_prior_shifts_what_is_likely():
     even = log_probabilities(np.zeros((1, 2)), Choice(1.0, 0.0, 4.0, 0.5), np.log([9.0, 1.0]))
     np.testing.assert_allclose(np.exp(even), [[0.75, 0.25]])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import rest_slow
+from helpers import arrays_of, rest_slow
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -167,9 +167,9 @@ def test_odd_batches_and_clients_that_never_came(name):
 def test_a_federation_goes_on_from_its_state_to_the_same_bits(name):
     optimizer = "sgd" if name == "scaffold" else "amsgrad"
     made = make(name, optimizer=optimizer, lr=0.003, clients=3, examples=200)
-    once = play(made, 3, rate=0.7).state.flatten()
-    half = FederationState.unflatten(play(made, 2, rate=0.7).state.flatten())
-    again = play(made, 1, half, 2, rate=0.7).state.flatten()
+    once = arrays_of(play(made, 3, rate=0.7).state)
+    half = FederationState.of_parts(play(made, 2, rate=0.7).state.parts())
+    again = arrays_of(play(made, 1, half, 2, rate=0.7).state)
     assert once.keys() == again.keys()
     for n, array in once.items():
         np.testing.assert_array_equal(array, again[n], err_msg=n)

@@ -44,7 +44,7 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec, below, digest
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played, Rule
+from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played, setting
 from hopfed.neural.models.networks import encoder_of, kept_encoder
 from hopfed.neural.readouts.bits import (
     CODES,
@@ -165,41 +165,29 @@ class Hebbian(NeuralMethod):
     [9256, 9256]
     """
 
-    filters: int = 64
-    patch: int = 3
-    fields: int = 2
+    filters: int = setting(64, "at least 1")
+    patch: int = setting(3, "at least 1")
+    fields: int = setting(2, "at least 1")
     encoder: str = "auto"
-    bits: str = "pooled"
-    code: str = "auto"
-    columns: int = 0
-    random: int = 0
-    components: int = 0
-    group: int = 1
+    bits: str = setting("pooled", ("pooled", "public"))
+    code: str = setting("auto", ("auto", "chosen", *CODES))
+    columns: int = setting(0, "at least 0")
+    random: int = setting(0, "at least 0")
+    components: int = setting(0, "at least 0")
+    group: int = setting(1, "at least 1")
     discriminant: bool = False
     mirror: bool = False
-    reading: str = "personal"
-    ridge: str = "grid"
-    choose: str = "all"
+    reading: str = setting("personal", ("personal", "global", "alone"))
+    ridge: str = setting("grid", ("grid", *RULES))
+    choose: str = setting("all", ("all", "own"))
     keep: bool = False
-    pooling: str = "equal"
-    epsilon: float = 0.0
+    pooling: str = setting("equal", ("equal", "resembling"))
+    epsilon: float = setting(0.0, "at least 0")
     delta: float = 1e-5
 
     questions: ClassVar[tuple[str, ...]] = ("patches", "features", "sums", "likelihoods")
     name: ClassVar[str] = "hebbian"
     source: ClassVar[str] = "proposed here"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        **dict.fromkeys(("filters", "patch", "fields"), "at least 1"),
-        "bits": ("pooled", "public"),
-        "code": ("auto", "chosen", *CODES),
-        **dict.fromkeys(("columns", "random", "components"), "at least 0"),
-        "group": "at least 1",
-        "reading": ("personal", "global", "alone"),
-        "ridge": ("grid", *RULES),
-        "choose": ("all", "own"),
-        "pooling": ("equal", "resembling"),
-        "epsilon": "at least 0",
-    }
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "encoder", kept_encoder(self.encoder))
