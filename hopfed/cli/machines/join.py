@@ -53,9 +53,9 @@ from hopfed.errors import ArgumentError, HopfedError
 def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     """Take part in a federation; your file stays on this machine.
 
-    A table of examples, as for `hopfed recover`. Columns are matched by name, in whatever order
-    they are, and names do not leave: a server that tells no names of its own gets digests of yours.
-    Tables without names go by place. If it is killed and started again, it goes on where it was.
+    A table of examples, as for `hopfed recover`. Columns are matched with the names that the server
+    tells, in whatever order they are; yours do not leave. Tables without names go by place. If it
+    is killed and started again, it goes on where it was.
 
     Say how you take part. With --epsilon the server is not trusted: every sum has noise, and all
     answers together tell of a row what epsilon and delta say, whatever is asked. What was answered

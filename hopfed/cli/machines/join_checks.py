@@ -80,7 +80,7 @@ def show(held: Any, rows: Any, epsilon: float | None, delta: float, ledger: Any)
     out.print(
         "\nWhat would leave, with the number of rows: in how many rows each pair of columns agrees "
         f"({pairs} in whole numbers), or, where the server asks for classes (serve --graded), sums "
-        "over classes of rows that it names. No row, and no name of a column: digests of them."
+        "over classes of rows that it names. No row, and no name of a column."
     )
     if rows.gaps:
         out.print("These rows have gaps: only a server that asks for classes takes them.")
