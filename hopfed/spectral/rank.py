@@ -239,8 +239,13 @@ def _median_variance(sample: Sample, k: int) -> float:
     n, m = sample.n_sites - k, sample.n_examples - k
     if len(bulk) < 8 or n < 2 or m < 2:
         return sample.variance(k)
-    median = float(marchenko_pastur.median_nonzero(n / m)) * m / sample.n_examples
+    median = _white_median(n / m) * m / sample.n_examples
     return max(float(np.median(bulk[: min(len(bulk), size - k)])) / median, 1e-6)
+
+
+@lru_cache(maxsize=1 << 10)
+def _white_median(q: float) -> float:
+    return float(marchenko_pastur.median_nonzero(q))
 
 
 def _count_above(sample: Sample, s2: float, edge: Edge) -> int:
