@@ -13,7 +13,7 @@ from hopfed.figures.kinds import COLUMN, Panel, against, page, scales
 from hopfed.figures.style import styled
 from hopfed.theory import concentration, marchenko_pastur, planning, spikes, tracy_widom
 from hopfed.theory import storage as laws
-from hopfed.theory.storage_thermal import spin_glass_temperature, thermal_capacity
+from hopfed.theory.storage import spin_glass_temperature, thermal_capacity
 
 Curves = Mapping[str, tuple[Any, Any]]
 

@@ -28,9 +28,7 @@ discrete_gaussian : what integer noise of that kind guarantees.
 profile : clients of different qualities, a variance profile over the samples.
 tyler : robust shape matrix for heavy-tailed noise.
 concentration : non-asymptotic bounds on the deviation of the operator.
-storage : how many archetypes an associative memory holds.
-storage_thermal : the same for Hebb's rule at finite temperature.
-dense_storage : how many patterns the dense and the exponential memory hold.
+storage : how many patterns associative memories hold, and how well they return them.
 """
 
 from importlib import import_module

@@ -20,7 +20,6 @@ from hopfed.theory import (
     spiked,
     spikes,
     storage,
-    storage_thermal,
     study,
     tyler,
 )
@@ -98,7 +97,7 @@ WHITE = covariance.Population.flat()
         (lambda: private.plan(0.5, 0.1, 10, 1.0, clients=0), "clients"),
         (lambda: profile.profile_spikes([0.5], [[0.8, 0.8]], 10, 10), "exposures"),
         (lambda: profile.profile_edge([], 0.5), "qualities"),
-        (lambda: storage_thermal.thermal_capacity(1.0), "temperature"),
+        (lambda: storage.thermal_capacity(1.0), "temperature"),
         (lambda: tyler.tyler(np.zeros((3, 2))), "samples"),
         (lambda: tyler.tyler(np.eye(4), shrinkage=0.0), "shrinkage"),
         (lambda: graded_planning.ClassLaw(rates=(1, 1), r=0.5), "r"),
