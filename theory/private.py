@@ -12,7 +12,7 @@ delta)-differentially private (`hopfed.privacy.mechanism` adds it).
 `2 z N^(3/2) sqrt(L) / M`. The bulk becomes the free convolution of Marchenko and Pastur's law with
 it, and the phase boundary `kappa = sqrt q` becomes `(kappa^2 - q)(kappa + q)^2 = kappa^2 t`, t the
 variance of the semicircle (a quarter of its radius squared) in units of the bulk variance squared.
-Outliers, overlaps and edges: `general_spikes` and `covariance`.
+Outliers, overlaps and edges: `covariance`.
 
 Parameters
 ----------
@@ -20,7 +20,7 @@ r, exposure, N, M, power, false_alarm, stronger : as in `planning`; M of all cli
 epsilon, delta, rounds : of the budget.
 multiplier : z, noise of a client over its sensitivity, at least 0.
 radius, clients : of the semicircle, at least 0; L, each with its own noise.
-Source: B. Balle, Y.-X. Wang, ICML 80 (2018) 394; for the spectra see `general_spikes`.
+Source: B. Balle, Y.-X. Wang, ICML 80 (2018) 394; for the spectra see `covariance`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import _check, _silverstein, covariance, general_spikes, planning, spikes
+from . import _check, covariance, planning, spikes
 from ._solve import fewest, increasing_root
 from .covariance import Population
 
@@ -158,7 +158,7 @@ def minimal_exposure(r: float, N: int, M: int, radius: float = 0.0) -> float:
     """
     s2 = 1 - _check.scalar("r", r, _check.probability) ** 2
     sites, samples = _check.scalar("N", N, _check.count), _check.scalar("M", M, _check.count)
-    ell = general_spikes.threshold(Population.flat(s2), sites / samples, radius)
+    ell = covariance.upper_edge(Population.flat(s2), sites / samples, radius).critical
     return (ell / s2 - 1) / float(spikes.spike_strength(r, 1.0, int(sites)))
 
 
@@ -238,15 +238,15 @@ def finite_size(
     bare = spikes.finite_size(archetypes, exposures, r, M)
     white = Population.flat(bare.variance)
     ell = bare.variance * (1 + bare.kappas)
-    gammas = general_spikes.overlap(ell, white, bare.q, radius)
+    gammas = covariance.overlap(ell, white, bare.q, radius)
     units = np.asarray(archetypes, dtype=np.float64) / np.sqrt(bare.directions.shape[1])
     return PrivateFiniteSize(
         q=bare.q,
         variance=bare.variance,
         kappas=bare.kappas,
         directions=bare.directions,
-        outliers=general_spikes.outlier(ell, white, bare.q, radius),
-        detectable=ell > general_spikes.threshold(white, bare.q, radius),
+        outliers=covariance.outlier(ell, white, bare.q, radius),
+        detectable=ell > covariance.upper_edge(white, bare.q, radius).critical,
         overlaps=gammas[:, None] * (bare.directions @ units.T) ** 2,
         gammas=gammas,
     )
@@ -281,7 +281,7 @@ def detection_power(
     kappa = N * quality**2 * shares / s2 * (M / m) * (n / N)
 
     law = covariance._law_of(white, q, wide)
-    critical = _silverstein.upper_distance(law)
+    critical = covariance._upper_distance(law)
     maps = law.above(np.maximum(s2 * kappa, critical))  # at the edge, for what is below it
     eigenvalue, edge = law.value(maps), law.value(law.above(np.array(critical)))[0]
     outside = s2 * kappa > critical
@@ -341,8 +341,8 @@ def plan(
                 float(M) if each < 2**50 // owners else np.inf,
                 reached(each),
                 noise_threshold(s2, N, M, law[2], false_alarm),
-                float(general_spikes.outlier(ell, *law)),
-                float(general_spikes.overlap(ell, *law)),
+                float(covariance.outlier(ell, *law)),
+                float(covariance.overlap(ell, *law)),
                 share / minimal_exposure(r, N, M, law[2]),
             )
         )

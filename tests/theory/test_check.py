@@ -7,10 +7,8 @@ from hopfed.errors import ArgumentError
 from hopfed.theory import (
     concentration,
     covariance,
-    density,
     discrete_gaussian,
     ensembles,
-    general_spikes,
     graded_planning,
     marchenko_pastur,
     planning,
@@ -32,8 +30,8 @@ def test_a_distribution_is_0_and_1_at_the_ends_of_the_line():
     law = covariance.Population([1.0, 3.0])
     for found in (
         tw.cdf(ENDS), tw.cdf(ENDS, 2), 1 - tw.sf(ENDS), marchenko_pastur.cdf(ENDS, 0.5),
-        marchenko_pastur.cdf(ENDS, 2.0, 3.0), density.cdf(ENDS, law, 0.5),
-        density.cdf(ENDS, law, 0.5, 0.3),
+        marchenko_pastur.cdf(ENDS, 2.0, 3.0), covariance.cdf(ENDS, law, 0.5),
+        covariance.cdf(ENDS, law, 0.5, 0.3),
     ):  # fmt: skip
         np.testing.assert_array_equal(found, [0, 1])
     with pytest.raises(ArgumentError, match="s must be a number"):
@@ -88,8 +86,8 @@ WHITE = covariance.Population.flat()
         (lambda: covariance.Population([1.0], [-1.0]), "weights"),
         (lambda: covariance.Population.of_matrix([[1.0, 2.0], [0.0, 1.0]]), "covariance"),
         (lambda: covariance.upper_edge(WHITE, [0.5, 1.0]), "q"),
-        (lambda: density.cdf(1.0, WHITE, 0.5, -1.0), "radius"),
-        (lambda: general_spikes.threshold(2.0, 0.5), "population"),
+        (lambda: covariance.cdf(1.0, WHITE, 0.5, -1.0), "radius"),
+        (lambda: covariance.upper_edge(2.0, 0.5).critical, "population"),
         (lambda: concentration.variance_proxy(0.5, 10, [1.5]), "exposures"),
         (lambda: private.noise_multiplier(1.0, 0.0), "delta"),
         (lambda: private.noise_multiplier(0.0, 1e-5), "epsilon"),

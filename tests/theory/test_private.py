@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from hopfed.theory import general_spikes, planning, private, spikes
+from hopfed.theory import covariance, planning, private, spikes
 from hopfed.theory.covariance import Population
 
 epsilons = st.floats(0.01, 50)
@@ -42,7 +42,7 @@ def test_no_privacy_and_perfect_privacy_are_values():
 @given(r=st.floats(0.1, 0.9), q=st.floats(0.01, 5), radius=st.floats(1e-3, 50))
 def test_the_boundary_solves_its_closed_equation(r, q, radius):
     s2 = 1 - r**2
-    kappa = general_spikes.threshold(Population.flat(s2), q, radius) / s2 - 1
+    kappa = covariance.upper_edge(Population.flat(s2), q, radius).critical / s2 - 1
     t = (radius / (2 * s2)) ** 2
     assert (kappa**2 - q) * (kappa + q) ** 2 == pytest.approx(kappa**2 * t, rel=1e-6)
 
