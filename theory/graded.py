@@ -27,7 +27,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
 
@@ -215,28 +214,6 @@ def minimal_samples(classes: Classes) -> np.ndarray:
     with np.errstate(divide="ignore"):
         found: np.ndarray = classes.N / classes.strengths**2
     return found
-
-
-def contrast(share: ArrayLike, other: ArrayLike, distance: ArrayLike) -> np.ndarray:
-    """Strength of the difference of two classes, `share other / (share + other) distance^2`.
-
-    Parameters
-    ----------
-    share, other : shares of the two classes, in (0, 1); with one class that holds all the rest,
-        `other = 1 - share`.
-    distance : between them, in coordinates of unit noise, above 0.
-
-    >>> float(contrast(0.5, 0.5, 4.0)), float(contrast(0.25, 0.25, 4.0))
-    (4.0, 2.0)
-    """
-    return (_pair_weight(share, other) * _check.positive("distance", distance) ** 2)[()]
-
-
-def _pair_weight(share: ArrayLike, other: ArrayLike) -> np.ndarray:
-    first, second = _check.probability("share", share), _check.probability("other", other)
-    if np.any(first + second > 1 + 1e-9):
-        raise ArgumentError("other", "at most 1 - share", float(np.max(second)))
-    return np.asarray(first * second / (first + second))
 
 
 def strengths_and_axes(classes: Classes) -> tuple[np.ndarray, np.ndarray]:

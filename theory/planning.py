@@ -1,7 +1,7 @@
 """What can be detected, and how many examples that takes.
 
 Two levels. The phase boundary `kappa = sqrt q` says where an archetype becomes visible as N and M
-grow; `margin`, `detectable`, `minimal_*` and `phase_diagram` work with it. At finite size a test
+grow; `margin`, `minimal_*` and `phase_diagram` work with it. At finite size a test
 with a false-alarm rate needs more; `detection_power`, `plan` and `exposure_needed` give the
 probability that the archetype's eigenvalue passes the Tracy-Widom threshold.
 
@@ -53,15 +53,6 @@ def margin(r: ArrayLike, exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.
     exposure = _check.fraction("exposure", exposure)
     sites, samples = _check.count("N", N), _check.count("M", M)
     return (spikes.spike_strength(r, exposure, sites) / np.sqrt(sites / samples))[()]
-
-
-def detectable(r: ArrayLike, exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
-    """Whether the archetype is above the phase boundary (D2).
-
-    >>> detectable(0.5, [0.001, 0.03], 400, 400).tolist()
-    [False, True]
-    """
-    return margin(r, exposure, N, M) > 1
 
 
 def minimal_exposure(r: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:

@@ -25,8 +25,6 @@ Source: B. Balle, Y.-X. Wang, ICML 80 (2018) 394; for the spectra see `covarianc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -186,70 +184,6 @@ def minimal_samples(
     least = N / kappa**2  # the boundary without noise
     most = 2 * least + np.sqrt(2 * t) / kappa  # there the defect is at least 0
     return np.where(t > 0, increasing_root(defect, least, most), least)[()]
-
-
-@dataclass(frozen=True, eq=False)
-class PrivateFiniteSize(spikes.FiniteSize):
-    """Prediction for one draw beside a semicircle; see `spikes.FiniteSize`.
-
-    Attributes
-    ----------
-    gammas : (R,) squared cosine of each sample eigenvector and its population direction.
-
-    >>> xi = np.random.default_rng(0).choice([-1, 1], size=(2, 400))
-    >>> found = finite_size(xi, [0.75, 0.25], r=0.3, M=1600, radius=10.0)
-    >>> found.gammas.round(3), found.magnetisations(xi, rank=2).round(3)
-    (array([0.958, 0.686]), array([1.   , 0.861]))
-    """
-
-    gammas: np.ndarray = field(repr=False)
-
-    def magnetisations(self, archetypes: np.ndarray, rank: int) -> np.ndarray:
-        """(K,) predicted `|<xihat, xi>| / N` of patterns from the `rank` leading eigenvectors.
-
-        The part of each of the `archetypes` that lies in their span is a field of independent
-        Gaussian sites, and the pattern is its sign: alone on an eigenvector of overlap gamma an
-        archetype has `erf(sqrt(gamma / (2 (1 - gamma))))`.
-        """
-        from scipy.special import erf
-
-        gamma, p = self.gammas[:rank], self.directions[:rank]
-        a = p @ archetypes.T  # (rank, K)
-        signal = (gamma[:, None] * a).T @ p  # (K, N)
-        noise = (gamma * (1 - gamma)) @ a**2 / archetypes.shape[1]
-        ratio = signal / np.sqrt(2 * np.maximum(noise, 1e-300))[:, None]
-        return np.mean(archetypes * erf(ratio), axis=1)
-
-
-def finite_size(
-    archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int, radius: float
-) -> PrivateFiniteSize:
-    """Predict outliers and overlaps of one draw beside a semicircle of `radius`.
-
-    Source: theory/NOTES.md, "Finite-size prediction" and "Semicircle beside the bulk".
-
-    `archetypes`, `exposures`, and the errors, are those of `spikes.finite_size`.
-
-    >>> xi = np.random.default_rng(0).choice([-1, 1], size=(2, 400))
-    >>> prediction = finite_size(xi, [0.75, 0.25], r=0.3, M=1600, radius=10.0)
-    >>> prediction.rank, prediction.outliers.round(2), prediction.scores.round(3)
-    (2, array([29.06, 12.87]), array([0.958, 0.686]))
-    """
-    bare = spikes.finite_size(archetypes, exposures, r, M)
-    white = Population.flat(bare.variance)
-    ell = bare.variance * (1 + bare.kappas)
-    gammas = covariance.overlap(ell, white, bare.q, radius)
-    units = np.asarray(archetypes, dtype=np.float64) / np.sqrt(bare.directions.shape[1])
-    return PrivateFiniteSize(
-        q=bare.q,
-        variance=bare.variance,
-        kappas=bare.kappas,
-        directions=bare.directions,
-        outliers=covariance.outlier(ell, white, bare.q, radius),
-        detectable=ell > covariance.upper_edge(white, bare.q, radius).critical,
-        overlaps=gammas[:, None] * (bare.directions @ units.T) ** 2,
-        gammas=gammas,
-    )
 
 
 def detection_power(

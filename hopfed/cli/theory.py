@@ -227,8 +227,8 @@ def bounds(
         "M": M,
         "bernstein": concentration.bernstein_deviation(level, N, M, proxy),
         "form_35": concentration.sub_gaussian_deviation(level, N, M, 1.0, c),
-        "form_36": concentration.paper_deviation(level, N, M, proxy, c),
-        "form_38": concentration.refined_deviation(level, N, M, (c, C)),
+        "form_36": concentration.paper_deviation(level, N, M, proxy, (c, 1.0)),
+        "form_38": concentration.paper_deviation(level, N, M, constants=(c, C)),
     }
     tables = {"deviation": deviation, "band": {"M": M, "lower": lower, "upper": upper}}
     drawn = {"N": N, "M": M, "r": r, "level": level, "proxy": proxy, "constants": (c, C)}

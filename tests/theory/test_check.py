@@ -79,7 +79,6 @@ WHITE = covariance.Population.flat()
         (lambda: planning.exposure_needed(0.5, 10, 10.5), "M"),
         (lambda: marchenko_pastur.moment(400, 100.0), "k"),
         (lambda: marchenko_pastur.stieltjes(0.0, 2.0), "z"),
-        (lambda: marchenko_pastur.sample(0, 1.0), "rng"),
         (lambda: marchenko_pastur.atom("many"), "q"),
         (lambda: tw.quantile(1.0), "p"),
         (lambda: tw.cdf(0.0, 3), "beta"),

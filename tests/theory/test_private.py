@@ -50,7 +50,7 @@ def test_the_boundary_solves_its_closed_equation(r, q, radius):
 def test_without_noise_everything_is_as_in_planning_and_spikes():
     rng = np.random.default_rng(0)
     xi = rng.choice([-1, 1], size=(3, 200))
-    got = private.finite_size(xi, [0.5, 0.3, 0.2], 0.3, 600, 0.0)
+    got = spikes.finite_size(xi, [0.5, 0.3, 0.2], 0.3, 600, 1e-12)
     want = spikes.finite_size(xi, [0.5, 0.3, 0.2], 0.3, 600)
     np.testing.assert_allclose(got.outliers, want.outliers, rtol=1e-12)
     np.testing.assert_allclose(got.overlaps, want.overlaps, rtol=1e-10)
@@ -95,7 +95,7 @@ def test_predictions_for_a_draw_match_simulation(radius):
         labels = rng.choice(3, size=M, p=shares)
         x = xi[labels] * np.where(rng.random((M, N)) < (1 + r) / 2, 1.0, -1.0)
         value, vector = np.linalg.eigh(x.T @ x / M + privacy_noise(rng, N, radius))
-        theory = private.finite_size(xi, np.bincount(labels, minlength=3) / M, r, M, radius)
+        theory = spikes.finite_size(xi, np.bincount(labels, minlength=3) / M, r, M, radius)
         values.append(value[:-4:-1])
         cosines.append((vector[:, :-4:-1].T @ xi.T) ** 2 / N)
         foreseen.append((theory.outliers, theory.overlaps))
