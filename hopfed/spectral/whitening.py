@@ -34,7 +34,6 @@ from hopfed.spectral.operators import (
     FactorOperator,
     HebbianOperator,
     PooledOperator,
-    centred,
     explicit,
     scaled,
 )
@@ -106,7 +105,7 @@ def whitened(
     N, m = operator.n_sites, operator.n_examples
     require(mean.shape == (N,), "mean", f"of {N} numbers", mean.shape)
     d, raw = _diagonal(operator), _prepared(operator)
-    about, spread = centred(raw, mean), (d - mean**2) * m / max(m - 1, 1)
+    about, spread = scaled(raw, mean=mean), (d - mean**2) * m / max(m - 1, 1)
     varying = (d > 0) & (np.abs(mean) < d * (1 - 1e-9))  # else the mean is as large as the diagonal
     if varying.sum() < 2:
         raise ArgumentError("operator", "over at least two columns that vary", int(varying.sum()))
