@@ -32,6 +32,8 @@ from hopfed.errors import ArgumentError
 
 from . import _check, spikes
 
+__all__ = ["Classes", "Prediction", "minimal_samples", "predict_white"]
+
 
 @dataclass(frozen=True, eq=False)
 class Classes:
@@ -196,11 +198,7 @@ def predict_white(classes: Classes, M: float) -> Prediction:
 
 
 def squared_norms(classes: Classes) -> np.ndarray:
-    """(K,) squared norms of the signals; the smallest positive number in the place of 0.
-
-    >>> squared_norms(Classes([[0.5, 0.5]], [1.0])).round(3)
-    array([0.667])
-    """
+    """(K,) squared norms of the signals; the smallest positive number in the place of 0."""
     return np.maximum(np.diag(classes.gram), np.finfo(np.float64).tiny)
 
 
@@ -217,14 +215,7 @@ def minimal_samples(classes: Classes) -> np.ndarray:
 
 
 def strengths_and_axes(classes: Classes) -> tuple[np.ndarray, np.ndarray]:
-    """Spikes (R,) in falling order, and (R, K) coefficients of their directions.
-
-    Direction k is that row times the signals, over the square root of the spike.
-
-    >>> kappa, axes = strengths_and_axes(Classes([[0.5, 0.5], [0.5, -0.5]], [0.75, 0.25]))
-    >>> kappa.round(3), np.abs(axes).round(3).tolist()
-    (array([0.5  , 0.167]), [[0.866, 0.0], [0.0, 0.5]])
-    """
+    """Spikes (R,), falling, and (R, K) coefficients: row k times the signals over the root of k."""
     root = np.sqrt(classes.shares)
     values, vectors = np.linalg.eigh(root[:, None] * classes.gram * root)
     most = min(classes.means.shape)

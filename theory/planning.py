@@ -320,10 +320,7 @@ def _power(
 
 
 def binomial_shares(exposure: np.ndarray, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values and probabilities of the binomial share of M examples, along the last axis.
-
-    `exposure` and `M` have a last axis of length 1. A few hundred examples and more are summed
-    over quantiles instead of single counts.
+    """Values and probabilities of the binomial share of M examples, along a last axis of length 1.
 
     >>> share, weight = binomial_shares(np.array([0.1]), np.array([50.0]))
     >>> round(float(weight @ share), 12), round(float(weight[5]), 6)
