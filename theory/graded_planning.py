@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from hopfed.errors import ArgumentError
 
 from . import _check, assignment, class_noise, planning, spikes, tracy_widom
-from ._solve import fewest
+from ._solve import smallest_count
 from .graded import Classes, Prediction, predict_white
 
 __all__ = ["ClassLaw", "GradedPlan", "plan"]
@@ -330,8 +330,8 @@ def _row(case: _Case, target: float, samples: int | None) -> dict[str, float]:
     boundary = case.boundary()
     least = max(case.stronger + 1, int(np.ceil(planning.SMALLEST_TABLE / case.N)))
     if samples is None:
-        enough: Callable[[int], bool] = lambda M: case.power(M) >= target  # noqa: E731
-        samples = fewest(enough, least, least, _MOST_SAMPLES)
+        enough = lambda M: np.array(case.power(int(M)) >= target)  # noqa: E731
+        samples = int(smallest_count(enough, np.array(least), _MOST_SAMPLES))
         if samples >= _MOST_SAMPLES:
             names = GradedPlan.__dataclass_fields__
             return dict.fromkeys(names, np.nan) | {"boundary": boundary, "samples": np.inf}
