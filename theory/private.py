@@ -257,7 +257,8 @@ def plan(
     shares = _check.fraction("exposure", exposure)
     target = _check.scalar("power", power, _check.probability)
     owners = int(_check.scalar("clients", clients, _check.count))
-    least = np.array(max(stronger + 1, np.ceil(planning.SMALLEST_TABLE / N)))
+    sites = _check.scalar("N", N, _check.count)
+    least = np.array(max(stronger + 1, np.ceil(planning.SMALLEST_TABLE / sites)))
     rows = []
     for share in shares.ravel().tolist():
 
