@@ -254,3 +254,10 @@ def test_a_compiled_loss_with_other_gradients_is_refused(hopfed, monkeypatch, wa
     status, text, err = hopfed(*call, "--compile")
     assert (status, text, err.count("\n")) == (2, "", 1)
     assert "another gradient of features" in err
+
+
+def test_an_experiment_of_several_cells_runs_as_a_user_calls_it(hopfed):
+    """Its clients' losses are of every cell."""
+    small = ("--set", "models=mlp:4", "--set", "rounds=1")
+    status, text, _ = hopfed("run", "fedssa", "--preset", "quick", *small)
+    assert (status, "fedssa" in text) == (0, True)
