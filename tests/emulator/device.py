@@ -267,8 +267,8 @@ class Emulated:
 
     @contextmanager
     def counted(self) -> Iterator[dict[str, int]]:
-        """Count the copies between host and device that are made inside."""
-        before, during = dict(self.copies), {"up": 0, "down": 0}
+        """Count the copies between host and device that are made inside, and what is asked."""
+        before, during = dict(self.copies), dict.fromkeys(self.copies, 0)
         try:
             yield during
         finally:
