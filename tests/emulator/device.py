@@ -356,7 +356,7 @@ def _library(module: str) -> ctypes.CDLL:
     if not kept.is_file():
         kept.parent.mkdir(mode=0o700, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-            file, library = Path(folder, f"{module}.cu"), Path(folder, f"{module}.so")
+            file, library = Path(folder, "source.cu"), Path(folder, "source.so")
             file.write_text(text, encoding="utf-8")
             command = [compiler, *FLAGS, f"-I{here}", f"-I{FOLDER}", str(file), "-o", str(library)]
             done = subprocess.run(command, capture_output=True, text=True)
