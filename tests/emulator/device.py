@@ -124,6 +124,7 @@ def _index(x: Any) -> Any:
 
 def _operator(name: str) -> Callable[..., Any]:
     def apply(self: HostArray, *others: Any) -> Any:
+        self.emulated.copies["calls"] += 1
         result = getattr(self.held, name)(*(self.emulated.unmark(x) for x in others))
         return self if result is self.held else self.emulated.mark(result)
 
@@ -193,7 +194,8 @@ class Emulated:
         self.xp: Any = _Namespace(np, self)
         self.standard: Any = _Namespace(array_api_compat.numpy, self)
         self.launches: list[str] = []
-        self.copies = {"up": 0, "down": 0, "asked": 0}  # to the device, back, yes or no
+        # To the device, back, yes or no; and functions of arrays, each a launch or more of its own.
+        self.copies = {"up": 0, "down": 0, "asked": 0, "calls": 0}
 
     def mark(self, x: Any) -> Any:
         """Results of NumPy as this device's: also numbers, which stay on a device until asked."""
@@ -216,6 +218,7 @@ class Emulated:
 
         def call(*args: Any, **options: Any) -> Any:
             options.pop("device", None)
+            self.copies["calls"] += 1
             if takes_host and isinstance(args[0], np.ndarray):
                 self.copies["up"] += 1
             else:
