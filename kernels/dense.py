@@ -14,9 +14,6 @@ changes only where a spin flips, and then is looked up. For integer n and unit w
 whole numbers, so that up to 2^53 the fields, and with them the states at temperature 0, are exact;
 in the exponential, a field below 1e-11 of its terms is a tie of patterns of equal overlap.
 
-All spins at once take two large products an update. There the exponential keeps a spin's own part:
-the new state is the sign of what attention answers.
-
 Randomness is that of `heatbath`: chain c, sweep t and site i name the draw.
 """
 
@@ -32,7 +29,6 @@ from hopfed.kernels.layout import Relaxed, check_spins, counters, held_sites, sc
 from hopfed.kernels.philox import thresholds
 
 VECTOR = 32  # patterns that a sum takes at a time
-NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
 CLOSE = 1e-11  # part of its terms below which a float64 sum is a structural tie
 HIGHEST = 30  # power n: N^n must stay a float64
 COLDEST = 300.0  # beta of the exponential: a gap of 2 must not vanish beside 1
@@ -84,65 +80,6 @@ def dense_sweep(
 
     for_each(task, range(len(state)))
     return out
-
-
-def dense_step(
-    state: np.ndarray,
-    patterns: np.ndarray,
-    *,
-    energy: str = "power",
-    parameter: float,
-    weights: np.ndarray | None = None,
-    updates: int = 100,
-    held: np.ndarray | None = None,
-) -> Relaxed:
-    """Turn all spins at once into the signs of their fields, until a state stays or `updates` ran.
-
-    Products are made in float32; a sign that they leave open is settled in float64.
-
-    >>> xi = np.array([[1, 1, 1, -1]], np.int8)
-    >>> found = dense_step(np.array([[1, -1, 1, -1]], np.int8), xi, parameter=3)
-    >>> found.state.tolist(), found.sweeps.tolist(), found.settled.tolist()
-    ([[1, 1, 1, -1]], [2], [True])
-    """
-    state, patterns, mass = _checked(state, patterns, weights)
-    kept = held_sites(held, state.shape)
-    out = Relaxed(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
-    xi = patterns.astype(np.float32)
-    rule = energy_rule(energy, float(parameter), xi.shape[1])
-    live, x = np.arange(len(state)), state.astype(np.float32)
-    for _ in range(updates if len(state) else 0):
-        turns = _fields(x, xi, mass, rule) * x < 0
-        if len(kept):
-            turns &= ~kept
-        x[turns] *= -1
-        out.sweeps[live] += 1
-        moves = turns.any(axis=1)
-        out.state[live], out.settled[live] = x, ~moves
-        live, x = live[moves], x[moves]
-        kept = kept[moves] if len(kept) else kept
-        if not len(live):
-            break
-    return out
-
-
-def _fields(x: np.ndarray, xi: np.ndarray, mass: np.ndarray, rule: Rule) -> np.ndarray:
-    """Fields (S, N) in single precision; in double those it leaves open, 0 where they cancel."""
-    exponential, parameter, values, owns = rule
-    n = x.shape[1]
-    level = (x @ xi.T).astype(np.int64) + n >> 1
-    if exponential:
-        table, own = mass * values[level + (n - level.max(axis=1, keepdims=True))], np.zeros(len(x))
-        table, scale = table / table.sum(axis=1, keepdims=True), 1.0
-    else:
-        table, own = mass * values[level], (mass * owns[level]).sum(axis=1)
-        scale = n / (2 * parameter) / float(n) ** parameter
-    h = (scale * table).astype(np.float32) @ xi + (scale * own)[:, None].astype(np.float32) * x
-    size = np.sqrt((table**2).sum(axis=1)) + np.abs(own)
-    s, i = np.nonzero(np.abs(h) <= NEAR * 1.2e-7 * np.sqrt(len(xi)) * scale * size[:, None])
-    exact = (table[s] * xi.T[i]).sum(axis=1) + x[s, i] * own[s]
-    h[s, i] = np.where(np.abs(exact) <= CLOSE * size[s], 0, np.sign(exact))
-    return h
 
 
 def _checked(
