@@ -208,6 +208,12 @@ class Owner:
         return self.rows
 
     @property
+    def held_on_device(self) -> bool:
+        """Whether the rows are complete, held once each, and on a device."""
+        held = isinstance(self.rows, Rows) and self.rows.counts is None and not self.rows.gaps
+        return held and on_device(self.rows)
+
+    @property
     def precision(self) -> type:
         """In which products with rows are made: a rounding counts as often as its row does."""
         return np.float32 if self.rows.counts is None else np.float64

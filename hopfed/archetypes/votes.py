@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hopfed import kernels
 from hopfed._lib.arrays import all_to_host, like, namespace, to_host
 from hopfed.archetypes.session import Owner, Session
 from hopfed.archetypes.session import total as added_up
@@ -396,9 +397,39 @@ def _nearest(part: Any, patterns: np.ndarray) -> Sums:
 
 def own_agreement(owner: Owner, told: Message) -> Message:
     """What an owner sees of these sums by itself: 3 K + 7 numbers."""
-    found = _of_sums(_patterns(owner, told), nearest(owner, told))
+    patterns = _patterns(owner, told)
+    if "quality" not in told and owner.held_on_device:
+        found = _agreement_there(owner.rows, patterns)  # type: ignore[arg-type]
+    else:
+        found = _of_sums(patterns, nearest(owner, told))
     parts = found.counts, found.first, found.second, found.overlaps, [found.repeats], found.order
     return {"moments": np.concatenate(parts)}
+
+
+def _agreement_there(rows: Rows, patterns: np.ndarray) -> Agreement:
+    """The same of complete rows on a device: patterns go there in bits, 3 K + 5 numbers come."""
+    bits = Rows(like(kernels.pack(patterns).signs, rows.home), patterns.shape[1])
+    those = kernels.unpack(bits, np.float32)
+    found = times(rows, those.T)
+    xp = namespace(found)
+    label, best = xp.argmax(found, axis=1), xp.astype(xp.max(found, axis=1), xp.float64)
+    one = xp.eye(len(patterns), dtype=xp.float32)[label]
+    sums = xp.astype(transposed_times(rows, one).T, xp.float64)
+    answer = (
+        xp.sum(one, axis=0, dtype=xp.float64),
+        xp.sum(sums * those, axis=1),
+        xp.sum(sums**2, axis=1),
+        xp.stack([xp.sum(best), xp.sum(best**2)]),
+        equals(rows),
+        xp.sum(label[1:] != label[:-1], dtype=xp.float64)[None],
+    )
+    K = len(patterns)
+    counts, along, squares, near, equal, changes = np.split(
+        to_host(xp.concat(answer)), [K, 2 * K, 3 * K, 3 * K + 2, 3 * K + 4]
+    )
+    overlaps = np.array([len(rows), *near]) / patterns.shape[1] ** np.arange(3)
+    order = _changes(changes[0], counts)
+    return Agreement(counts, along, squares, overlaps, float(equal[0]), order)
 
 
 def _of_sums(patterns: np.ndarray, answer: Message) -> Agreement:
@@ -445,13 +476,18 @@ def agrees(
 
 def runs(labels: np.ndarray) -> np.ndarray:
     """Changes from one label to the next (3,): how many, how many by chance, and their variance."""
-    n = len(labels)
+    changes = np.count_nonzero(np.diff(labels))
+    return _changes(changes, np.unique(labels, return_counts=True)[1].astype(np.float64))
+
+
+def _changes(changes: float, sizes: np.ndarray) -> np.ndarray:
+    """`runs` of so many changes, of labels of which each occurs so often."""
+    n = int(sizes.sum())
     if n < 2:
         return np.zeros(3)
-    sizes = np.unique(labels, return_counts=True)[1].astype(np.float64)
     squares, cubes = (sizes**2).sum(), (sizes**3).sum()
     variance = (squares * (squares + n * (n + 1)) - 2 * n * cubes - n**3) / (n**2 * (n - 1))
-    return np.array([(np.diff(labels) != 0).sum(), n - squares / n, variance])
+    return np.array([changes, n - squares / n, variance])
 
 
 def oriented(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:
