@@ -35,7 +35,7 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.channel import choose, lost, nearness, open_error
 from hopfed.archetypes.class_questions import TINY, score_sums, sums_in_columns
-from hopfed.archetypes.judging import measured
+from hopfed.archetypes.judging import in_order, measured, trait_gain
 from hopfed.archetypes.mixture import (
     Fit,
     Prior,
@@ -46,7 +46,6 @@ from hopfed.archetypes.mixture import (
     told,
 )
 from hopfed.archetypes.moments import mean_of, pooled
-from hopfed.archetypes.rivals import in_order, trait_gain
 from hopfed.archetypes.search import Search, find_classes, likeliest, so_many
 from hopfed.archetypes.session import (
     Recovery,

@@ -30,7 +30,7 @@ from scipy.special import ndtri
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.factorize import METHODS, Groups, factorize
+from hopfed.archetypes.factorize import METHODS, Groups, Method, factorize
 from hopfed.archetypes.moments import mean_of, profile_of, projections, spectrum_of
 from hopfed.archetypes.session import Recovery, Session
 from hopfed.archetypes.status import (
@@ -67,7 +67,7 @@ class Patterns:
 
     rule: RankRule = field(default_factory=TracyWidom)  # counts the spectrum
     quality: float | None = None  # r in (0, 1] when known
-    method: str = "auto"  # one of `hopfed.archetypes.factorize.METHODS`
+    method: Method = "auto"  # of `hopfed.archetypes.factorize.factorize`
     groups: int = 10  # random groups formed inside the data, over all owners together
     search: Search | None = None  # settings of the search; its defaults when left out
     # one more exchange, which brings the patterns to the bound given by true labels
@@ -76,7 +76,8 @@ class Patterns:
     believed: bool = False  # whether the channel is taken for granted, so that rows are not asked
 
     def __post_init__(self) -> None:
-        require(self.method in METHODS, "method", f"one of {', '.join(METHODS)}", self.method)
+        own = callable(self.method) or self.method in METHODS
+        require(own, "method", f"one of {', '.join(METHODS)}", self.method)
         for name, least in (("groups", 2), ("support", 1)):
             number = getattr(self, name)
             whole = isinstance(number, Integral) and int(number) >= least

@@ -565,12 +565,14 @@ class Halves:
 def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
     """Halve every class along its leading direction: STEPS + 1 exchanges."""
     remind(owners, fit)
-    scale = scales(fit)
+    scale, variables = scales(fit), fit.prior.variables
 
     def product(w: np.ndarray) -> np.ndarray:
         told = {"directions": (w * scale).astype(np.float32)}
         found = total(owners.ask(residual_products, told), "products")
-        return (found + _within_variables(fit, w * scale)) * scale
+        if variables is not None:
+            found = found + variables.within(fit.classes.means, fit.sums.seen, w * scale)
+        return found * scale
 
     start = stream(owners.seed, "halves", draw).standard_normal(scale.shape)
     w = leading(product, start, STEPS)[1][:, 0] * scale
@@ -616,16 +618,6 @@ def halved(fit: Fit, upper: ClassSums) -> Halves:
         np.maximum(whole.seen - upper.seen, 0.0),
     )
     return Halves(upper, lower, _gains(fit, upper, lower))
-
-
-def _within_variables(fit: Fit, w: np.ndarray) -> np.ndarray:
-    """(K, N) what takes the covariance of the levels of a variable, ``-4 p_a p_b``, out again."""
-    variables = fit.prior.variables
-    if variables is None:
-        return np.zeros_like(w)
-    p = variables.normalised((1 + fit.classes.means) / 2)
-    others = variables.sums(p * w) - p * w
-    return np.asarray(np.where(variables.inside, 4 * fit.sums.seen * p * others, 0.0))
 
 
 def _gains(fit: Fit, upper: ClassSums, lower: ClassSums) -> np.ndarray:

@@ -82,13 +82,6 @@ class Variables:
         return np.asarray(np.where(self.inside, 1 / np.maximum(sizes, 1)[self.label], 0.0))
 
     @cached_property
-    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Both columns of every ordered pair of different levels of one variable."""
-        found = [(a, b) for group in self.groups for a in group for b in group if a != b]
-        a, b = np.array(found, dtype=int).reshape(-1, 2).T
-        return a, b
-
-    @cached_property
     def groups(self) -> list[np.ndarray]:
         """Column numbers of each variable of several columns."""
         return [np.flatnonzero(self.label == k) for k in range(self.count)]
@@ -107,6 +100,11 @@ class Variables:
         if not self.count:
             return rates
         return np.where(self.inside, rates / np.maximum(self.sums(rates), 1e-12), rates)
+
+    def within(self, means: np.ndarray, seen: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """(K, N) what takes the covariance of levels, ``-4 p_a p_b``, out of products with w."""
+        p = self.normalised((1 + means) / 2)
+        return np.where(self.inside, 4 * seen * p * (self.sums(p * w) - p * w), 0.0)
 
 
 def beyond(up: np.ndarray, gone: np.ndarray, steps: Sequence[Sequence[int]]) -> np.ndarray:
@@ -191,8 +189,6 @@ class Owner:
     log_densities: Array = field(init=False, repr=False)
     # (M, S) likelihood of each row at the points last offered, over that at the classes
     ratios: Array = field(init=False, repr=False)
-    # residuals of the rows, while they are asked about
-    unexplained: Any = field(init=False, repr=False, default=None)
     _weights: Array = field(init=False, repr=False, default=None)
 
     @cached_property

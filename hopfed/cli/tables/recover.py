@@ -74,7 +74,7 @@ FREE = 4  # part of the free memory that the examples may take
 @click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
 @click.option(
     "--method",
-    type=click.Choice(["auto", "joint", "layered", "paper"]),
+    type=click.Choice(["auto", "joint", "layered"]),
     default="auto",
     show_default=True,
     help="How candidates are found; layered uses the sum of all operators only.",
