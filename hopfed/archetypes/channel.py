@@ -1,32 +1,16 @@
-"""Which channel fits classes: +-1 patterns with one quality, with one for each column, or graded.
+"""Which channel fits classes, and how near they are to the true ones.
 
-All three are special cases of classes with independent columns:
+Three channels are special cases of classes with independent columns: *symmetric*, ``T = r xi`` with
+xi of +-1 and one r; *by column*, ``T_mu,j = r_j xi_mu,j``; and *graded*, any T. Each is averaged
+over what it leaves open (patterns over both signs, means over their prior; a quality costs
+``log(n) / 2``), and the highest evidence wins. The sums of one exchange suffice.
 
-- *symmetric*: ``T = r xi`` with xi of +-1 and one r;
-- *by column*: ``T_mu,j = r_j xi_mu,j``;
-- *graded*: any T.
-
-Each is averaged over what it leaves open (patterns over both signs, means over their prior; a
-quality costs ``log(n) / 2``), and the highest evidence wins. The sums of one exchange suffice.
-
-And how near the classes are to the true ones. Rows can show that a class is there long before they
-show what it is like in every column. What is known of its means is their posterior: a mean m with
-the standard error e, so ``m^2 + e^2`` is expected of the square of the true one. In the symmetric
-channel the overlap of the signs with the true ones is expected to be the mean over columns of
-``|m| / sqrt(m^2 + e^2)``; in the others that of the profile, how the means differ from those of all
-rows, ``sqrt(S / (S + E))``, with S and E the sums of the squared differences and of their errors.
-Rows of classes below the threshold lie in those that were found: a class that just fails to show
-adds a part ``1 / t^2`` to the squared errors, t being the length of the profile in units of the
-noise of a row, and a fit misses classes somewhat above that.
-
-Errors know that rows are unsure of their class, of all columns together (`lost`). By Louis (1982)
-the information in the rows is that of rows that are sure, less the covariance of the scores that
-their unsureness leaves::
-
-    I = diag(n_k f_j) - sum_rows [delta_kl w_k - w_k w_l] a_kj a_li
-
-with w the responsibilities of a row and ``a_kj = (x_j - T_kj) / sqrt(1 - T_kj^2)`` where its entry
-is observed. The sum is taken over rows drawn from the fitted classes, so nobody is asked anything.
+What is known of a mean is its posterior, m with the standard error e: of the square of the true one
+``m^2 + e^2`` is expected. Errors know that rows are unsure of their class (`lost`): the information
+in the rows is that of sure rows, less the covariance of the scores that unsureness leaves, taken
+over rows drawn from the fitted classes, so nobody is asked anything. Rows of classes below the
+threshold lie in those that were found, and add ``1 / t^2`` to the squared errors (`hidden`), t being
+the length of a profile in units of the noise of a row.
 
 Sources: theory/NOTES.md, "Resolution"; T. A. Louis, J. R. Statist. Soc. B 44 (1982) 226-233.
 """

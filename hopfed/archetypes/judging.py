@@ -1,33 +1,25 @@
 """Whether classes are the right model, in numbers: what is measured, and rivals of classes.
 
 What a statistic is when the classes are true is read off replicas, tables that the owners draw from
-the fitted classes (`replicas`):
+the fitted classes (`hopfed.archetypes.replicas`):
 
 - *columns*: the largest eigenvalue of how second moments of columns differ from what the classes
   make of them, ``sum_k R_k (x - T_k)(x - T_k)^T`` over all rows, standardised. Above what replicas
-  show, columns depend on each other within classes, and the leading eigenvectors say which.
-- *rows*: what the likelihood gains where rows may lie beside the classes (`gain_beside`). Second
-  moments do not see this: a trait cut into enough classes leaves white residuals. And copies of
-  rows equal each other more often than rows of classes do.
+  show columns depend on each other within classes; the leading eigenvectors say which.
+- *rows*: what the likelihood gains with parts of the rows at points beside the classes, between
+  them or weaker (`gain_beside`): a trait that is cut into enough classes leaves white residuals. And
+  copies of rows equal each other more often than rows of classes do.
 - *narrow tables*: in few columns classes describe degrees of one trait nearly as well, and leave
   nothing that could be seen. So the trait is fitted as well (`trait_gain`).
 
-And the means of the classes (`weaker_forms`): a row of quality q has the means ``q T`` of its kind.
-Rows of two qualities are classes of their own, where they are many, and as classes these are right;
-too few of them are put together as one class, whose means are a sum of those of the others. And
-classes that differ in a few columns cannot be told from columns that depend on each other.
-
-Points beside the classes: a row of a continuum has the log-odds ``a_k + s u`` with some s along an
-axis u on which the classes differ, and a weak row means nearer to 0, or to those of all rows. With
-a part ``e_s`` of all rows at point s, ``e_0`` in the classes as fitted, the likelihood of a row is
-that of the classes times ``sum_s e_s r_s``, r being ratios of likelihoods and ``r_0 = 1``. The
-parts are few whatever the number of rows, so chance gains hardly anything. The gain is concave in
-them, and a few steps of Newton's method reach its top.
+And the means of the classes: a row of quality q has the means ``q T`` of its kind. Weak rows that
+are too few to be classes of their own are put together as one, whose means are a sum of those of
+the others (`weaker_forms`). Classes that differ in a few columns cannot be told from columns that
+depend on each other (`carrying`).
 
 Sources: theory/NOTES.md, "Tests of local independence"; Y. Kim, P. Carbonetto, M. Stephens,
-M. Anitescu, J. Comput. Graph. Stat. 29 (2020) 261, for the steps; Birnbaum's two-parameter model
-(Lord and Novick, "Statistical Theories of Mental Test Scores", 1968, chapter 17), fitted as Bock
-and Aitkin do, Psychometrika 46 (1981), 443-459.
+M. Anitescu, J. Comput. Graph. Stat. 29 (2020) 261, for the parts; Birnbaum's model (Lord and
+Novick, 1968, chapter 17), fitted as Bock and Aitkin do, Psychometrika 46 (1981), 443-459.
 """
 
 from __future__ import annotations

@@ -2,40 +2,17 @@
 
 Given class mu an observed entry is +1 with probability ``p_mu,j``, and ``T = 2 p - 1`` is its mean.
 The p of a column have a Beta prior around the rate of the column in the whole table; its
-concentration is common to all columns and fitted, so classes that hardly differ are shrunk towards
-each other, and no mean is +-1 for lack of rows.
+concentration c is common to all columns and fitted, so classes that hardly differ are shrunk
+towards each other. They are fitted by expectation maximisation: classes down, sums of the rows over
+classes up, until neither moves.
 
-How many classes there are is decided by the evidence, the likelihood averaged over that prior. From
-the sums of one exchange it is known in the approximation of Cheeseman and Stutz (1996), which is
-exact where every row is sure of its class::
-
-    log p(rows | T, pi)
-        + sum_mu,j [log B(a + n+, b + n-) / B(a, b) - n+ log p - n- log(1 - p)] + ...
-
-and likewise for the shares, with n+- the observed +-1 of a class in a column. The bracket is about
-``-log(n) / 2`` for a column that tells classes apart, as in BIC with n the *observed* entries of
-that class, and nearly 0 for one that does not. The rate of the column, which all numbers of classes
-share, is averaged over as well, by Laplace's method. Columns that hold one value throughout say
-nothing of classes, and have no part in the evidence.
-
-Where rows are unsure of their class the evidence is higher (`Unsure`). Sums over classes count a
-row by its responsibilities, as if each part of it were sure of its class.
-But a row that may be of one class as well as of another does not tell the two apart. Of column j,
-which a part ``f_j`` of the rows has, the information about the means of all classes is not
-``f_j diag(n)`` but ``f_j S``: S is the sum over rows of the products of two responsibilities. With
-a prior that weighs c rows, Laplace's method adds to the evidence of the sums
-
-    1/2 sum_j [log det(c + f_j diag(n)) - log det(c + f_j S)],
-
-which is 0 where rows are sure. With it classes whose rows have few entries are found. It also
-keeps c, which is fitted to the same sums, from running away: without it classes are shrunk towards
-each other, their rows are less sure, and the next sums look as if classes differed less still.
-
-By the same information the variance of a mean is that of sure rows times ``(c + f_j n_k)`` times
-element k of the diagonal of ``(c + f_j S)^-1``.
-
-They are fitted by expectation maximisation: classes down, sums of the rows over classes up, until
-neither moves.
+How many classes there are is decided by the evidence, the likelihood averaged over that prior, in
+the approximation of Cheeseman and Stutz (1996), which is exact where every row is sure of its
+class. A row that may be of one class as well as of another does not tell the two apart: where a
+part f_j of the rows has column j, the information about its means is ``f_j S``, S the sum over rows
+of the products of two responsibilities. Laplace's method adds `Unsure.evidence` for that; without
+it classes of rows with few entries are lost, and c runs away. The variance of a mean grows by the
+same information (`loss`).
 
 Source: theory/NOTES.md, "Starting the classes", "Resolution".
 """

@@ -217,8 +217,8 @@ class Patterns:
             return False, None
         if not hidden:
             return agrees(session, found.patterns)
-        explained = agreement(session, found.patterns, found.quality)
-        rest = session.n_rows - sum(float(a.counts.sum()) for a in explained)
+        explained = agreement(session, found.patterns, found.quality)[1]
+        rest = session.n_rows - float(explained.counts.sum())
         holds, order = agrees(session, found.patterns, found.quality)
         return holds and rest <= hidden * self.support + STRAYS * session.n_rows, order
 
@@ -228,7 +228,7 @@ def supported(session: Session, found: Archetypes, support: int) -> np.ndarray:
     sure = found.exposures * session.n_rows * min(found.quality, 1.0) ** 2 >= 2 * support
     if sure.all():
         return np.asarray(sure)
-    rows = sum(answer.counts for answer in agreement(session, found.patterns))
+    rows = agreement(session, found.patterns)[1].counts
     return np.asarray(sure | (rows >= support))
 
 

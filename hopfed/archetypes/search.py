@@ -1,34 +1,19 @@
 """How many classes, and which: starts, then merging and splitting while the evidence rises.
 
-Expectation maximisation starts from joint diagonalisation and from k-means, by owners' sums. Both
-work in the whitened signal basis of the count, ``V = diag(v)^-1/2 U`` with K columns, where
-noise has unit variance and a class sits at ``V^T T``.
+Starts work in the whitened signal basis of the count, ``V = diag(v)^-1/2 U`` with K columns, where
+noise has unit variance and a class sits at ``V^T T``: second moments of random groups of rows are
+diagonalised together, which needs no search, and every owner sums up its rows as a few centres,
+which the server clusters (k-means). An owner who lacks columns gets a basis of its own.
 
-- *Joint diagonalisation.* Second moments of random groups of rows are diagonalised together. The
-  common vectors are ``+-sqrt(pi) V^T T``; the mean of all rows, a positive combination of the
-  classes, gives their signs and shares: no search. Source: theory/NOTES.md, "Joint
-  diagonalisation".
-- *k-means.* Every owner sums up its rows as a few centres, each of several rows; the server
-  clusters the centres. Then centres go down, and sums over the nearest rows come up.
+Within a true class columns are independent. In a class that stands for two, rows vary along the
+difference of the two: they are halved along the leading eigenvector of the class's residuals. A
+class of few rows moves no leading direction, but its rows fit badly: the rows of lowest likelihood
+are the other way to part a class, and, where many entries are missing, where one more starts.
 
-An owner who lacks columns gets a basis of its own, of those that it holds: the same class lies
-at the same place then, in noise that is wider where the basis has lost more.
+A class rests on fewer rows than it counts where a few of them make it what it is: with a_i the cube
+of the log-odds by which row i speaks for it, on ``(sum a)^2 / sum a^2`` rows (`resting`).
 
-A class rests on fewer rows than it counts where a few of them make it what it is. A few equal rows,
-of one person perhaps, are a class that rows of no class join. By their number
-such a class may be shown to everybody, and its means are those of the few. What counts is how
-evenly the rows agree with the class: with a_i the cube of the log-odds by which row i speaks for
-it, it rests on ``(sum a)^2 / sum a^2`` rows, all of them where they agree alike. Rows of a class
-differ by chance, for which a tenth is given.
-
-Which classes are two: within a true class the columns are independent. In a class that stands for
-two, the rows vary along the difference of the two; the leading eigenvector of the class's
-standardised residuals shows it, found by a few products for all classes at once. Rows are then
-halved by the sign of their projection, and the evidence of the halves, which is known from their
-sums, ranks the classes. A class of few rows that is counted in another moves no leading direction.
-But its rows fit badly: the rows of lowest likelihood are the other way to part a class. Where many
-entries are missing such a class may be counted in all the others at once, a few rows in each; then
-the rows that fit badly, wherever they are, are where one more class starts.
+Source: theory/NOTES.md, "Starting the classes".
 """
 
 from __future__ import annotations
