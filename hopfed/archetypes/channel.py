@@ -8,9 +8,9 @@ over what it leaves open (patterns over both signs, means over their prior; a qu
 What is known of a mean is its posterior, m with the standard error e: of the square of the true one
 ``m^2 + e^2`` is expected. Errors know that rows are unsure of their class (`lost`): the information
 in the rows is that of sure rows, less the covariance of the scores that unsureness leaves, taken
-over rows drawn from the fitted classes, so nobody is asked anything. Rows of classes below the
-threshold lie in those that were found, and add ``1 / t^2`` to the squared errors (`hidden`), t being
-the length of a profile in units of the noise of a row.
+over rows drawn from the fitted classes. Rows of classes below the threshold lie in those that were
+found, and add ``1 / t^2`` to the squared errors (`hidden`), t being the length of a profile in
+units of the noise of a row.
 
 Sources: theory/NOTES.md, "Resolution"; T. A. Louis, J. R. Statist. Soc. B 44 (1982) 226-233.
 """

@@ -39,6 +39,7 @@ from hopfed.archetypes.judging import in_order, measured, trait_gain
 from hopfed.archetypes.mixture import (
     Fit,
     Prior,
+    collected,
     expect,
     improve,
     iterate,
@@ -100,7 +101,7 @@ class Classes:
         U, variances = to_host(white.spectrum.vectors), np.asarray(white.variances)
         given = [owner.rows for owner in session.members]
         owners = Session.of(given, seed, self.groups, self.steps)
-        part = searched(owners, U.shape[1], self.groups, self.search.influence)
+        part = searched(owners, U.shape[1], self.groups)
         there = slice(None) if part.columns is None else part.columns
         known = state.patterns[:, there] if state is not None and len(state) else None
         fit = find_classes(part.owners, U[there], variances[there], self.search, known)
@@ -118,8 +119,8 @@ class Classes:
         if any(is_survey(owner.rows) for owner in owners.members):
             channel = replace(channel, errors=channel.errors * uneven(owners, fit))
         channel = channel.ordered(order)
-        weights, each = owners.sizes * fit.prior.influence, fit.classes.shares[:, order]
-        shares = weights @ each / weights.sum()
+        each = fit.classes.shares[:, order]
+        shares = owners.sizes @ each / owners.n_rows
         near = nearness(channel, shares, owners.n_rows, fit.prior.observed)
         changes, follow = in_order(session, channel.means, shares)
         more: dict[str, Any] = {"near": near, "order": changes, "follow": follow}
@@ -186,14 +187,12 @@ class Part:
         return self.prior is None
 
 
-def searched(
-    table: Session, directions: int, groups: Sequence[Sequence[int]] = (), influence: float = 1.0
-) -> Part:
+def searched(table: Session, directions: int, groups: Sequence[Sequence[int]] = ()) -> Part:
     """Choose rows, and where these are long columns, at random."""
     M, N = sum(place.rows.shape[0] for place in table.members), table.n_columns
     if M * N <= SEARCHED:
         return _all_of(table)
-    prior = Prior.of(table, influence)
+    prior = Prior.of(table)
     most = int(SEARCHED / max(float(prior.observed.mean()), SPARSEST))
     if most >= M * N:
         return _all_of(table)
@@ -237,7 +236,7 @@ def on_the_whole(table: Session, part: Part, fit: Fit) -> Fit:
     shared, own = told(fit.classes)
     shared["columns"] = part.columns.astype(np.int32)
     question = by_blocks(partial(sums_in_columns, part.owners.variables))
-    return iterate(table, prior.collect(table.ask(question, shared, own)), prior, LAST)
+    return iterate(table, collected(table.ask(question, shared, own)), prior, LAST)
 
 
 def _columns(seed: int, n: int, most: int, groups: Sequence[Sequence[int]]) -> np.ndarray | None:

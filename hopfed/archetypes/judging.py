@@ -7,8 +7,8 @@ the fitted classes (`hopfed.archetypes.replicas`):
   make of them, ``sum_k R_k (x - T_k)(x - T_k)^T`` over all rows, standardised. Above what replicas
   show columns depend on each other within classes; the leading eigenvectors say which.
 - *rows*: what the likelihood gains with parts of the rows at points beside the classes, between
-  them or weaker (`gain_beside`): a trait that is cut into enough classes leaves white residuals. And
-  copies of rows equal each other more often than rows of classes do.
+  them or weaker (`gain_beside`): a trait that is cut into enough classes leaves white residuals.
+  And copies of rows equal each other more often than rows of classes do.
 - *narrow tables*: in few columns classes describe degrees of one trait nearly as well, and leave
   nothing that could be seen. So the trait is fitted as well (`trait_gain`).
 

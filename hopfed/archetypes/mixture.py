@@ -133,13 +133,24 @@ class ClassSums:
         return replace(sums, pairs=pairs)
 
 
+def collected(answers: list[Message]) -> ClassSums:
+    """Add up the answers of all owners."""
+    likelihood = total(answers, "log_likelihood") if "log_likelihood" in answers[0] else np.nan
+    return ClassSums(
+        np.array([a["counts"] for a in answers], np.float64),
+        total(answers, "signed"),
+        total(answers, "seen"),
+        float(likelihood),
+        total(answers, "pairs") if "pairs" in answers[0] else None,
+    )
+
+
 @dataclass(frozen=True)
 class Prior:
-    """Beta prior of the rates of classes, column by column, and the bound on owners."""
+    """Beta prior of the rates of classes, column by column."""
 
     rates: np.ndarray  # (N,) share of +1 among the observed entries of each column
     observed: np.ndarray  # (N,) part of the entries of each column that is observed
-    influence: np.ndarray  # (L,) what a row of each owner counts, at most 1
     concentration: float = 2.0  # rows that the prior weighs; infinite for a single class
     # which columns are levels of one variable, where any are: their rates have a Dirichlet prior
     # then
@@ -153,19 +164,17 @@ class Prior:
     varies: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, owners: Session, most: float = 1.0) -> Prior:
+    def of(cls, owners: Session) -> Prior:
         """Ask the owners for their column sums."""
-        influence = bounded(owners.sizes, most)
-        answers = owners.ask(column_sums, {})
-        sums = np.tensordot(influence, np.array([a["sums"] for a in answers]), 1)
-        each, rows = np.array([a["seen"] for a in answers]), influence @ owners.sizes
-        seen = np.tensordot(influence, each, 1)
+        answers, rows = owners.ask(column_sums, {}), owners.sizes.sum()
+        sums, each = total(answers, "sums"), np.array([a["seen"] for a in answers])
+        seen = each.sum(axis=0, dtype=np.float64)
         parts = each / owners.sizes[:, None] / np.maximum(seen / rows, 1e-300)
         rates = ((seen + sums) / 2 + 0.5) / (seen + 1)
         if owners.variables is not None:
             rates = owners.variables.normalised(rates)
         held = None if ((each > 0) | (seen == 0)).all() else parts
-        known = cls(rates, seen / rows, influence, variables=owners.variables, held=held)
+        known = cls(rates, seen / rows, variables=owners.variables, held=held)
         varies = (np.abs(sums) < seen) | (known.part > 0)  # levels count together
         return known if varies.all() else replace(known, varies=varies)
 
@@ -173,21 +182,6 @@ class Prior:
     def part(self) -> np.ndarray:
         """(N,) what a column is of its variable's columns; 0 where it is one of its own."""
         return np.zeros(len(self.rates)) if self.variables is None else self.variables.part
-
-    def collect(self, answers: list[Message]) -> ClassSums:
-        """Add up the answers of all owners, each within its bound."""
-        scaled = [
-            {name: np.asarray(a, np.float64) * w for name, a in answer.items()}
-            for answer, w in zip(answers, self.influence, strict=True)
-        ]
-        likelihood = total(scaled, "log_likelihood") if "log_likelihood" in scaled[0] else np.nan
-        return ClassSums(
-            np.array([a["counts"] for a in scaled]),
-            total(scaled, "signed"),
-            total(scaled, "seen"),
-            float(likelihood),
-            total(scaled, "pairs") if "pairs" in scaled[0] else None,
-        )
 
     def fitted(self, sums: ClassSums) -> Prior:
         """Return the prior with the concentration under which these sums are most likely."""
@@ -320,21 +314,6 @@ def _gain(
     return found
 
 
-def bounded(sizes: np.ndarray, most: float) -> np.ndarray:
-    """What a row of each owner counts so that no owner is more than `most` of the whole."""
-    weights = np.ones(len(sizes))
-    if most >= 1 or most * len(sizes) <= 1:
-        return weights if most >= 1 else sizes.min() / sizes
-    order = np.argsort(-sizes)
-    for capped in range(len(sizes)):
-        rest = sizes[order[capped:]].sum()
-        limit = most * rest / (1 - capped * most) if capped * most < 1 else np.inf
-        if sizes[order[capped]] <= limit:
-            weights[order[:capped]] = limit / sizes[order[:capped]]
-            break
-    return weights
-
-
 STILL = 0.02  # nats that are still to be gained, below which nothing moves any more
 TINY = 1e-300
 EMPTY = 0.5  # rows below which a class is dropped
@@ -369,7 +348,7 @@ def told(classes: Mixture) -> tuple[Message, Message]:
 
 def expect(owners: Session, classes: Mixture, prior: Prior) -> Fit:
     """Ask for the sums over given classes: one exchange."""
-    sums = prior.collect(owners.ask(sums_and_pairs, *told(classes)))
+    sums = collected(owners.ask(sums_and_pairs, *told(classes)))
     owners.heard = classes
     prior = prior.fitted(sums)
     return Fit(classes, sums, prior, prior.evidence(classes, sums))

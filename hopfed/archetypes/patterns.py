@@ -93,7 +93,7 @@ class Patterns:
         """What is set that takes the channel for granted; empty for nothing."""
         asked = {
             "method": self.method != "auto",
-            "rank_rule": not isinstance(self.rule, TracyWidom),
+            "rule": not isinstance(self.rule, TracyWidom),
             "quality": self.quality is not None,
             "refit": self.refit,
             "search": self.search is not None,

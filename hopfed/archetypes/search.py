@@ -44,6 +44,7 @@ from hopfed.archetypes.mixture import (
     Fit,
     Mixture,
     Prior,
+    collected,
     expect,
     improve,
     iterate,
@@ -75,7 +76,6 @@ class Search:
     long: int = 300
     exchanges: int = 3000  # after which no further merge or split is tried
     most: int = 200  # classes at most
-    influence: float = 1.0  # part of all rows that one owner may stand for
     # rows that a class must have; a class of fewer says more of them than of a kind
     support: int = 5
     # times what its steps promise that a trial may still gain, or it is given up
@@ -85,7 +85,6 @@ class Search:
         check_types(self)
         for name in ("starts", "short", "long", "exchanges", "most", "support"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
-        require(0 < self.influence <= 1, "influence", "in (0, 1]", self.influence)
 
 
 def find_classes(
@@ -104,7 +103,7 @@ def find_classes(
     variances : (N,) by which the columns were whitened.
     patterns : (C, N) of +-1 that another route found, as one more start.
     """
-    prior = Prior.of(owners, search.influence)
+    prior = Prior.of(owners)
     fit = begin(owners, U, variances, prior, search)
     if patterns is not None and len(patterns) > 1:
         fit = _best(fit, _of_patterns(owners, patterns, prior, search))
@@ -233,10 +232,10 @@ def _few_numbers(owners: Session) -> bool:
 def supported(owners: Session, fit: Fit, search: Search) -> Fit:
     """Join classes of too few rows to others, the smallest first."""
     while fit.size > 1:
-        counts, least = fit.sums.counts.sum(axis=0), search.support * fit.prior.influence.min()
-        if least <= counts.min() < FEW * least:
+        counts = fit.sums.counts.sum(axis=0)
+        if search.support <= counts.min() < FEW * search.support:
             counts = resting(owners, fit)
-        if counts.min() >= least:
+        if counts.min() >= search.support:
             break
         pair = merge_gains(fit, int(counts.argmin()))[0][1]
         fit = iterate(owners, fit.sums.joined(joining(fit.size, pair)), fit.prior, search.short)
@@ -245,8 +244,7 @@ def supported(owners: Session, fit: Fit, search: Search) -> Fit:
 
 def has_support(fit: Fit, search: Search) -> bool:
     """Whether every class has as many rows as it must."""
-    least = search.support * fit.prior.influence.min()
-    return bool(fit.sums.counts.sum(axis=0).min() >= least)
+    return bool(fit.sums.counts.sum(axis=0).min() >= search.support)
 
 
 def joining(size: int, pair: tuple[int, int]) -> np.ndarray:
@@ -258,7 +256,7 @@ def joining(size: int, pair: tuple[int, int]) -> np.ndarray:
 
 def single(owners: Session, prior: Prior) -> Fit:
     """Return the fit of one class: every column at its own rate."""
-    n = (owners.sizes * prior.influence)[:, None]
+    n = owners.sizes[:, None].astype(np.float64)
     seen = prior.observed[None] * n.sum()
     return iterate(owners, ClassSums(n, (2 * prior.rates - 1) * seen, seen), prior, 1)
 
@@ -471,7 +469,7 @@ def kmeans_start(
     seed = int(stream(owners.seed, "graded k-means", draw).integers(2**31))
     centres = clusters(points, weights, size, seed, starts=4)[0]
     told = {**shared, "centres": centres.astype(np.float32)}
-    return prior.collect(owners.ask(nearest_sums, told, own))
+    return collected(owners.ask(nearest_sums, told, own))
 
 
 TINY = 1e-300
@@ -481,10 +479,7 @@ EVEN = 0.9  # of the rows that rows which differ by chance are worth, at least
 def resting(owners: Session, fit: Fit) -> np.ndarray:
     """Rows (K,) that each class rests on, at most those that it counts: one exchange."""
     remind(owners, fit)
-    answers = [
-        {name: np.asarray(a, np.float64) * w for name, a in answer.items()}
-        for answer, w in zip(owners.ask(resting_sums, {}), fit.prior.influence, strict=True)
-    ]
+    answers = owners.ask(resting_sums, {})
     once, twice = total(answers, "once"), total(answers, "twice")
     rows = once**2 / np.maximum(twice, TINY) / EVEN
     return np.asarray(np.minimum(rows, fit.sums.counts.sum(axis=0)))
@@ -562,7 +557,7 @@ def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
     start = stream(owners.seed, "halves", draw).standard_normal(scale.shape)
     w = leading(product, start, STEPS)[1][:, 0] * scale
     told = {"directions": w.astype(np.float32)}
-    return halved(fit, fit.prior.collect(owners.ask(upper_sums, told)))
+    return halved(fit, collected(owners.ask(upper_sums, told)))
 
 
 def without_tails(owners: Session, fit: Fit) -> Halves:
@@ -585,7 +580,7 @@ def _well_explained(owners: Session, fit: Fit, above: float) -> Halves:
     """Every class in the rows that are likely in it, by these standard deviations, and others."""
     remind(owners, fit)
     told = {"above": np.array(above, np.float32)}
-    return halved(fit, fit.prior.collect(owners.ask(well_explained_sums, told)))
+    return halved(fit, collected(owners.ask(well_explained_sums, told)))
 
 
 def scales(fit: Fit) -> np.ndarray:

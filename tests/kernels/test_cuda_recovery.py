@@ -10,6 +10,7 @@ import pytest
 from helpers import rest_slow, sample
 
 from hopfed import kernels, recover
+from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import DataError
 from hopfed.kernels.cuda import products
 from hopfed.recovery.recover import run_recovery
@@ -38,8 +39,8 @@ def same(here, there):
 )
 def test_one_owner(device, shape, method):
     xi, x = sample(*SHAPES[shape], 0.9, 1)
-    here = recover(x, seed=1, method=method)
-    there = recover(device.xp.asarray(x), seed=1, method=method)
+    here = recover(x, seed=1, patterns=Patterns(method=method))
+    there = recover(device.xp.asarray(x), seed=1, patterns=Patterns(method=method))
     same(here, there)
     assert here.status == "ok"
     assert len(np.unique(abs(there.patterns @ xi.T).argmax(axis=1))) == 3
@@ -109,8 +110,8 @@ def test_a_recovery_makes_thirteen_copies(emulated, shape):
     of the groups, the common eigenbasis, and the patterns that the rows are asked about.
     """
     x = measured(emulated, sample(*SHAPES[shape], 0.9, 1)[1])
-    few, found = copies_of(emulated, lambda: recover(x, seed=1, groups=5))
-    many, _ = copies_of(emulated, lambda: recover(x, seed=1, groups=40))
+    few, found = copies_of(emulated, lambda: recover(x, seed=1, patterns=Patterns(groups=5)))
+    many, _ = copies_of(emulated, lambda: recover(x, seed=1, patterns=Patterns(groups=40)))
     rows = emulated.xp.asarray(sample(6, 200, 300, 0.9, 1)[1])
     more, other = copies_of(emulated, lambda: recover(rows, seed=1))
     assert (found.status, len(found), len(other)) == ("ok", 3, 6)

@@ -6,6 +6,7 @@ from helpers import rest_slow, sample
 
 import hopfed
 from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.patterns import Patterns
 from hopfed.archetypes.session import Session
 from hopfed.archetypes.votes import FEW, elected, vote
 from hopfed.hopfield.channel import draw_examples, rademacher
@@ -34,7 +35,9 @@ def drawn(K, N, M, quality, seed):
 @pytest.mark.parametrize("seed", [100, 101])
 def test_all_come_out_in_layers_where_one_spectrum_is_too_crowded(K, N, M, r, seed):
     xi, eta, labels = drawn(K, N, M, r, seed)
-    one = hopfed.recover(eta, seed=seed, method="joint")  # which stops at one spectrum
+    one = hopfed.recover(
+        eta, seed=seed, patterns=Patterns(method="joint")
+    )  # which stops at one spectrum
     assert one.status in ("incomplete", "poor fit")
     run = run_recovery(eta, seed=seed)
     assert run.layers > 1

@@ -10,7 +10,7 @@ from hopfed.archetypes.class_questions import (
     repeated,
     residual_products,
 )
-from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, bounded, expect, improve, iterate
+from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, expect, improve, iterate
 from hopfed.archetypes.search import leading
 from hopfed.archetypes.session import Owner, Session
 from hopfed.errors import ArgumentError
@@ -122,25 +122,6 @@ def test_evidence_of_sure_rows_is_that_of_the_labelled_table():
     total += gammaln(2) + gammaln(n + 1).sum() - gammaln(62)
     total -= 20 * np.log((1 / (1 / (c + 1) + 1 / n)).sum())  # the columns' own rates, by Laplace
     assert fit.evidence == pytest.approx(total, abs=0.2)
-
-
-def test_bounded_owners():
-    assert bounded(np.array([10, 10]), 1.0).tolist() == [1, 1]
-    for sizes, most in (([100, 100, 800], 0.5), ([10, 20, 30, 940], 0.4), ([5, 5, 5], 0.2)):
-        sizes = np.array(sizes)
-        counted = sizes * bounded(sizes, most)
-        assert counted.max() / counted.sum() <= max(most, 1 / len(sizes)) + 1e-9
-        assert (bounded(sizes, most) <= 1).all()
-
-
-def test_a_bounded_owner_moves_the_sums_by_its_bound():
-    _, _, x = classes(1, 20, 1000, 6)
-    liar = np.ones((9000, 20), np.int8)
-    owners = Session.of([x[:500], x[500:], liar], 0)
-    free, held = Prior.of(owners), Prior.of(owners, 0.4)
-    assert free.rates.mean() > 0.9
-    assert (held.influence * owners.sizes)[2] == pytest.approx(0.4 * held.influence @ owners.sizes)
-    assert held.rates.mean() < 0.75
 
 
 def test_lanczos_of_several_matrices_finds_each_top():
