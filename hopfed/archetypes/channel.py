@@ -259,46 +259,37 @@ def _missing(fit: Fit, told: np.ndarray, rows: int, seed: int) -> np.ndarray:
     """Information that unsureness takes, over the means in `told` (K, N) and the K shares."""
     counts = fit.sums.counts.sum(axis=0)
     held = _drawn(fit, rows, seed)
-    x, often, rows = kernels.unpack(held, np.float32), held.weights[:, None], held.size
-    means = means_inside(fit.classes.means)
+    x, often, means = (
+        kernels.unpack(held, np.float32),
+        held.weights,
+        means_inside(fit.classes.means),
+    )
     owner = Owner(replace(held, counts=None), 0, fit.prior.variables)
     owner.learn(means, counts / counts.sum())
-    scores, columns, left = [], [], []
-    for k, (T, w) in enumerate(zip(means, np.asarray(owner.posterior).T, strict=True)):
+    w, scores, label = np.asarray(owner.posterior), [], []
+    for k, T in enumerate(means):
         j = np.flatnonzero(told[k])
-        a = np.where(x[:, j] != 0, (x[:, j] - T[j]) / np.sqrt(1 - T[j] ** 2), 0.0)
-        a = np.hstack([a, np.ones((len(x), 1))])
-        scores.append(a * w[:, None])
-        left.append((a * often).T @ scores[-1])
-        columns.append(np.append(np.full(len(j), False), True))
-    every = np.hstack(scores)
-    found = -((every * often).T @ every)
-    first = 0
-    for block in left:
-        there = slice(first, first + len(block))
-        found[there, there] += block
-        first = there.stop
-    order = np.argsort(np.concatenate(columns), kind="stable")  # the shares come last
-    return np.asarray(found[np.ix_(order, order)] * (counts.sum() / rows))
+        scores.append(np.where(x[:, j] != 0, (x[:, j] - T[j]) / np.sqrt(1 - T[j] ** 2), 0.0))
+        label += [k] * len(j)
+    label = np.array([*label, *range(fit.size)])  # class of each mean, and of each share
+    a = np.hstack([*scores, np.ones((len(x), fit.size))])
+    weighed = a * w[:, label]
+    found = -((weighed * often[:, None]).T @ weighed)
+    for at in (np.flatnonzero(label == k) for k in range(fit.size)):
+        found[np.ix_(at, at)] += (a[:, at] * often[:, None]).T @ weighed[:, at]
+    return np.asarray(found * (counts.sum() / held.size))
 
 
 def _drawn(fit: Fit, rows: int, seed: int) -> Rows:
     """Rows of the classes, with gaps as often as the columns have them, at least so many."""
-    N, whole = len(fit.prior.observed), fit.prior.observed.min() == 1
-    if N <= NARROW and whole:  # hardly more different rows, however many are drawn
-        rows = max(rows, int(min(fit.sums.counts.sum(), MANY)))
-        shares = fit.sums.counts.sum(axis=0)
+    N, counts, variables = len(fit.prior.observed), fit.sums.counts.sum(axis=0), fit.prior.variables
+    told = fit.classes.means, counts / counts.sum(), seed
+    if N <= NARROW and fit.prior.observed.min() == 1:  # hardly more different rows
+        rows = max(rows, int(min(counts.sum(), MANY)))
         one = replace(kernels.pack(np.ones((1, N))), counts=np.array([float(rows)]))
-        told = fit.classes.means, shares / shares.sum(), seed
-        return drawn_often(one, *told, variables=fit.prior.variables)
-    rng = stream(seed, "information")
-    variables = fit.prior.variables
-    draws = rng.random((rows, len(fit.prior.observed)), dtype=np.float32)
+        return drawn_often(one, *told, variables=variables)
+    draws = stream(seed, "information").random((rows, N), dtype=np.float32)
     for group in [] if variables is None else variables.groups:
         draws[:, group] = draws[:, group[:1]]  # a variable is seen as a whole
     seen = draws < fit.prior.observed
-    counts = fit.sums.counts.sum(axis=0)
-    shares = counts / counts.sum()
-    return drawn(
-        kernels.pack_masked(seen, ~seen), fit.classes.means, shares, seed, variables=variables
-    )
+    return drawn(kernels.pack_masked(seen, ~seen), *told, variables=variables)

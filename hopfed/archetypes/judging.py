@@ -122,7 +122,6 @@ def measured(
         equal=int((differ <= SAME * fit.sums.seen.sum(axis=1)).sum()),
         columns=len(fit.prior.rates[varies]),
         more_shown=max(fit.size, 1) < n_detected,
-        as_faint=as_little(residual.ratio, len(residual.columns), owners),
         little=too_little(float(owners.sizes.sum()), fit.prior.observed[varies]),
         names=names,
     )
@@ -169,8 +168,6 @@ def _whole(fit: Fit) -> float:
 
 STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
 RARE = 10.0  # entries of its rarer kind below which a column is not scaled up to unit variance
-UNSEEN = 2.0  # times the threshold of the spectrum up to which a fit may miss a class
-SEVERAL = 10  # columns that depend on each other from which these may be classes
 
 
 def residual_edge(
@@ -204,14 +201,6 @@ def dependent_columns(vectors: np.ndarray) -> np.ndarray:
     strength = np.where(loaded, squares, 0.0).max(axis=0)
     order = np.argsort(-strength, kind="stable")
     return order[strength[order] > 0]
-
-
-def as_little(ratio: float, columns: int, owners: Session) -> bool:
-    """Whether classes too weak to be told apart would leave no more than this."""
-    root = np.sqrt(owners.n_columns / owners.n_rows)
-    # An outlier of UNSEEN times the threshold, over the edge.
-    most = (1 + UNSEEN * root) * (1 + root / UNSEEN) / (1 + root) ** 2
-    return bool(ratio <= most and not 0 < columns < SEVERAL)
 
 
 AXES = 3  # on which classes differ most

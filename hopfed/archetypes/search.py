@@ -488,28 +488,21 @@ def resting(owners: Session, fit: Fit) -> np.ndarray:
 def leading(
     product: Callable[[np.ndarray], np.ndarray], start: np.ndarray, steps: int, wanted: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Largest eigenvalues of B symmetric matrices after so many products, by Lanczos."""
-    N = start.shape[1]
-    basis = images = np.zeros((len(start), 0, N))
-    q = start / np.linalg.norm(start, axis=1, keepdims=True)
+    """Largest eigenvalues (B, wanted) and vectors of B symmetric matrices by Lanczos.
+
+    Every step asks for the products of one vector with each, from `start` (B, N) on.
+    """
+    B, N = start.shape
+    basis = images = np.zeros((B, 0, N))
+    q = start
     for _ in range(min(steps, N)):
+        norms = np.linalg.norm(q, axis=1, keepdims=True)
+        q = np.where(norms > 1e-9, q / np.maximum(norms, TINY), 0.0)
         basis = np.concatenate([basis, q[:, None]], axis=1)
         images = np.concatenate([images, product(q)[:, None]], axis=1)
-        q = following(basis, images)
-    return pairs(basis, images, wanted)
-
-
-def following(basis: np.ndarray, images: np.ndarray) -> np.ndarray:
-    """Unit vectors (B, N) that come next in orthogonal bases (B, s, N) of such images (B, s, N)."""
-    q = images[:, -1].copy()
-    for _ in range(2):  # once is not enough where eigenvalues are close
-        q -= np.einsum("bs,bsn->bn", np.einsum("bsn,bn->bs", basis, q), basis)
-    norms = np.linalg.norm(q, axis=1, keepdims=True)
-    return np.where(norms > 1e-9, q / np.maximum(norms, 1e-300), 0.0)
-
-
-def pairs(basis: np.ndarray, images: np.ndarray, wanted: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Leading eigenpairs on spans of bases (B, s, N): (B, wanted) and (B, wanted, N)."""
+        q = images[:, -1]
+        for _ in range(2):  # once is not enough where eigenvalues are close
+            q = q - np.einsum("bs,bsn->bn", np.einsum("bsn,bn->bs", basis, q), basis)
     small = np.einsum("bsn,btn->bst", basis, images)
     values, E = np.linalg.eigh((small + small.transpose(0, 2, 1)) / 2)
     E = E[:, :, ::-1][:, :, :wanted]

@@ -287,8 +287,6 @@ class ClassMeasures:
     equal: int
     columns: int
     more_shown: bool  # whether the spectrum shows more directions than there are classes
-    # whether classes too weak to be told apart would leave no more than the residuals
-    as_faint: bool
     little: Verdict | None  # verdict on tables in which no kinds could be seen; None of others
     names: Sequence[str] | None  # of the columns
     near: Nearness | None = None  # how near the classes are to the true ones
@@ -312,8 +310,7 @@ def judge_classes(m: ClassMeasures) -> Verdict:
         return Verdict(NO_CLASSES, DEPENDENT.format(m.follow))
     if sound or (m.size == 1 and found.status == "one class"):
         return _asked_for(m) or found
-    faint = found.status == NO_CLASSES and m.rows["beside"] <= DEVIATIONS and m.as_faint
-    if found.status != "copies" and (m.more_shown or faint):
+    if found.status != "copies" and m.more_shown:
         found = Verdict(found.status, found.advice + UNSEEN)
     if found.status in ("one class", NO_CLASSES) and m.little is not None:
         return m.little
@@ -462,29 +459,27 @@ def _odd_rows(K: int, odd: dict[str, float], leaning: bool) -> str:
 
 def weak_rows_in_words(qualities: np.ndarray) -> str:
     """Sentence about classes in which weak rows of others are put together, of these qualities."""
-    weak = np.sort(qualities[~np.isnan(qualities)])
-    strength = f"{weak[0]:.2f}" if len(weak) == 1 else f"{weak[0]:.2f} to {weak[-1]:.2f}"
+    weak = qualities[~np.isnan(qualities)]
     return (
         f"The means of {len(weak)} of {len(qualities)} classes are those of several others added "
-        f"up and weaker, {strength} in all: rows of several kinds, of lower quality, are put "
+        f"up and weaker, {_span(weak)} in all: rows of several kinds, of lower quality, are put "
         "together there."
     )
 
 
 def in_words(qualities: np.ndarray) -> str:
-    """Sentences about classes of these qualities; none where all are of their own."""
-    coins, weaker = qualities == 0, np.sort(qualities[qualities > 0])[::-1]
-    said = ""
-    if len(weaker) == 1:
-        said += (
-            f" The means of one of these classes are {weaker[0]:.2f} of those of another: one "
-            "kind, in rows of lower quality."
+    """Sentences about classes that are others, of these qualities; nothing where all are NaN."""
+    weaker, said = qualities[qualities > 0], ""
+    if len(weaker):
+        said = (
+            f" The means of {len(weaker)} of these classes are {_span(weaker)} of those of others: "
+            "the same kinds, in rows of lower quality."
         )
-    elif len(weaker):
-        said += (
-            f" The means of {len(weaker)} of these classes are {weaker[-1]:.2f} to "
-            f"{weaker[0]:.2f} of those of others: the same kinds, in rows of lower quality."
-        )
-    if coins.any():
+    if (qualities == 0).any():
         said += " One of these classes has means of 0 throughout: rows that answer like coins."
     return said
+
+
+def _span(x: np.ndarray) -> str:
+    """A number, or the least and the largest of several."""
+    return f"{x.min():.2f}" if len(x) == 1 else f"{x.min():.2f} to {x.max():.2f}"

@@ -337,11 +337,8 @@ def patterns_of(
     require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
     require(alpha is None or isinstance(alpha, Real), "alpha", "a number", alpha)
     rule = TracyWidom() if alpha is None else TracyWidom(alpha)
-    both = patterns is not None and (alpha, how.get("quality"), how.get("refit", False)) != (
-        None,
-        None,
-        False,
-    )
+    asked = alpha is not None or how.get("quality") is not None or how.get("refit", False)
+    both = patterns is not None and asked
     require(not both, "patterns", "given without quality, alpha and refit", "both")
     found = Patterns(rule, **how) if patterns is None else patterns
     clash = channel == "graded" and found.asked
