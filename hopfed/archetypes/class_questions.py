@@ -9,7 +9,6 @@ K classes of N columns. Nobody hears of a row: answers are sums over an owner's 
 | `class_sums`, `sums_and_pairs` | K (2 N + 1) + 1, K^2 more | the same within each class |
 | `score_sums` | 2 K N | how much rows of unequal weight say of the means |
 | `entropies` | 1 | how sure rows are of their class |
-| `grouped` | groups (K^2 + 1) + K | second moments of random groups in a basis |
 | `sketch` | (K + 1) centres | means of at least `CROWD` rows each, in a basis |
 | `nearest_sums` | centres (2 N + 1) | sums over the rows nearest to each centre |
 | `upper_sums`, `well_explained_sums` | K (2 N + 1) | sums over a part of each class |
@@ -19,10 +18,8 @@ K classes of N columns. Nobody hears of a row: answers are sums over an owner's 
 | `offered`, `mixture_sums` | (S + 2) (S + 1) + 1 | whether rows lie at S points beside classes |
 | `changes` | 4 | whether neighbours are of one class |
 
-A question costs one pass over the rows: products with K to 2 K columns. Where most rows are of one
-class and no other, sums over classes are counts of bits: a row that is sure of its class needs no
-product with all of them. `sketch` and `nearest_sums` cost products with as many columns as the
-basis has.
+A question costs one pass over the rows: products with K to 2 K columns; `sketch` and `nearest_sums`
+products with as many columns as the basis has.
 """
 
 from __future__ import annotations
@@ -38,7 +35,6 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.joint_diagonalization import group_projections
 from hopfed.archetypes.session import (
     Owner,
     Variables,
@@ -50,7 +46,6 @@ from hopfed.archetypes.session import (
 from hopfed.archetypes.votes import runs
 from hopfed.archetypes.weights import is_survey
 from hopfed.federation.messages import Message
-from hopfed.kernels import Rows
 from hopfed.kernels.mixtures import mixed
 from hopfed.spectral.equal_rows import equals, only
 from hopfed.spectral.row_order import neighbour_deviation
@@ -58,13 +53,9 @@ from hopfed.spectral.rows import (
     array_beside,
     columns_of,
     seen_times,
-    seen_transposed_times,
     times,
-    transposed_times,
 )
 
-NONE = 1e-7  # weight of a row in a class that is lost in single precision
-WORTH = 1 << 16  # entries for each class from which it pays to count
 TINY = 1e-300
 
 
@@ -116,41 +107,8 @@ def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
     """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
     xp = namespace(weights)
     counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single precision loses digits row by row
-    numbers = owner.numbers
-    signed, seen = sums_over(owner.rows, weights) if numbers is None else numbers.sums(weights)
+    signed, seen = owner.sums(weights)
     return {"counts": xp.astype(counts, weights.dtype), "signed": signed, "seen": seen}
-
-
-def sums_over(rows: Rows | Array, weights: Array) -> tuple[Array, Array]:
-    """Signed sums and numbers (K, N) of the entries of rows with weights (M, K) in classes."""
-    M, K = weights.shape
-    here = isinstance(rows, Rows) and isinstance(array_beside(rows), np.ndarray)
-    if here and K > 1 and M * rows.shape[1] >= WORTH * K:
-        one = weights.argmax(axis=1)
-        most = weights[np.arange(M), one]
-        alone = (weights > NONE).sum(axis=1) == (most > NONE)
-        sure = alone & ((most == 1) | (most <= NONE))
-        if 2 * sure.sum() >= M:
-            return _counted(rows, weights, np.where(sure & (most == 1), one, -1), ~sure)
-    return transposed_times(rows, weights).T, seen_transposed_times(rows, weights).T
-
-
-def _counted(
-    rows: Rows, weights: np.ndarray, label: np.ndarray, unsure: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Count the rows of each label, and multiply those that are unsure."""
-    N, K = rows.shape[1], weights.shape[1]
-    signed, seen = np.zeros((K, N), np.float32), np.zeros((K, N), np.float32)
-    for k in range(K):
-        mine = rows[np.flatnonzero(label == k)]
-        if len(mine):
-            signed[k] = kernels.column_sums(mine)
-            seen[k] = kernels.seen_counts(mine)
-    if unsure.any():
-        others, left = rows[np.flatnonzero(unsure)], weights[unsure]
-        signed += transposed_times(others, left).T
-        seen += seen_transposed_times(others, left).T
-    return signed, seen
 
 
 def sums_in_columns(variables: Variables | None, owner: Owner, told: Message) -> Message:
@@ -164,29 +122,6 @@ def sums_in_columns(variables: Variables | None, owner: Owner, told: Message) ->
 CROWD = 5  # rows that a centre of an owner's sketch stands for, at least
 SKETCHED = 20_000  # rows of which an owner makes its sketch
 SMALL = 10_000_000  # products of a step of k-means, up to which threads cost more than they save
-
-
-def grouped(groups: int, seed: int, owner: Owner, told: Message) -> Message:
-    """Second moments (G, K, K) of random groups of rows in a basis, their sizes, and the sum."""
-    basis = like(told["basis"], array_beside(owner.rows))
-    sums, counts = _group_sums(owner, basis, groups, seed)
-    mean = to_host(owner.added(times(owner.rows, basis)))
-    return {"sums": sums.astype(np.float32), "counts": counts.astype(np.int32), "mean": mean}
-
-
-def _group_sums(
-    owner: Owner, basis: Array, groups: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Second moments (G, K, K) of random groups of an owner's rows in a basis, and their sizes."""
-    if owner.rows.counts is None:
-        return group_projections(owner.rows, basis, groups, seed, client=owner.index)
-    rng, often = stream(seed, "groups", owner.index), owner.rows.counts
-    if is_survey(owner.rows):
-        parts = often[:, None] * (rng.integers(groups, size=(len(often), 1)) == np.arange(groups))
-    else:
-        parts = rng.multinomial(often.astype(np.int64), np.full(groups, 1 / groups))
-    Z = _projections(owner, basis).astype(np.float64)
-    return np.stack([(Z * part[:, None]).T @ Z for part in parts.T]), parts.sum(axis=0)
 
 
 def sketch(seed: int, draw: int, owner: Owner, told: Message) -> Message:
@@ -262,13 +197,7 @@ def well_explained_sums(owner: Owner, told: Message) -> Message:
 
 def _along(owner: Owner, directions: np.ndarray) -> Array:
     """(M, K) ``(x - T_k) . w_k`` over the observed entries of each row."""
-    offset = owner.means * directions
-    if owner.numbers is not None:
-        logs, even = owner.numbers.logs(np.broadcast_to(directions, offset.shape), -offset)
-        return (logs + even[:, None]).T
-    home = array_beside(owner.rows)
-    W, TW = like(directions.T, home), like(offset.T.astype(np.float32), home)
-    return times(owner.rows, W) - seen_times(owner.rows, TW)
+    return owner.along(directions, -owner.means * directions)
 
 
 def residual_products(owner: Owner, told: Message) -> Message:
@@ -276,12 +205,9 @@ def residual_products(owner: Owner, told: Message) -> Message:
 
     The sum over classes is how pairs of columns differ from what the classes make of them.
     """
-    rows, w = owner.rows, told["directions"]
+    w = told["directions"]
     G = owner.weights * namespace(owner.weights).astype(_along(owner, w), owner.weights.dtype)
-    if owner.numbers is not None:
-        signed, seen = owner.numbers.sums(G)
-    else:
-        signed, seen = transposed_times(rows, G).T, seen_transposed_times(rows, G).T
+    signed, seen = owner.sums(G)
     found = signed - like(owner.means.astype(np.float32), G) * seen
     return {"products": found if len(w) == len(found) else found.sum(axis=0)[None]}
 

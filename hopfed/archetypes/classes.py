@@ -5,7 +5,7 @@ What owners and server say to each other, each line one kind of exchange:
 1. sums of products up, and column sums: the count in whitened coordinates
    (`hopfed.archetypes.moments`);
 2. whitened basis down; a few centres of projections up, each of at least five rows; centres down,
-   sums over the nearest rows up; K x K sums of random groups up;
+   sums over the nearest rows up;
 3. classes down; per class the count, the N sums and numbers of observed entries, per pair of
    classes how often rows may be of both, and one log-likelihood up. This is a step of expectation
    maximisation, and most exchanges are it;

@@ -1,9 +1,9 @@
 """How many classes, and which: starts, then merging and splitting while the evidence rises.
 
 Starts work in the whitened signal basis of the count, ``V = diag(v)^-1/2 U`` with K columns, where
-noise has unit variance and a class sits at ``V^T T``: second moments of random groups of rows are
-diagonalised together, which needs no search, and every owner sums up its rows as a few centres,
-which the server clusters (k-means). An owner who lacks columns gets a basis of its own.
+noise has unit variance and a class sits at ``V^T T``: every owner sums up its rows as a few
+centres, each of several rows, which the server clusters (k-means); then centres go down, and sums
+over the nearest rows come up. An owner who lacks columns gets a basis of its own.
 
 Within a true class columns are independent. In a class that stands for two, rows vary along the
 difference of the two: they are halved along the leading eigenvector of the class's residuals. A
@@ -30,7 +30,6 @@ from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.class_questions import (
     clusters,
     entropies,
-    grouped,
     nearest_sums,
     residual_products,
     resting_sums,
@@ -38,7 +37,6 @@ from hopfed.archetypes.class_questions import (
     upper_sums,
     well_explained_sums,
 )
-from hopfed.archetypes.joint_diagonalization import joint_eigenbasis
 from hopfed.archetypes.mixture import (
     ClassSums,
     Fit,
@@ -53,7 +51,6 @@ from hopfed.archetypes.mixture import (
     told,
 )
 from hopfed.archetypes.session import Session, total
-from hopfed.federation.messages import Message
 
 QUALITY = 0.5  # at which patterns of +-1 enter
 MISSES = 2  # starts with more classes that gain nothing, in a row, before they end
@@ -68,9 +65,7 @@ NUMBERS = 100_000  # numbers of merged rows, up to which every merge is settled 
 class Search:
     """Settings of the search for classes."""
 
-    # k-means starts with a class for each direction of the spectrum, beside the one from joint
-    # diagonalisation and those with more classes
-    starts: int = 2
+    starts: int = 2  # with a class for each direction of the spectrum, beside those with more
     # short, long: exchanges of a trial, and of the fit that is kept
     short: int = 6
     long: int = 300
@@ -276,9 +271,6 @@ def begin(
 
     if size > 1:
         fits = [of_means(size, draw) for draw in range(search.starts)]
-        start = joint_start(owners, V, unwhiten, prior)
-        if start is not None:
-            fits.append(improve(owners, expect(owners, start, prior), search.short - 1))
         for fit in sorted(fits, key=lambda f: -f.evidence):
             best = _best(best, _hopeful(owners, fit, best, search))
     misses = 0
@@ -399,69 +391,26 @@ def _hopeful(owners: Session, fit: Fit, goal: Fit, search: Search) -> Fit:
     return fit
 
 
-GROUPS = 10  # random groups over all owners
-LEAST = 1e-3  # share that a start gives a class
-NEWTON = 60  # steps of the joint diagonalisation
 LOST = 0.1  # part of a direction that an owner's columns must hold, or it is taken to hold
 
 
-def joint_start(
-    owners: Session, V: np.ndarray, unwhiten: np.ndarray, prior: Prior
-) -> Mixture | None:
-    """Classes from the differences between random groups of rows; None where they show none.
+def kmeans_start(
+    owners: Session, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
+) -> ClassSums:
+    """Sums over `size` clusters of the whitened projections.
 
     Parameters
     ----------
     V : (N, K) whitened basis ``diag(v)^-1/2 U``.
     unwhiten : (N, K) what brings coefficients back to columns, ``diag(v)^1/2 U``.
     """
-    each = max(2, -(-GROUPS // len(owners.members)))
-
-    bases, noise = own_bases(owners, V, unwhiten, prior)
-    answers = owners.ask(partial(grouped, each, owners.seed), *bases)
-    sums = np.concatenate([a["sums"].astype(np.float64) for a in answers])
-    counts = np.concatenate([a["counts"] for a in answers]).astype(np.float64)
-    wide = np.repeat(noise, [len(a["counts"]) for a in answers], axis=0)[counts > 0]
-    sums, counts = sums[counts > 0], counts[counts > 0]
-    A = sums / counts[:, None, None] - wide
-    values, E = np.linalg.eigh(np.tensordot(counts / counts.sum(), A, 1))
-    if values[-1] <= 0:
-        return None
-    values = np.maximum(values, 1e-3 * values[-1])
-    W, B = E / np.sqrt(values), E * np.sqrt(values)
-    A = (W.T @ A @ W - np.eye(len(values))) * np.sqrt(counts)[:, None, None]
-    S = B @ joint_eigenbasis(A, stream(owners.seed, "graded joint", 0), NEWTON)
-    roots = np.linalg.lstsq(S, total(answers, "mean") / counts.sum(), rcond=None)[0]
-    if (np.abs(roots) < 1e-9).any():
-        return None
-    means = (unwhiten @ S).T / roots[:, None]  # of zero-filled rows: gaps shrink them
-    means = means / np.maximum(prior.observed, LEAST)
-    shares = np.maximum(roots**2, LEAST)
-    every = np.tile(shares / shares.sum(), (len(owners.members), 1))
-    return Mixture(np.clip(means, -0.98, 0.98), every)
-
-
-def own_bases(
-    owners: Session, V: np.ndarray, unwhiten: np.ndarray, prior: Prior
-) -> tuple[tuple[Message, Message], np.ndarray]:
-    """What owners are told of a basis, all the same and each its own; and (L, K, K) noise in it."""
-    K, L = V.shape[1], len(owners.members)
-    if prior.held is None:
-        return ({"basis": V.astype(np.float32)}, {}), np.broadcast_to(np.eye(K), (L, K, K))
-    bases, noise = np.zeros((L, *V.shape), np.float32), np.zeros((L, K, K))
-    for one, wide, part in zip(bases, noise, prior.held, strict=True):
-        values, E = np.linalg.eigh((V * part[:, None]).T @ unwhiten)
-        wide[:] = (E / np.maximum(values, LOST)) @ E.T
-        one[part > 0] = V[part > 0] @ wide
-    return ({}, {"basis": bases}), noise
-
-
-def kmeans_start(
-    owners: Session, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
-) -> ClassSums:
-    """Sums over `size` clusters of the whitened projections."""
-    (shared, own), _ = own_bases(owners, V, unwhiten, prior)
-
+    shared, own = {"basis": V.astype(np.float32)}, {}
+    if prior.held is not None:  # the basis of an owner is of the columns that it holds
+        own = {"basis": np.zeros((len(prior.held), *V.shape), np.float32)}
+        for basis, part in zip(own["basis"], prior.held, strict=True):
+            values, E = np.linalg.eigh((V * part[:, None]).T @ unwhiten)
+            basis[part > 0] = V[part > 0] @ (E / np.maximum(values, LOST)) @ E.T
+        shared = {}
     wanted = {"centres": np.array(4 * size + 8, np.int32)}
     crowds = owners.ask(partial(sketch, owners.seed, draw), {**shared, **wanted}, own)
     points = np.concatenate([a["centres"] for a in crowds]).astype(np.float64)

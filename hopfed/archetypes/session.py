@@ -38,7 +38,9 @@ from hopfed.spectral.rows import (
     column_moments,
     packed,
     seen_times,
+    seen_transposed_times,
     times,
+    transposed_times,
 )
 from hopfed.spectral.skips import deciding, skips
 
@@ -227,6 +229,22 @@ class Owner:
     def added(self, x: Array) -> Array:
         """Sum over rows, each as often as it occurs, of an array of which each has a line."""
         return x.sum(axis=0) if self.rows.counts is None else self.often @ x
+
+    def along(self, by_sign: np.ndarray, by_seen: np.ndarray) -> Array:
+        """(M, K) sums over each row of what its entries add, times their sign and by themselves."""
+        if self.numbers is not None:
+            logs, even = self.numbers.logs(np.broadcast_to(by_sign, by_seen.shape), by_seen)
+            return (logs + even[:, None]).T
+        home = array_beside(self.rows)
+        signed, seen = (like(x.T.astype(self.precision), home) for x in (by_sign, by_seen))
+        return times(self.rows, signed) + seen_times(self.rows, seen)
+
+    def sums(self, weights: Array) -> tuple[Array, Array]:
+        """Signed sums and numbers (K, N) of the entries of rows with weights (M, K)."""
+        if self.numbers is not None:
+            return self.numbers.sums(weights)
+        signed = transposed_times(self.rows, weights)
+        return signed.T, seen_transposed_times(self.rows, weights).T
 
     @cached_property
     def free(self) -> np.ndarray:
