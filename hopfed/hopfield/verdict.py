@@ -25,19 +25,15 @@ from hopfed.archetypes.class_questions import (
     class_sums,
     column_sums,
     mixture_sums,
-    opened,
-    points_between,
+    offered,
     repeated,
-    residual_product,
-    residual_squares,
+    residual_products,
     sums_and_pairs,
-    weaker_points,
 )
 from hopfed.archetypes.classes import searched
-from hopfed.archetypes.judging import measured
+from hopfed.archetypes.judging import measured, some_of, trait_gain
 from hopfed.archetypes.mixture import Fit, Mixture, Prior, expect, improve
 from hopfed.archetypes.replicas import redrawn
-from hopfed.archetypes.rivals import some_of, trait_gain
 from hopfed.archetypes.session import Owner, Session
 from hopfed.archetypes.status import judge_classes
 from hopfed.errors import DataError
@@ -131,13 +127,12 @@ def size_of(owner: Owner, _: Message) -> Message:
     return {"rows": np.array(owner.size)}
 
 
-BETWEEN, WEAKER = partial(opened, points_between), partial(opened, weaker_points)
 TESTS: tuple[Callable[[Owner, Message], Message], ...] = (
-    column_sums, sums_and_pairs, repeated, BETWEEN, WEAKER, mixture_sums, residual_squares,
-    residual_product, class_sums, size_of,
+    column_sums, sums_and_pairs, repeated, offered, mixture_sums, residual_products, class_sums,
+    size_of,
 )  # fmt: skip
-SUMS, PAIRS, EQUAL, _BETWEEN, _WEAKER, MIXED, SQUARES, PRODUCT, CLASSES, SIZE = range(len(TESTS))
-OFFERS = {points_between: _BETWEEN, weaker_points: _WEAKER}
+SUMS, PAIRS, EQUAL, OFFERED, MIXED, PRODUCT, CLASSES, SIZE = range(len(TESTS))
+OFFER = ("points", "more")  # what a question about rows beside the classes is about
 LEARNT = (PAIRS, CLASSES)  # that tell the classes which the others are about
 TABLES = 32  # that a server may ask about at once
 
@@ -151,9 +146,8 @@ def spec_of(down: Message, n_sites: int, most: int) -> Spec:
         mixed = {"value": (), "slopes": (point,), "bends": (point, point)}
         shapes: dict[int, dict[str, tuple[Any, ...]]] = {
             SUMS: {"sums": (N,), "seen": (N,)}, PAIRS: {**sums, "pairs": (K, K)},
-            EQUAL: {"equal": (2,)}, _BETWEEN: mixed, _WEAKER: mixed, MIXED: mixed,
-            SQUARES: {"squares": (N,)}, PRODUCT: {"product": (N,)}, CLASSES: sums,
-            SIZE: {"rows": ()},
+            EQUAL: {"equal": (2,)}, OFFERED: mixed, MIXED: mixed, PRODUCT: {"products": (1, N)},
+            CLASSES: sums, SIZE: {"rows": ()},
         }  # fmt: skip
         for name, shape in shapes[int(asked["question"])].items():
             bounded = "examples" if name in ("counts", "signed", "seen", "sums", "rows") else None
@@ -173,14 +167,14 @@ def tables_of(message: Message) -> dict[str, Message]:
 
 def check(down: Message, n_sites: int, classes: int) -> None:
     """Fail unless a message from the server asks about tables of a client."""
-    wide = ("means", "of", "axes")
     tables = tables_of(down)
     good = len(tables) <= TABLES
     for asked in tables.values():
         good = good and 0 <= int(asked.get("question", -1)) < len(TESTS)
-        for name in wide:
-            array = asked.get(name, np.zeros((1, n_sites)))
-            good = good and array.shape[1:] == (n_sites,) and len(array) <= classes
+        for name, dimensions in (("means", 2), ("of", 2), ("points", 3)):
+            array = asked.get(name, np.zeros((1,) * (dimensions - 1) + (n_sites,)))
+            good = good and array.ndim == dimensions and array.shape[-1] == n_sites
+            good = good and array.shape[-2] <= classes and (dimensions < 3 or len(array) <= TABLES)
     if not good:
         raise DataError("a malformed message from the server: no question about tables")
 
@@ -200,9 +194,9 @@ def tested(owner: Owner, down: Message, made: Callable[[Message, Any], Owner]) -
         if question not in (*LEARNT, SUMS, SIZE, EQUAL) and getattr(table, "told", b"") != classes:
             table.learn(asked["means"], asked["shares"])
         if question == MIXED:
-            offered: Message = {n: asked[n] for n in ("axes", "shifts", "usual") if n in asked}
-            if getattr(table, "offered", b"") != (name := classes + digest(offered)):
-                (BETWEEN if "axes" in offered else WEAKER)(table, offered)
+            offer: Message = {n: asked[n] for n in OFFER}
+            if getattr(table, "offered", b"") != (name := classes + digest(offer)):
+                offered(table, offer)
                 table.offered = name  # type: ignore[attr-defined]
         answers = TESTS[question](table, asked)
         if question not in (SUMS, SIZE, EQUAL):
@@ -349,11 +343,10 @@ class Tables:
 
     def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:
         """Put one question to every client: one exchange."""
-        offer = isinstance(question, partial)
-        asked = OFFERS[question.args[0]] if offer else TESTS.index(question)
+        asked = TESTS.index(question)
         if asked in LEARNT:
             self._classes = shared, own or {}
-        elif offer:
+        elif asked == OFFERED:
             self._offer = shared
         whole = {**self._classes[0], **self.how, **shared}
         whole |= self._offer if asked == MIXED else {}
