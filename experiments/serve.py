@@ -91,7 +91,6 @@ class Config(Settings):
     epsilon: Annotated[float, "of one example in a client's release; inf: no noise"] = math.inf
     delta: float = 1e-5
     most: Annotated[int, at_least(1), "archetypes in the run file"] = 256
-    name: Annotated[str, "under which clients store their state"] = "federation"
     seeds: Annotated[int, within("[1, 1]"), "these data are there once"] = 1
 
     def validate(self) -> None:

@@ -167,7 +167,8 @@ class Ledger:
 
     def check(self, rows: Rows) -> None:
         """Fail, before a server is asked anything, where these rows cannot be released."""
-        shared = self._released(rows, elsewhere=True)
+        with self._locked():  # which makes the folder, or says why it cannot be used
+            shared = self._released(rows, elsewhere=True)
         if shared.any():
             number, first = int(shared.sum()), int(np.argmax(shared)) + 1
             raise DataError(
@@ -236,11 +237,6 @@ class Ledger:
             whole = {**held[at].spent, batch: {**spent, question: units}}
             held[at] = replace(held[at], spent=whole)
             self._write(secret, held)
-
-    def key(self, purpose: bytes) -> bytes:
-        """Return 32 bytes for a purpose, the same each time, which only the secret gives."""
-        with self._locked():
-            return keyed(self._read()[0], b"key for " + purpose, 32)
 
     def _released(self, rows: Rows, elsewhere: bool) -> np.ndarray:
         """Which rows (M,) were released; with `elsewhere`, as part of another data set."""

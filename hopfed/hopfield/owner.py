@@ -16,7 +16,6 @@ say, and nothing beside it: it learns nothing by settings that its own half of a
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from typing import Any, cast
 
 import numpy as np
@@ -46,34 +45,32 @@ from hopfed.kernels import Rows
 TRUTH, SHARE = one_of(True, False), real(0, 1)
 NOISE = made(Noise, type(None))
 
-ALLOWED = Allowed(
-    {
-        PatternClient: {
-            "source": made(Elsewhere),
-            "encoding": made(Encoding),
-            "rule": made(Fixed, Entropy, Agreement, Structure),
-            "smoothing": made(Smoothing),
-            "groups": whole(0, 2**20),
-            "votes": TRUTH,
-            "noise": NOISE,
-        },
-        ClassClient: {
-            "source": made(Elsewhere),
-            "n_sites": whole(2, 2**24),
-            "noise": NOISE,
-            "looks": whole(1, 100),
-            "steps": whole(1, 100),
-        },
-        Noise: {"epsilon": real(0, 1e9), "delta": SHARE, "secret": whole(0, 0)},
-        Elsewhere: {"rounds": whole(1)},
-        Encoding: {"n_sites": whole(2, 2**24), "form": one_of(*FORMS), "width": whole(1, 2**24)},
-        Smoothing: {"ema": SHARE},
-        Fixed: {"weight": SHARE},
-        Entropy: {"floor": one_of(*REFERENCES)},
-        Agreement: {"reference": one_of(*REFERENCES)},
-        Structure: {"rest": SHARE, "alpha": SHARE},
-    }
-)
+ALLOWED: Allowed = {
+    PatternClient: {
+        "source": made(Elsewhere),
+        "encoding": made(Encoding),
+        "rule": made(Fixed, Entropy, Agreement, Structure),
+        "smoothing": made(Smoothing),
+        "groups": whole(0, 2**20),
+        "votes": TRUTH,
+        "noise": NOISE,
+    },
+    ClassClient: {
+        "source": made(Elsewhere),
+        "n_sites": whole(2, 2**24),
+        "noise": NOISE,
+        "looks": whole(1, 100),
+        "steps": whole(1, 100),
+    },
+    Noise: {"epsilon": real(0, 1e9), "delta": SHARE, "secret": whole(0, 0)},
+    Elsewhere: {"rounds": whole(1)},
+    Encoding: {"n_sites": whole(2, 2**24), "form": one_of(*FORMS), "width": whole(1, 2**24)},
+    Smoothing: {"ema": SHARE},
+    Fixed: {"weight": SHARE},
+    Entropy: {"floor": one_of(*REFERENCES)},
+    Agreement: {"reference": one_of(*REFERENCES)},
+    Structure: {"rest": SHARE, "alpha": SHARE},
+}
 
 
 @dataclass(frozen=True)
@@ -83,20 +80,18 @@ class Owner:
     Attributes
     ----------
     rows : the examples, as its records know them (`as_recorded`).
-    secret : of what only the owner knows: the names of states, and noise without a ledger.
+    ledger : the privacy budget, charged before anything noisy is sent.
     epsilon, delta : the most that all answers may tell about one example; None trusts the server
         with exact sums.
-    ledger : the privacy budget, charged before anything noisy is sent.
     names : of the columns of the file; none where they have none.
     filed : (n,) where each column of the file is among those of the rows; None where both are in
         one order.
     """
 
     rows: Rows
-    secret: int = field(repr=False)
+    ledger: Ledger
     epsilon: float | None = None
     delta: float = 1e-5
-    ledger: Ledger | None = None
     names: tuple[str, ...] = ()
     filed: np.ndarray | None = None
     _held: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -104,7 +99,6 @@ class Owner:
     def __post_init__(self) -> None:
         bounded = self.epsilon is None or self.epsilon > 0
         require(bounded, "epsilon", "above 0", self.epsilon)
-        require(self.secret > 0, "secret", "a number above 0", "0")
 
     def order(self, told: Message) -> tuple[np.ndarray, tuple[str, ...] | None]:
         """Columns of a federation in the order of the file, (N,), and what they are called."""
@@ -135,11 +129,11 @@ class Owner:
             return self._with_noise(method, method.noise, places)
         if self.epsilon is not None:
             raise DataError("this client answers with noise only: serve --epsilon")
-        if self.ledger is not None and self.ledger.released(self.rows):
+        if self.ledger.released(self.rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
         rows = self.rows if places is None else self._laid_out(places)
         batches = Batches((rows,), method.source.rounds)
-        return Answering(replace(method, source=batches), batches, self.secret)
+        return Answering(replace(method, source=batches), batches)
 
     def _laid_out(self, places: np.ndarray) -> Rows:
         """Rows with their columns at these places; kept, for each question is about the same."""
@@ -159,18 +153,13 @@ class Owner:
         if noise.epsilon > self.epsilon or noise.delta > self.delta:
             raise DataError("the federation asks for more than this client's epsilon and delta")
         units = method.units if isinstance(method, ClassClient) else 0
-        if units and self.ledger is None:
-            raise DataError("this client keeps no ledger, without which no question is counted")
-        rounds = Batches(
-            (self.rows,), cast(Batches, method.source).rounds
-        ).rounds  # which its rows may be too few for
+        rounds = cast(Batches, method.source).rounds
+        Batches((self.rows,), rounds)  # which its rows may be too few for
         terms = Terms(noise.epsilon, noise.delta, rounds, units)
-        rows, secret = self.rows, self.secret
-        if self.ledger is not None:
-            rows, secret = self.ledger.charge(rows, terms)
+        rows, secret = self.ledger.charge(self.rows, terms)
         batches = Batches((rows,), rounds)
         mine: Any = replace(method, source=batches, noise=replace(noise, secret=secret))
-        return Answering(mine, batches, self.secret, terms, self.ledger, places)
+        return Answering(mine, batches, terms, self.ledger, places)
 
 
 @dataclass(frozen=True)
@@ -181,7 +170,6 @@ class Answering:
     ----------
     client : holds the rows.
     batches : the rows, as they are dealt out over the rounds.
-    secret : of the owner.
     terms, ledger : of answers with noise.
     places : (N,) where the server's columns are, where answers are made in another order; None
         where they are made in this one.
@@ -189,19 +177,13 @@ class Answering:
 
     client: PatternClient | ClassClient
     batches: Batches
-    secret: int = field(repr=False)
     terms: Terms | None = None
     ledger: Ledger | None = None
     places: np.ndarray | None = field(default=None, repr=False)
 
     def client_start(self, client: int, seed: int) -> State:
-        """State of a client before its first round.
-
-        The server knows a state by a digest of it. With a number in it that only the owner knows,
-        nobody can find out by the digest whether a guess of the rows is right.
-        """
-        salt = blake2b(f"state {self.secret}".encode(), digest_size=16).digest()
-        return {**self.client.client_start(client, seed), "salt": np.frombuffer(salt, np.uint8)}
+        """State of a client before its first round."""
+        return self.client.client_start(client, seed)
 
     def client_step(
         self, state: State, down: Message, context: Context

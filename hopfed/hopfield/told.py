@@ -19,7 +19,6 @@ from hopfed.hopfield.encoding import MOST_PATTERNS, pack_patterns, unpack_patter
 from hopfed.hopfield.verdict import STATUS
 from hopfed.tables.coding import Coding
 
-STOPPED = "stopped"  # in the last word of a federation that ended without a result
 GOOD = ("ok", "one class")  # in which rows lie as rows of classes do
 ADVICE = "A federation tells archetypes, and no verdict about them."
 STATUSES = (

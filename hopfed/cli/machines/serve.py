@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,7 +14,7 @@ from typing import Any
 import click
 
 from hopfed._lib.settings import require
-from hopfed.cli.machines.watching import LONGEST, address, say
+from hopfed.cli.machines.lines import LONGEST, address, say
 from hopfed.cli.numbers import COUNT, NUMBER
 from hopfed.cli.outputs import RUN, check_outputs, overwrite_option, set_aside
 from hopfed.cli.printing import out
@@ -104,7 +103,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     from hopfed.cli.runs import print_summary
     from hopfed.experiments import find
     from hopfed.experiments.runner import execute
-    from hopfed.federation.machines.server import Listening, Server
+    from hopfed.federation.machines.server import Listening, MachinesEngine, Server
     from hopfed.hopfield.columns import told_names
     from hopfed.hopfield.told import read
     from hopfed.runs import blaming
@@ -122,7 +121,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     seconds = -time.perf_counter()
     with Server(listening, config.clients, say) as server:
         say(f"listening on {host}:{server.port} for {config.clients} clients")
-        sender = server.engine(config.name, options["timeout"])
+        sender = MachinesEngine(server, options["timeout"])
         engine = _ReportingEngine(sender)
         if resume and _complete(out_file):  # who was not told yet asks every few seconds
             with suppress(HopfedError):
@@ -204,7 +203,7 @@ class _ReportingEngine:
         """Tell the clients that are there that it is over, without a result."""
         import numpy as np
 
-        from hopfed.hopfield.told import STOPPED
+        from hopfed.federation.machines.wire import STOPPED
 
         self._say_last(config, {STOPPED: np.ones(())})
 
@@ -273,7 +272,7 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
     elif options["columns"] is None:
         raise ArgumentError("--columns", "given: the columns of the clients' files", "none")
     else:
-        config = replace(experiment.Config(), name=secrets.token_hex(8))
+        config = experiment.Config()
     if options["columns"] is not None:
         number, names = _columns(options["columns"])
         kept = config.names if number == config.columns else ()  # of the run that is resumed

@@ -15,12 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError, shown
-from hopfed.federation.contract import Method
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import REASON, Fault
 from hopfed.federation.machines.keys import CLIENT, check_private
@@ -29,12 +28,9 @@ from hopfed.federation.machines.wire import (
     PART,
     Gathered,
     Reply,
-    client_of,
-    outcome_of,
     parts,
     read_reply,
     requests_of,
-    write_request,
 )
 from hopfed.federation.messages import Message
 
@@ -188,10 +184,6 @@ class Server:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
 
-    def engine(self, run: str, timeout: float) -> MachinesEngine:
-        """Return the engine whose clients are those of this server."""
-        return MachinesEngine(self, run, timeout)
-
     def online(self) -> list[int]:
         """Clients that are there."""
         return sorted(self._streams)
@@ -236,7 +228,7 @@ class Server:
         for client in set(questions) - set(now.replies):
             why = "it is not there" if client in self._missed else "it is silent"
             now.replies[client] = Reply(fault=Fault.TIMED_OUT, reason=f"{spent}: {why}")
-        return now.replies
+        return {client: now.replies[client] for client in questions}
 
     async def _session(self, requests: Any, context: Any) -> None:
         """Hear a client as long as its stream lasts."""
@@ -322,34 +314,29 @@ class Server:
 
 
 class MachinesEngine:
-    """Steps of clients on other machines.
-
-    A state never travels. The engine knows it by name, a digest (`node`): the federation holds the
-    name in its place, and so does the run file.
+    """Steps of clients on other machines, whose states travel with the questions.
 
     Attributes
     ----------
-    run : name of the federation, under which clients keep their states.
     timeout : seconds an exchange may take; who has not answered by then has timed out.
-    columns : what is said of the names of columns with every request; nothing at first.
+    columns : what is said of the names of columns with every question; nothing at first.
     """
 
-    def __init__(self, server: Server, run: str, timeout: float):
+    def __init__(self, server: Server, timeout: float):
         if timeout <= 0:
             raise ArgumentError("timeout", "above 0 seconds", timeout)
-        self.server, self.run, self.timeout = server, run, timeout
+        self.server, self.timeout = server, timeout
         self.columns: Message = {}
 
-    def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
+    def step(self, method: Any, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`."""
-        requests = requests_of(self.run, method, calls, self.columns)
-        questions = {client_of(r): write_request(r) for r in requests}
-        replies = self.server.ask(questions, self.timeout)
-        return [outcome_of(replies[client_of(r)]) for r in requests]
+        asked = requests_of(method, calls, self.columns)
+        return [reply.outcome for reply in self.server.ask(asked, self.timeout).values()]
 
-    def tell(self, method: Method, calls: Sequence[Call], timeout: float) -> None:
+    def tell(self, method: Any, calls: Sequence[Call], timeout: float) -> None:
         """Send the last word of a federation to the clients that still listen."""
         there = set(self.server.online())
-        requests = requests_of(self.run, method, calls, self.columns)
-        last = [replace(r, last=True) for r in requests if client_of(r) in there]
-        self.server.ask({client_of(r): write_request(r) for r in last}, timeout)
+        last = requests_of(
+            method, [c for c in calls if c.context.client in there], self.columns, True
+        )
+        self.server.ask(last, timeout)
