@@ -20,9 +20,16 @@ from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.engines import Call, Engine, Outcome
 from hopfed.federation.faults import Fault, FaultLog, TooFewClientsError
-from hopfed.federation.messages import Message, Traffic, as_message, digest, malformed, not_finite
+from hopfed.federation.messages import (
+    Message,
+    Traffic,
+    as_message,
+    below,
+    digest,
+    malformed,
+    not_finite,
+)
 from hopfed.federation.participation import Participation
-from hopfed.federation.states import Held, StateMap
 
 __all__ = ["Session", "play_round"]
 
@@ -60,44 +67,41 @@ class FederationState:
     """
 
     server: State = field(repr=False)
-    clients: StateMap = field(default_factory=StateMap, repr=False)
-    down: StateMap = field(default_factory=StateMap, repr=False)
+    clients: dict[int, State] = field(default_factory=dict, repr=False)
+    down: dict[int, Message] = field(default_factory=dict, repr=False)
     late: dict[int, Late] = field(default_factory=dict)
     last: dict[int, bytes] = field(default_factory=dict, repr=False)
 
-    def parts(self) -> dict[str, Held]:
-        """Return the state in parts that are replaced as a whole, and shared between rounds."""
-        found = {"server": Held(self.server)}
-        for name, states in (("clients", self.clients), ("down", self.down)):
-            found |= {f"{name}/{c}": held for c, held in states.held.items()}
-        for c, late in self.late.items():
-            when = {"when": np.array([late.sent, late.due])}
-            found[f"late/{c}"] = Held(_named("message", late.message) | when)
-        digests = {str(c): np.frombuffer(v, dtype=np.uint8) for c, v in self.last.items()}
-        return found | {"last": Held(digests)}
+    def arrays(self) -> dict[str, Any]:
+        """Return the state as named arrays."""
+        late = {c: m.message | {"": np.array([m.sent, m.due])} for c, m in self.late.items()}
+        parts: dict[str, Mapping[int, State]] = {"clients": self.clients, "down": self.down}
+        found = {f"server/{name}": array for name, array in self.server.items()}
+        for part, held in (parts | {"late": late}).items():
+            for c, arrays in held.items():  # also of one without arrays something is kept
+                found |= {f"{part}/{c}/{n}": a for n, a in ({"": np.zeros(0)} | arrays).items()}
+        digests = {f"last/{c}/": np.frombuffer(v, np.uint8) for c, v in self.last.items()}
+        return found | digests
 
     @classmethod
-    def of_parts(cls, parts: Mapping[str, Held]) -> FederationState:
-        """Rebuild the state from its `parts`; those of clients are not read."""
-        held: dict[str, dict[int, Held]] = {"clients": {}, "down": {}, "late": {}}
-        for name, part in parts.items():
-            kind, _, client = name.partition("/")
-            if client:
-                held[kind][int(client)] = part
-        late = {}
-        for c, part in held["late"].items():
-            arrays = dict(part.read())
-            sent, due = arrays.pop("when")
-            message = {name.removeprefix("message/"): a for name, a in arrays.items()}
-            late[c] = Late(c, int(sent), int(due), message)
-        last = parts["last"].read() if "last" in parts else {}
-        return cls(
-            parts["server"].read() if "server" in parts else {},
-            StateMap(held["clients"]),
-            StateMap(held["down"]),
-            late,
-            {int(name): np.asarray(v, dtype=np.uint8).tobytes() for name, v in last.items()},
+    def of_arrays(cls, arrays: Mapping[str, Any]) -> FederationState:
+        """Rebuild the state from its `arrays`."""
+        parts: dict[str, dict[int, State]] = {n: {} for n in ("clients", "down", "late", "last")}
+        made, late = cls(below(arrays, "server")), {}
+        for name, array in arrays.items():
+            part, _, rest = name.partition("/")
+            if part in parts:
+                client, _, of = rest.partition("/")
+                parts[part].setdefault(int(client), {})[of] = array
+        for c, held in parts["late"].items():
+            sent, due = held.pop("").tolist()
+            late[c] = Late(c, sent, due, held)
+        last = {c: held[""].astype(np.uint8).tobytes() for c, held in parts["last"].items()}
+        clients, down = (
+            {c: {n: a for n, a in held.items() if n} for c, held in parts[part].items()}
+            for part in ("clients", "down")
         )
+        return cls(made.server, clients, down, late, last)
 
 
 @dataclass(frozen=True)
@@ -340,8 +344,7 @@ class Session:
 
     def _say(self, down: Mapping[int, Message]) -> None:
         """Keep a word until the clients fetch it; one to everyone replaces what was still there."""
-        kept = StateMap(store=self.down.store) if EVERYONE in down else self.down
-        self.down = kept.replaced(down)
+        self.down = {**({} if EVERYONE in down else self.down), **down}
 
     def _collect(self, check: Check | None) -> dict[int, Message]:
         """Messages up of one exchange, with those that arrive late in the first."""
@@ -383,7 +386,9 @@ class Session:
         """Go on with the messages that are of use; the senders of the others are at fault."""
         for c, error in culprits.items():
             self.faults.add(c, Fault.UNUSABLE, f"{type(error).__name__}: {error}")
-            self.states = self.states.with_those_of(self.before, c)
+            self.states = {k: v for k, v in self.states.items() if k != c}
+            if c in self.before:
+                self.states[c] = self.before[c]
         self._log[-1] = useful
         self._require(useful)
 
@@ -405,7 +410,7 @@ class Session:
             message = self._accept(c, call, outcome, check)
             if message is not None:
                 messages[c], states[c] = message, as_message(outcome.state)
-        self.states = self.states.replaced(states)
+        self.states = self.states | states
         return messages
 
     def _accept(self, c: int, call: Call, outcome: Outcome, check: Check | None) -> Message | None:
@@ -438,10 +443,6 @@ class Session:
             return Fault.NOT_FINITE, complaint
         complaint = check(c, message) if check is not None else None
         return (Fault.MALFORMED, complaint) if complaint else (Fault.NONE, "")
-
-
-def _named(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{prefix}/{name}": value for name, value in arrays.items()}
 
 
 def _checked(answers: Mapping[int, Message]) -> dict[int, Message]:
