@@ -46,16 +46,15 @@ from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.batches import Source
-from hopfed.hopfield.clients import (
+from hopfed.hopfield.class_questions import (
     PRODUCTS,
     QUESTIONS,
     RESTING,
     SUMS,
-    TESTED,
     UPPER,
-    ClassClient,
     complaint,
 )
+from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.flat import flatten, unflatten
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import Noise
@@ -453,11 +452,10 @@ class Clients:
         """Status of what is remembered, by the rows of all clients of the round, and a sentence."""
         if memory.size > verdict.MOST:
             return verdict.STATUS, verdict.too_large(memory.size, (0, self.prior.rates.size))
-        exchange = verdict.Exchange(self.session, self.clients, TESTED)
         seed = self.session.context.derive("replicas") % 2**62
-        tables = verdict.Tables(exchange, memory.means.shape[1], seed, self.rows)
+        columns = memory.means.shape[1]
+        tables = verdict.Tables(self.session, self.clients, columns, seed)
         try:
-            tables.sizes = np.array([float(m["rows"]) for m in tables.ask(verdict.size_of, {})])
             shape = int(tables.n_rows), tables.n_columns
             if memory.size * shape[0] * shape[1] > verdict.MOST_WORK:
                 return verdict.STATUS, verdict.too_large(memory.size, shape)
