@@ -149,18 +149,12 @@ def digest(message: Message) -> bytes:
 
 @dataclass
 class Traffic:
-    """Bytes and numbers that crossed the wire in one round, by client.
+    """Bytes and numbers that crossed the wire in one round, by client."""
 
-    Attributes
-    ----------
-    clients : their number L.
-    up, down : (L,) bytes from and to each client.
-    parameters_up, parameters_down : (L,) numbers in them.
-    """
-
-    clients: int
-    up: np.ndarray = field(init=False)
+    clients: int  # their number L
+    up: np.ndarray = field(init=False)  # up, down: (L,) bytes from and to each client
     down: np.ndarray = field(init=False)
+    # parameters_up, parameters_down: (L,) numbers in them
     parameters_up: np.ndarray = field(init=False)
     parameters_down: np.ndarray = field(init=False)
 

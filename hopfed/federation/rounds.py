@@ -38,38 +38,25 @@ BLOCK = 64  # clients asked at a time: enough to be stepped together, few enough
 
 @dataclass(frozen=True)
 class Late:
-    """A message under way.
+    """A message under way."""
 
-    Attributes
-    ----------
-    client : who sent it.
-    sent, due : round it was sent in, and the one it counts in.
-    message : its arrays.
-    """
-
-    client: int
-    sent: int
+    client: int  # who sent it
+    sent: int  # sent, due: round it was sent in, and the one it counts in
     due: int
-    message: Message = field(repr=False)
+    message: Message = field(repr=False)  # its arrays
 
 
 @dataclass(frozen=True)
 class FederationState:
-    """Everything a federation carries from one round to the next.
+    """Everything a federation carries from one round to the next."""
 
-    Attributes
-    ----------
-    server : state of the server.
-    clients : states of the clients that took part so far.
-    down : last messages down, by client or for `EVERYONE`, not yet fetched.
-    late : messages under way, by client.
-    last : digest of the message that each client last began a round with.
-    """
-
-    server: State = field(repr=False)
+    server: State = field(repr=False)  # state of the server
+    # states of the clients that took part so far
     clients: dict[int, State] = field(default_factory=dict, repr=False)
+    # last messages down, by client or for `EVERYONE`, not yet fetched
     down: dict[int, Message] = field(default_factory=dict, repr=False)
-    late: dict[int, Late] = field(default_factory=dict)
+    late: dict[int, Late] = field(default_factory=dict)  # messages under way, by client
+    # digest of the message that each client last began a round with
     last: dict[int, bytes] = field(default_factory=dict, repr=False)
 
     def arrays(self) -> dict[str, Any]:
@@ -106,22 +93,14 @@ class FederationState:
 
 @dataclass(frozen=True)
 class Played:
-    """What a round gave.
+    """What a round gave."""
 
-    Attributes
-    ----------
-    state : the state after it.
-    client_metrics : name -> (L,) values, NaN for clients that did not report one.
-    server_metrics : name -> number or array.
-    traffic : bytes and numbers each way.
-    faults : who was not heard, and why.
-    """
-
-    state: FederationState = field(repr=False)
+    state: FederationState = field(repr=False)  # the state after it
+    # name -> (L,) values, NaN for clients that did not report one
     client_metrics: dict[str, np.ndarray]
-    server_metrics: Metrics
-    traffic: Traffic
-    faults: FaultLog
+    server_metrics: Metrics  # name -> number or array
+    traffic: Traffic  # bytes and numbers each way
+    faults: FaultLog  # who was not heard, and why
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything but the state, by the names a run file uses."""

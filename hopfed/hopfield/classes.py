@@ -68,29 +68,19 @@ NEW = -1  # parent of a class that is not remembered yet
 
 @dataclass(frozen=True)
 class Memory:
-    """The classes that the server remembers.
+    """The classes that the server remembers."""
 
-    Attributes
-    ----------
-    means : (K, N) of each column in each class, in (-1, 1).
-    signed, seen : (K, N) observed entries added up, and their number, faded over rounds.
-    clients : (C,) who was ever heard.
-    counts : (C, K) rows of each class at each client, faded alike.
-    numbers : (K,) a number for each class, in the order of their births, by which it is known.
-    born : (K,) rounds in which they were born.
-    used : numbers that were given so far.
-    noise : (K,) variance of the noise on the sums, 0 without.
-    """
-
-    means: np.ndarray
+    means: np.ndarray  # (K, N) of each column in each class, in (-1, 1)
+    # signed, seen: (K, N) observed entries added up, and their number, faded over rounds
     signed: np.ndarray
     seen: np.ndarray
-    clients: np.ndarray
-    counts: np.ndarray
+    clients: np.ndarray  # (C,) who was ever heard
+    counts: np.ndarray  # (C, K) rows of each class at each client, faded alike
+    # (K,) a number for each class, in the order of their births, by which it is known
     numbers: np.ndarray
-    born: np.ndarray
-    used: np.ndarray
-    noise: np.ndarray
+    born: np.ndarray  # (K,) rounds in which they were born
+    used: np.ndarray  # numbers that were given so far
+    noise: np.ndarray  # (K,) variance of the noise on the sums, 0 without
 
     @classmethod
     def start(cls, n_sites: int) -> Memory:

@@ -62,24 +62,16 @@ def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
 
 @dataclass(frozen=True)
 class PatternClient:
-    """What a client of a federation of patterns does; all that it is told of the settings.
+    """What a client of a federation of patterns does; all that it is told of the settings."""
 
-    Attributes
-    ----------
-    source : its examples.
-    encoding : how operators travel.
-    rule, smoothing : plasticity of a client, its weight w on fresh examples.
-    groups : random groups of its rows, whose projections it tells; 0 for none.
-    votes : whether it votes.
-    noise : on its operators, and nothing else is told then; None for exact ones.
-    """
-
-    source: Source
-    encoding: Encoding
+    source: Source  # its examples
+    encoding: Encoding  # how operators travel
+    # rule, smoothing: plasticity of a client, its weight w on fresh examples
     rule: Rule = field(default_factory=lambda: Fixed(1.0))
     smoothing: Smoothing = field(default_factory=Smoothing)
-    groups: int = 4
-    votes: bool = True
+    groups: int = 4  # random groups of its rows, whose projections it tells; 0 for none
+    votes: bool = True  # whether it votes
+    # on its operators, and nothing else is told then; None for exact ones
     noise: Noise | None = None
 
     fresh = True  # sums that are repeated would count their rows twice
@@ -224,20 +216,13 @@ class PatternClient:
 
 @dataclass(frozen=True)
 class ClassClient:
-    """What a client of a federation of classes does; all that it is told of the settings.
+    """What a client of a federation of classes does; all that it is told of the settings."""
 
-    Attributes
-    ----------
-    source : its rows of each round; entries may be missing.
-    n_sites : columns N.
-    noise : on its sums; None for exact ones.
-    looks, steps : of a round of sums with noise, see `hopfed.hopfield.noisy_classes`: they are
-        what the budget is divided into.
-    """
-
-    source: Source
-    n_sites: int
-    noise: Noise | None = None
+    source: Source  # its rows of each round; entries may be missing
+    n_sites: int  # columns N
+    noise: Noise | None = None  # on its sums; None for exact ones
+    # looks, steps: of a round of sums with noise, see `hopfed.hopfield.noisy_classes`: they are
+    # what the budget is divided into
     looks: int = 2
     steps: int = 3
 

@@ -50,19 +50,13 @@ UNEQUAL = 1.05  # ratio of two clients' noise variances from which they are not 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Weighted operators of batches.
+    """Weighted operators of batches."""
 
-    Attributes
-    ----------
-    encoding : their form.
-    operator : the weighted sum; None before the first batch.
-    columns : (N,) weighted sum of the examples themselves, which orients patterns.
-    counts, weights, clients : (A,) examples, weight and client of each batch.
-    """
-
-    encoding: Encoding
-    operator: HebbianOperator | None = None
+    encoding: Encoding  # their form
+    operator: HebbianOperator | None = None  # the weighted sum; None before the first batch
+    # (N,) weighted sum of the examples themselves, which orients patterns
     columns: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
+    # counts, weights, clients: (A,) examples, weight and client of each batch
     counts: np.ndarray = field(default_factory=lambda: np.zeros(0))
     weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
     clients: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -184,18 +178,11 @@ def _bounded(operator: HebbianOperator, encoding: Encoding) -> HebbianOperator:
 
 @dataclass(frozen=True)
 class Counted:
-    """What the spectrum of a round shows.
+    """What the spectrum of a round shows."""
 
-    Attributes
-    ----------
-    spectrum : its eigenpairs, cut to those that are real.
-    rank : their number, and what theory reads off them.
-    variances : noise variance of each client.
-    """
-
-    spectrum: Spectrum
-    rank: RankEstimate
-    variances: dict[int, float]
+    spectrum: Spectrum  # its eigenpairs, cut to those that are real
+    rank: RankEstimate  # their number, and what theory reads off them
+    variances: dict[int, float]  # noise variance of each client
 
     @classmethod
     def of(
@@ -221,20 +208,12 @@ class Counted:
 
 @dataclass(frozen=True)
 class Blended:
-    """The operator that is factored, and the law its spectrum is counted by.
+    """The operator that is factored, and the law its spectrum is counted by."""
 
-    Attributes
-    ----------
-    operator : evidence, with the memory's spikes on it where they are blended.
-    evidence : what carries the noise.
-    alpha : false-alarm rate of the count.
-    quality : of the evidence, where the blend's own spectrum does not tell it.
-    """
-
-    operator: HebbianOperator
-    evidence: Evidence
-    alpha: float
-    quality: float | None = None
+    operator: HebbianOperator  # evidence, with the memory's spikes on it where they are blended
+    evidence: Evidence  # what carries the noise
+    alpha: float  # false-alarm rate of the count
+    quality: float | None = None  # of the evidence, where the blend's own spectrum does not tell it
 
     @classmethod
     def of(

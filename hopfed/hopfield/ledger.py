@@ -90,19 +90,13 @@ def by_chance(marks: np.ndarray, secret: bytes) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a data set is released with.
+    """What a data set is released with."""
 
-    Attributes
-    ----------
-    epsilon, delta : the budget of every row.
-    rounds : number of parts that the rows are dealt out over.
-    units : of the budget, which questions about classes may spend one after the other; 0 spends all
-        of it on one operator.
-    """
-
-    epsilon: float
+    epsilon: float  # epsilon, delta: the budget of every row
     delta: float
-    rounds: int = 1
+    rounds: int = 1  # number of parts that the rows are dealt out over
+    # of the budget, which questions about classes may spend one after the other; 0 spends all of it
+    # on one operator
     units: int = 0
 
     def __post_init__(self) -> None:
@@ -121,18 +115,13 @@ class Terms:
 
 @dataclass(frozen=True)
 class Released:
-    """A data set that was released.
+    """A data set that was released."""
 
-    Attributes
-    ----------
-    terms : of the release.
-    marks : (M,) of the rows, in the order in which they were dealt out, bytes of length 16.
-    spent : for each batch, the questions about classes that were answered, by name, and the units
-        that each of them cost.
-    """
-
-    terms: Terms
+    terms: Terms  # of the release
+    # (M,) of the rows, in the order in which they were dealt out, bytes of length 16
     marks: np.ndarray = field(repr=False)
+    # for each batch, the questions about classes that were answered, by name, and the units that
+    # each of them cost
     spent: dict[int, dict[str, int]] = field(default_factory=dict)
 
     def same_rows(self, marks: np.ndarray) -> bool:
@@ -142,16 +131,10 @@ class Released:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The ledger of a home.
+    """The ledger of a home."""
 
-    Attributes
-    ----------
-    folder : of the ledger and its secret; made when something is charged.
-    look : only look: write nothing, and keep nobody out.
-    """
-
-    folder: Path
-    look: bool = False
+    folder: Path  # of the ledger and its secret; made when something is charged
+    look: bool = False  # only look: write nothing, and keep nobody out
 
     def __post_init__(self) -> None:
         """Refuse a folder that is not there any more."""

@@ -75,24 +75,17 @@ ALLOWED: Allowed = {
 
 @dataclass(frozen=True)
 class Owner:
-    """The owner of a file of examples.
+    """The owner of a file of examples."""
 
-    Attributes
-    ----------
-    rows : the examples, as its records know them (`as_recorded`).
-    ledger : the privacy budget, charged before anything noisy is sent.
-    epsilon, delta : the most that all answers may tell about one example; None trusts the server
-        with exact sums.
-    names : of the columns of the file; none where they have none.
-    filed : (n,) where each column of the file is among those of the rows; None where both are in
-        one order.
-    """
-
-    rows: Rows
-    ledger: Ledger
+    rows: Rows  # the examples, as its records know them (`as_recorded`)
+    ledger: Ledger  # the privacy budget, charged before anything noisy is sent
+    # epsilon, delta: the most that all answers may tell about one example; None trusts the server
+    # with exact sums
     epsilon: float | None = None
     delta: float = 1e-5
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # of the columns of the file; none where they have none
+    # (n,) where each column of the file is among those of the rows; None where both are in one
+    # order
     filed: np.ndarray | None = None
     _held: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -164,21 +157,14 @@ class Owner:
 
 @dataclass(frozen=True)
 class Answering:
-    """A client that holds the rows of an owner, and answers what a server may ask.
+    """A client that holds the rows of an owner, and answers what a server may ask."""
 
-    Attributes
-    ----------
-    client : holds the rows.
-    batches : the rows, as they are dealt out over the rounds.
-    terms, ledger : of answers with noise.
-    places : (N,) where the server's columns are, where answers are made in another order; None
-        where they are made in this one.
-    """
-
-    client: PatternClient | ClassClient
-    batches: Batches
-    terms: Terms | None = None
+    client: PatternClient | ClassClient  # holds the rows
+    batches: Batches  # the rows, as they are dealt out over the rounds
+    terms: Terms | None = None  # terms, ledger: of answers with noise
     ledger: Ledger | None = None
+    # (N,) where the server's columns are, where answers are made in another order; None where they
+    # are made in this one
     places: np.ndarray | None = field(default=None, repr=False)
 
     def client_start(self, client: int, seed: int) -> State:

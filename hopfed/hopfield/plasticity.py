@@ -221,16 +221,10 @@ def _outside(rows: Rows, inside: np.ndarray, basis: np.ndarray) -> HebbianOperat
 
 @dataclass(frozen=True)
 class Broadcast:
-    """What a client knows of the server's memory.
+    """What a client knows of the server's memory."""
 
-    Attributes
-    ----------
-    patterns : int8 (K, N) of +-1; K may be 0.
-    quality : quality r of the federation as the server estimated it; above 0 where K is.
-    """
-
-    patterns: np.ndarray = field(repr=False)
-    quality: float
+    patterns: np.ndarray = field(repr=False)  # int8 (K, N) of +-1; K may be 0
+    quality: float  # quality r of the federation as the server estimated it; above 0 where K is
 
     def __post_init__(self) -> None:
         x = self.patterns
@@ -243,22 +237,13 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a rule read off a batch; NaN for what it did not compute.
+    """What a rule read off a batch; NaN for what it did not compute."""
 
-    Attributes
-    ----------
-    weight : w in [0, 1], the share of the fresh data in the blend (44).
-    agreement : sign agreement p with the memory (arXiv:2603.19902, eq. (46)).
-    error : standard error of p.
-    memory : share r_mem^2 of the batch's variance that remembered archetypes explain.
-    novelty : share r_new^2 that structure outside of them explains.
-    """
-
-    weight: float
-    agreement: float = nan
-    error: float = nan
-    memory: float = nan
-    novelty: float = nan
+    weight: float  # w in [0, 1], the share of the fresh data in the blend (44)
+    agreement: float = nan  # sign agreement p with the memory (arXiv:2603.19902, eq. (46))
+    error: float = nan  # standard error of p
+    memory: float = nan  # share r_mem^2 of the batch's variance that remembered archetypes explain
+    novelty: float = nan  # share r_new^2 that structure outside of them explains
 
 
 class Rule(Protocol):

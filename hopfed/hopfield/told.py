@@ -36,24 +36,18 @@ SLACK = 1e-3  # by which shares may add up to more than one
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """Archetypes as a server tells them.
+    """Archetypes as a server tells them."""
 
-    Attributes
-    ----------
-    patterns : int8 (K, N) of +-1.
-    means : (K, N) in [-1, 1] of classes, None of other archetypes.
-    shares : (K,) of the rows that are of each class; None where no one knows.
-    quality : r of the channel, in (0, 1]; NaN of classes, or where the server tells none.
-    said : status and its sentence by what all clients sent; empty where that is not known.
-    own : status and explanation of classes by an owner's own rows, which is not sent
-        (`own_verdict`); None elsewhere.
-    """
-
-    patterns: np.ndarray
-    means: np.ndarray | None = None
+    patterns: np.ndarray  # int8 (K, N) of +-1
+    means: np.ndarray | None = None  # (K, N) in [-1, 1] of classes, None of other archetypes
+    # (K,) of the rows that are of each class; None where no one knows
     shares: np.ndarray | None = None
+    # r of the channel, in (0, 1]; NaN of classes, or where the server tells none
     quality: float = np.nan
+    # status and its sentence by what all clients sent; empty where that is not known
     said: tuple[str, str] | tuple[()] = ()
+    # status and explanation of classes by an owner's own rows, which is not sent (`own_verdict`);
+    # None elsewhere
     own: tuple[str, str] | None = None
 
     @property

@@ -115,21 +115,13 @@ class LostError(Exception):
 
 @dataclass
 class Tables:
-    """The rows of clients, or tables made of them, as a session that tests can ask.
+    """The rows of clients, or tables made of them, as a session that tests can ask."""
 
-    Attributes
-    ----------
-    asking : the session of a round, which asks the clients.
-    clients : numbers of those.
-    n_columns : N.
-    seed : of replicas.
-    how, own : what this table is made of, and of that what is each client's own.
-    """
-
-    asking: Any
-    clients: Sequence[int]
-    n_columns: int
-    seed: int
+    asking: Any  # the session of a round, which asks the clients
+    clients: Sequence[int]  # numbers of those
+    n_columns: int  # N
+    seed: int  # of replicas
+    # how, own: what this table is made of, and of that what is each client's own
     how: Message = field(default_factory=dict)
     own: Message = field(default_factory=dict)
     exchanges: int = 0

@@ -32,26 +32,15 @@ class GarbledError(Exception):
 
 @dataclass
 class ClientProcess:
-    """A client and its way to the server.
+    """A client and its way to the server."""
 
-    Attributes
-    ----------
-    server : host:port.
-    authority : certificate that the server's must be signed by, PEM.
-    key : certificate of the client and its key, PEM.
-    node : what answers.
-    patience : seconds without a server after which to give up.
-    say : is told in words what happens.
-    limit : bytes that a message of the server may have.
-    """
-
-    server: str
-    authority: bytes
-    key: tuple[bytes, bytes]
-    node: Node
-    patience: float
-    say: Callable[[str], object]
-    limit: int = LIMIT
+    server: str  # host:port
+    authority: bytes  # certificate that the server's must be signed by, PEM
+    key: tuple[bytes, bytes]  # certificate of the client and its key, PEM
+    node: Node  # what answers
+    patience: float  # seconds without a server after which to give up
+    say: Callable[[str], object]  # is told in words what happens
+    limit: int = LIMIT  # bytes that a message of the server may have
     _heard: float = 0.0  # moment of the server's last word that made sense
     _told: set[str] = field(default_factory=set)  # what was said of it since it made sense
     _away: bool = True

@@ -29,16 +29,10 @@ MOST = 5_000  # lines
 
 @dataclass
 class Sparing:
-    """Says each kind of line once, and at most so many lines.
+    """Says each kind of line once, and at most so many lines."""
 
-    Attributes
-    ----------
-    say : is told them.
-    most : lines, with the one that says that no more follow.
-    """
-
-    say: Callable[[str], object]
-    most: int = MOST
+    say: Callable[[str], object]  # is told them
+    most: int = MOST  # lines, with the one that says that no more follow
     _said: set[str] = field(default_factory=set)
 
     def __call__(self, words: str, kind: str = "") -> None:
@@ -58,26 +52,17 @@ class Sparing:
 
 @dataclass
 class Node:
-    """Answers questions about the rows of an owner.
+    """Answers questions about the rows of an owner."""
 
-    Attributes
-    ----------
-    adapt : puts the rows into what a recipe describes, told the names of columns, or refuses it.
-    allowed : what recipes may name.
-    say : takes a line for the owner, and what lines like it have in common.
-    finished : is set once there is nothing more to wait for.
-    last : the last word of the federation; None where there is no result.
-    refused : why the last question was not answered; empty where it was.
-    others : why the columns are not those of the federation.
-    """
-
+    # puts the rows into what a recipe describes, told the names of columns, or refuses it
     adapt: Callable[[Any, Any], Any]
-    allowed: Allowed
+    allowed: Allowed  # what recipes may name
+    # takes a line for the owner, and what lines like it have in common
     say: Callable[..., object] = lambda *_: None
-    finished: Event = field(default_factory=Event)
-    last: Request | None = None
-    refused: str = ""
-    others: OtherColumnsError | None = None
+    finished: Event = field(default_factory=Event)  # is set once there is nothing more to wait for
+    last: Request | None = None  # the last word of the federation; None where there is no result
+    refused: str = ""  # why the last question was not answered; empty where it was
+    others: OtherColumnsError | None = None  # why the columns are not those of the federation
 
     def written(self, data: bytes) -> bytes:
         """Answer a question in bytes."""

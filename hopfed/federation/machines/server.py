@@ -63,19 +63,12 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Listening:
-    """Where a server listens, as whom, and how much a client may send.
+    """Where a server listens, as whom, and how much a client may send."""
 
-    Attributes
-    ----------
-    host, port : address; port 0 takes a free one.
-    folder : of ``ca.pem``, ``server.pem`` and ``server.key``.
-    limit : bytes of a client's answer.
-    """
-
-    host: str
+    host: str  # host, port: address; port 0 takes a free one
     port: int
-    folder: Path
-    limit: int = LIMIT
+    folder: Path  # of ``ca.pem``, ``server.pem`` and ``server.key``
+    limit: int = LIMIT  # bytes of a client's answer
 
     def __post_init__(self) -> None:
         if self.limit < 1:

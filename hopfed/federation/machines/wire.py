@@ -46,22 +46,16 @@ _ANSWERED = {"fault": (int, Fault.RAISED), "reason": (str, 1 << 20)}
 
 @dataclass(frozen=True)
 class Request:
-    """What a client is asked.
+    """What a client is asked."""
 
-    Attributes
-    ----------
-    context : round, exchange and client.
-    recipe : what the client is to do, see `hopfed.federation.recipes`.
-    state, down : of the client before its step, and the message to it.
-    last : nothing is to be answered: the federation is over, and `down` its last word.
-    columns : names of columns (`hopfed.hopfield.columns`); nothing where they go by place.
-    """
-
-    context: Context
-    recipe: str = field(repr=False)
+    context: Context  # round, exchange and client
+    recipe: str = field(repr=False)  # what the client is to do, see `hopfed.federation.recipes`
+    # state, down: of the client before its step, and the message to it
     state: State = field(repr=False)
     down: Message = field(repr=False)
+    # nothing is to be answered: the federation is over, and `down` its last word
     last: bool = False
+    # names of columns (`hopfed.hopfield.columns`); nothing where they go by place
     columns: Message = field(default_factory=dict, repr=False)
 
 
@@ -179,14 +173,9 @@ def parts(message: bytes) -> Iterator[bytes]:
 
 @dataclass
 class Gathered:
-    """Puts the parts of a stream together again, in no more memory than was sent.
+    """Puts the parts of a stream together again, in no more memory than was sent."""
 
-    Attributes
-    ----------
-    limit : bytes that a message may have.
-    """
-
-    limit: int
+    limit: int  # bytes that a message may have
     _length: int = -1
     _held: bytearray = field(default_factory=bytearray, repr=False)
 
