@@ -32,7 +32,6 @@ class Fault(IntEnum):
     MALFORMED = 6
     NOT_FINITE = 7
     REPEATED = 8
-    UNUSABLE = 9  # the server's step fails with its message, and does not without
 
 
 @dataclass

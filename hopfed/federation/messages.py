@@ -14,6 +14,7 @@ __all__ = ["Field"]
 
 Message = dict[str, np.ndarray]
 
+SINGLE, LARGEST = 1e15, 1e150  # magnitudes in single and double precision, beyond any honest one
 WIDEST = 8  # bytes of a number: what is wider cannot be brought to float64 without overflow
 
 
@@ -119,10 +120,11 @@ def malformed(message: object, spec: Spec) -> str | None:
 
 
 def not_finite(message: Message) -> str | None:
-    """Name the first array with NaN or infinity; None when all are finite."""
+    """Name the first array with NaN, infinity or what squares and sums make so; None if none is."""
     for name, array in message.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            return f"{name} holds {int((~np.isfinite(array)).sum())} values that are not finite"
+        most = LARGEST if array.dtype.itemsize > 4 else SINGLE
+        if array.dtype.kind == "f" and not (fits := np.abs(array) <= most).all():
+            return f"{name} holds {int((~fits).sum())} values that are not finite, or too large"
     return None
 
 

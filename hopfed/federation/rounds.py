@@ -4,7 +4,7 @@ The state is dicts of arrays, by client, so that a run file can hold it between 
 killed run continues to the same bits. A round replaces the states of those who took part, and
 neither copies nor reads those of the others.
 
-Which message makes a step of the server fail, so that the round goes on without its sender.
+A message of another form, beyond its bounds or not finite never reaches the script of the server.
 """
 
 from __future__ import annotations
@@ -163,15 +163,13 @@ def play_round(
     if state is None:
         state = FederationState(server=method.server_start(seed))
     session = Session(method, state, t, seed, clients, engine, participation, minimum)
-    return session.played(*session.through(method.play, state.server))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        server, down, metrics = method.play(state.server, session)
+    return session.played(server, _checked(down), metrics)
 
 
 Step = tuple[State, Mapping[int, Message], Metrics]
 Check = Callable[[int, Message], str | None]  # what is wrong with the message of a client
-
-
-class _NextError(Exception):
-    """A script that is tried asks further than was asked."""
 
 
 class Session:
@@ -227,7 +225,7 @@ class Session:
             self.participation, self.minimum = replace(self.participation, poisson=True), 0
         if getattr(method, "drops", False) and minimum == 1:  # nobody may be heard
             self.minimum = 0
-        self.before = self.states = state.clients
+        self.states = state.clients
         self.down = state.down
         self.late, self.last = dict(state.late), dict(state.last)
         self.traffic, self.faults = Traffic(clients), FaultLog(clients)
@@ -235,14 +233,8 @@ class Session:
         self.ages: dict[int, int] = {}
         self.cohort = self._cohort()
         self.asked = len(self.cohort)
-        self._log: list[dict[int, Message]] = []  # messages of each exchange so far
-        self._at = 0  # exchanges that the script has gone through
-        self._tried = False
-
-    @property
-    def exchange(self) -> int:
-        """Number of the exchange whose messages the script has."""
-        return self._at - 1
+        self.exchange = -1  # number of the last one
+        self.heard: dict[int, Message] = {}  # its messages
 
     @property
     def context(self) -> Context:
@@ -259,57 +251,17 @@ class Session:
         down : what is asked, by client or for `EVERYONE`; the last word of before when left out.
         check : says what is wrong with a client's message of the right form.
         """
-        sent = _checked(down or {})
-        if self._at == len(self._log):
-            if self._tried:
-                raise _NextError
-            self._say(sent)
-            with np.errstate(over="warn", invalid="warn", divide="warn"):
-                self._log.append(self._collect(check))
-            self._require(self._log[-1])
-        self._at += 1
-        return self._log[self._at - 1]
-
-    def through(self, script: Callable[..., Step], state: State) -> Step:
-        """Go through a script of the server from a `state`, without those it fails with.
-
-        A script has the same messages whenever it is gone through again, so it does the same.
-        """
-        while True:
-            first = self._attempt(script, state)
-            if not isinstance(first, Exception):
-                return first
-            if self._at < len(self._log) or not self._log or isinstance(first, TooFewClientsError):
-                raise first
-            whole, self._tried = self._log[-1], True
-
-            def answer(heard: Mapping[int, Message]) -> Step | Exception:
-                self._log[-1] = dict(heard)
-                return self._attempt(script, state)
-
-            try:
-                useful, _, culprits = _usable(answer, whole, first)
-            finally:
-                self._log[-1], self._tried = whole, False
-            self._leave_out(useful, culprits)
+        self._say(_checked(down or {}))
+        self.exchange += 1
+        with np.errstate(over="warn", invalid="warn", divide="warn"):
+            self.heard = self._collect(check)
+        return dict(self.heard)
 
     def played(self, server: State, down: Mapping[int, Message], metrics: Metrics) -> Played:
         """Close the round with the state of the `server`, its last word `down`, and `metrics`."""
         self._say(down)
         after = FederationState(as_message(server), self.states, self.down, self.late, self.last)
         return Played(after, self.client_metrics, metrics, self.traffic, self.faults)
-
-    def _attempt(self, script: Callable[..., Step], state: State) -> Step | Exception:
-        """What a script gives; an error where it fails, which may be the work of one client."""
-        self._at = 0
-        try:
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                after, down, metrics = script(state, self)
-                return after, _checked(down), metrics
-        except _NextError:
-            return state, {}, {}
-        except Exception as error:
-            return error
 
     def _cohort(self) -> list[int]:
         """Those asked this round: drawn, and not still at work on an earlier message."""
@@ -327,10 +279,9 @@ class Session:
 
     def _collect(self, check: Check | None) -> dict[int, Message]:
         """Messages up of one exchange, with those that arrive late in the first."""
-        exchange = len(self._log)
+        exchange = self.exchange
         if exchange:
-            heard = self._log[-1]
-            self.cohort = [c for c in self.cohort if c in heard and c not in self.ages]
+            self.cohort = [c for c in self.cohort if c in self.heard and c not in self.ages]
         everyone = self.down.get(EVERYONE, Message())  # one object, which a pool sends once
         delays = self.participation.delays(self.seed, self.t, self.clients)
         messages: dict[int, Message] = {}
@@ -347,11 +298,12 @@ class Session:
             for c, late in [(c, m) for c, m in self.late.items() if m.due <= self.t]:
                 messages[c], self.ages[c] = late.message, self.t - late.sent
                 del self.late[c]
+            self._require(messages)
         return dict(sorted(messages.items()))
 
     def _require(self, messages: Mapping[int, Message]) -> None:
         """Raise an error unless enough clients were heard in the first exchange."""
-        if len(self._log) > 1 or len(messages) >= self.minimum:
+        if len(messages) >= self.minimum:
             return
         words = "; ".join(self.faults.words()) or "the others were absent or late"
         error = TooFewClientsError(
@@ -360,16 +312,6 @@ class Session:
         )
         error.refused = set(self.faults.codes.tolist()) <= {Fault.NONE, Fault.RAISED}
         raise error
-
-    def _leave_out(self, useful: dict[int, Message], culprits: Mapping[int, Exception]) -> None:
-        """Go on with the messages that are of use; the senders of the others are at fault."""
-        for c, error in culprits.items():
-            self.faults.add(c, Fault.UNUSABLE, f"{type(error).__name__}: {error}")
-            self.states = {k: v for k, v in self.states.items() if k != c}
-            if c in self.before:
-                self.states[c] = self.before[c]
-        self._log[-1] = useful
-        self._require(useful)
 
     def _answers(
         self, cohort: list[int], exchange: int, everyone: Message, check: Check | None
@@ -431,43 +373,3 @@ def _checked(answers: Mapping[int, Message]) -> dict[int, Message]:
         if complaint := not_finite(message):
             raise FloatingPointError(f"in the server's answer {complaint}")
     return down
-
-
-Answer = Callable[[Mapping[int, Message]], Step | Exception]
-
-
-def _usable(
-    answer: Answer, messages: Mapping[int, Message], first: Step | Exception | None = None
-) -> tuple[dict[int, Message], Step, dict[int, Exception]]:
-    """Answer as many of the `messages` as can be answered; `first` is the answer to all of them."""
-    first = answer(messages) if first is None else first
-    if not isinstance(first, Exception):
-        return dict(messages), first, {}
-    culprits = _alone(answer, messages, first)
-    if len(culprits) == len(messages) > 1:
-        culprits = {}
-    useful = {c: m for c, m in messages.items() if c not in culprits}
-    found = answer(useful)
-    if not isinstance(found, Exception):
-        return useful, found, culprits
-    for c in useful:
-        others = {other: m for other, m in useful.items() if other != c}
-        without = answer(others)
-        if not isinstance(without, Exception):
-            return others, without, culprits | {c: found}
-    raise first
-
-
-def _alone(
-    answer: Answer, messages: Mapping[int, Message], error: Exception
-) -> dict[int, Exception]:
-    """Messages of a group that failed with `error` that fail by themselves."""
-    if len(messages) <= 1:
-        return dict.fromkeys(messages, error)
-    clients, culprits = list(messages), dict[int, Exception]()
-    for half in (clients[: len(clients) // 2], clients[len(clients) // 2 :]):
-        group = {c: messages[c] for c in half}
-        found = answer(group)
-        if isinstance(found, Exception):
-            culprits |= _alone(answer, group, found)
-    return culprits
