@@ -55,7 +55,9 @@ def ask(node, method, t=0, exchange=0, state=None, down=None, columns=None, **wh
     """Ask a node as a server that says what it likes; `method` may be the text of a recipe."""
     text = method if isinstance(method, str) else describe(getattr(method, "client", method))
     context = Context(where.get("seed", 0), t, exchange, where.get("client", 0))
-    request = Request(context, text, state or {}, down or {}, columns=columns or {})
+    request = Request(
+        context, text, state or {}, down or {}, columns=() if columns is None else columns
+    )
     return node.answer(write_request(request))
 
 

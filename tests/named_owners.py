@@ -6,7 +6,6 @@ from asking import N, ask
 from hopfed.experiments import serve
 from hopfed.federation.machines.node import Node
 from hopfed.federation.machines.wire import read_reply, requests_of
-from hopfed.hopfield.columns import told_names
 from hopfed.hopfield.ledger import Ledger
 from hopfed.hopfield.owner import ALLOWED, Owner, as_recorded
 from hopfed.tables.examples import as_examples
@@ -32,7 +31,7 @@ class Together:
     """A server and its clients in one process, with all that travels written and read."""
 
     def __init__(self, nodes):
-        self.nodes, self.columns = nodes, {}
+        self.nodes, self.columns = nodes, ()
 
     def step(self, method, calls):
         asked = requests_of(method, calls, self.columns)
@@ -40,7 +39,7 @@ class Together:
 
     def play(self, config):
         """What `hopfed serve` makes of these clients."""
-        self.columns = told_names(config.names) if config.names else {}
+        self.columns = config.names
         arrays, _ = serve.play(config, config.make(), 0, 0, None, self)
         last = {name: value[None, None] for name, value in arrays.items()}
         return serve.served_archetypes(config, last), arrays

@@ -15,6 +15,7 @@ say, and nothing beside it: it learns nothing by settings that its own half of a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -93,7 +94,7 @@ class Owner:
         bounded = self.epsilon is None or self.epsilon > 0
         require(bounded, "epsilon", "above 0", self.epsilon)
 
-    def order(self, told: Message) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    def order(self, told: Sequence[object]) -> tuple[np.ndarray, tuple[str, ...] | None]:
         """Columns of a federation in the order of the file, (N,), and what they are called."""
         places = places_of(self.names, self.rows.shape[1], told)
         if places is None:
@@ -101,9 +102,8 @@ class Owner:
             return np.arange(self.rows.shape[1]), self.names or known
         return np.argsort(places), self.names
 
-    def adapt(self, method: Any, told: Message | None = None) -> Any:
+    def adapt(self, method: Any, told: Sequence[object] = ()) -> Any:
         """Put the examples into what a server asks for, if their owner takes part in it."""
-        told = told or {}
         if not isinstance(method, PatternClient | ClassClient):
             raise DataError(f"this client does not take part in {type(method).__name__}")
         if not isinstance(method.source, Elsewhere):

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError, shown
+from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import REASON, Fault
 from hopfed.federation.machines.keys import CLIENT, check_private
@@ -46,6 +47,8 @@ GRACE = 10.0  # seconds in which a client that was there may come back to an exc
 NUMBER = 8  # bytes before a message: the number of its exchange
 CALL = "/hopfed/session"
 WELCOME = ("hopfed", "1")  # what a client is told first
+SAID = 10  # exchanges of a round that are reported where all answer
+GOODBYE = 5.0  # seconds that the last word may take
 MOVES = 1_000  # lines about clients that come, go and are refused
 OPTIONS = (  # of the library, for both sides
     ("grpc.max_receive_message_length", PART + 64),
@@ -309,27 +312,39 @@ class Server:
 class MachinesEngine:
     """Steps of clients on other machines, whose states travel with the questions.
 
-    Attributes
-    ----------
-    timeout : seconds an exchange may take; who has not answered by then has timed out.
-    columns : what is said of the names of columns with every question; nothing at first.
+    Who has not answered within `timeout` seconds has timed out. `columns` are the names of columns,
+    if any, which are told with every question.
     """
 
-    def __init__(self, server: Server, timeout: float):
+    def __init__(self, server: Server, timeout: float, columns: Sequence[str] = ()):
         if timeout <= 0:
             raise ArgumentError("timeout", "above 0 seconds", timeout)
-        self.server, self.timeout = server, timeout
-        self.columns: Message = {}
+        self.server, self.timeout, self.columns = server, timeout, columns
 
     def step(self, method: Any, calls: Sequence[Call]) -> list[Outcome]:
-        """Outcomes in the order of `calls`."""
+        """Outcomes in the order of `calls`; the log says who answered."""
+        began, say = time.monotonic(), self.server.say
         asked = requests_of(method, calls, self.columns)
-        return [reply.outcome for reply in self.server.ask(asked, self.timeout).values()]
+        outcomes = [reply.outcome for reply in self.server.ask(asked, self.timeout).values()]
+        at, seconds = calls[0].context, time.monotonic() - began
+        heard = sum(not outcome.fault for outcome in outcomes)
+        if at.exchange < SAID or heard < len(calls):  # searches ask hundreds of times
+            where = f"round {at.round} exchange {at.exchange}"
+            say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
+        for call, outcome in zip(calls, outcomes, strict=True):
+            if outcome.fault:
+                what = outcome.fault.name.lower().replace("_", " ")
+                what = "does not answer" if outcome.fault == Fault.RAISED else what
+                after = "; its operators count" if at.exchange else ""
+                say(f"    client {call.context.client} {what}: {outcome.reason}{after}")
+        return outcomes
 
-    def tell(self, method: Any, calls: Sequence[Call], timeout: float) -> None:
+    def remark(self, t: int, lines: Sequence[str]) -> None:
+        """Say what the server makes of a round."""
+        for line in lines:
+            self.server.say(f"round {t}: {line}")
+
+    def tell(self, method: Any, down: Message) -> None:
         """Send the last word of a federation to the clients that still listen."""
-        there = set(self.server.online())
-        last = requests_of(
-            method, [c for c in calls if c.context.client in there], self.columns, True
-        )
-        self.server.ask(last, timeout)
+        calls = [Call({}, down, Context(0, 0, 0, c)) for c in self.server.online()]
+        self.server.ask(requests_of(method, calls, self.columns, True), GOODBYE)

@@ -30,6 +30,7 @@ STOPPED = "stopped"  # in the last word of a federation that ended without a res
 _KINDS = "biuf"  # NumPy kinds that may travel
 _HEADER = 1 << 20  # bytes in which a message may name its arrays
 _NAME = 80  # characters of the name of an array that are shown
+_WORDS = 1 << 24  # bytes of the words of a message
 _SEED = 80  # digits: 256 bits
 _STATE = 1 << 12  # bytes of a client's state: a server keeps them all
 # Words of a message: type, and the largest number or the greatest length.
@@ -40,6 +41,7 @@ _ASKED = {
     "client": (int, 10**9),
     "recipe": (str, 2 * LONGEST),
     "last": (bool, 1),
+    "columns": (list, 1 << 24),
 }
 _ANSWERED = {"fault": (int, Fault.RAISED), "reason": (str, 1 << 20)}
 
@@ -55,8 +57,8 @@ class Request:
     down: Message = field(repr=False)
     # nothing is to be answered: the federation is over, and `down` its last word
     last: bool = False
-    # names of columns (`hopfed.hopfield.columns`); nothing where they go by place
-    columns: Message = field(default_factory=dict, repr=False)
+    # names of columns (`hopfed.hopfield.columns`); none where they go by place
+    columns: Sequence[object] = ()
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Reply:
 
 
 def requests_of(
-    client: Any, calls: Sequence[Call], columns: Message, last: bool = False
+    client: Any, calls: Sequence[Call], columns: Sequence[str], last: bool = False
 ) -> dict[int, bytes]:
     """Questions of an exchange, by client."""
     recipe = describe(client)
@@ -95,19 +97,20 @@ def write_request(request: Request) -> bytes:
         "client": c.client,
         "recipe": request.recipe,
         "last": request.last,
+        "columns": list(request.columns),
     }
-    arrays = {"down": request.down, "state": request.state, "columns": request.columns}
+    arrays = {"down": request.down, "state": request.state}
     return _written(words, arrays)
 
 
 def read_request(data: bytes) -> Request:
     """Undo `write_request`."""
-    words, arrays = _read(data, _ASKED, ("down", "state", "columns"))
+    words, arrays = _read(data, _ASKED, ("down", "state"))
     seed = words["seed"]
     if not (seed.isascii() and seed.isdigit()):  # of a superscript 2, only isdigit is true
         raise DataError("a request whose seed is not a whole number")
     context = Context(int(seed), words["round"], words["exchange"], words["client"])
-    return Request(context, words["recipe"], last=words["last"], **arrays)
+    return Request(context, words["recipe"], last=words["last"], columns=words["columns"], **arrays)
 
 
 def write_reply(reply: Reply) -> bytes:
@@ -140,7 +143,8 @@ def _read(
     try:
         # A writable copy: what a step gets is its own, as in every other engine.
         found = unpack(np.frombuffer(bytearray(data), np.uint8), _HEADER)
-        words = json.loads(found.pop("").tobytes())
+        text = found.pop("")
+        words = json.loads(text.tobytes()) if len(text) <= _WORDS else None
     except DataError:
         raise
     except Exception as error:  # whatever was sent
@@ -151,7 +155,7 @@ def _read(
         value = words.get(name)
         if type(value) is not kind:
             raise DataError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
-        if not 0 <= (len(value) if isinstance(value, str) else value) <= most:  # type: ignore[operator]
+        if not 0 <= (len(value) if isinstance(value, str | list) else value) <= most:  # type: ignore[operator]
             raise DataError(f"{name} must be a number or a length from 0 to {most}")
     arrays: dict[str, Message] = {name: {} for name in messages}
     for key, array in found.items():
