@@ -32,9 +32,8 @@ from hopfed.experiments import ON_DEVICE, Arrays
 from hopfed.experiments.ledger import Ledger
 from hopfed.experiments.settings import MOST_SEEDS
 from hopfed.federation.engines import Engine
-from hopfed.federation.engines.dask import DaskEngine
 from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.engines.pool import PoolEngine
+from hopfed.federation.engines.workers import DaskEngine, PoolEngine
 from hopfed.runs import Run
 
 PER_UNIT = 500  # smallest size in bytes of the arrays of a seed, or of one of its rounds
