@@ -22,7 +22,7 @@ blend".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,8 +37,6 @@ from hopfed.spectral.noise import NoiseProfile, Sample
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, pool
 from hopfed.spectral.rank import RankEstimate, TracyWidom
 from hopfed.spectral.rows import concatenate
-
-Batch = tuple[int, HebbianOperator, np.ndarray, float]  # client, operator, column sums, weight
 
 MEMORIES = ("separate", "common", "literal")
 PILED, KEPT = 8, 4  # times the width: rows from which factors are compressed, and to how many
@@ -80,20 +78,26 @@ class Evidence:
         faded = {name: getattr(self, name) * discount for name in ("columns", "weights")}
         return replace(self, operator=self.operator * discount, **faded)
 
-    def extend(self, batches: Iterable[Batch]) -> Evidence:
-        """Return the evidence with more batches: (client, operator, column sums, weight) each."""
-        operators = [] if self.operator is None else [self.operator]
-        weights = [1.0] * len(operators)
-        sums = self.columns if self.operator is not None else np.zeros(self.encoding.n_sites)
+    def extend(
+        self,
+        operators: Mapping[int, HebbianOperator],
+        messages: Mapping[int, Message],
+        weights: Mapping[int, float],
+    ) -> Evidence:
+        """Return the evidence with the operators of more clients, and the sums of their columns."""
+        joined = [] if self.operator is None else [self.operator]
+        each, N = [1.0] * len(joined), self.encoding.n_sites
+        sums = self.columns if joined else np.zeros(N)
         atoms = self.counts, self.weights, self.clients
-        for client, operator, columns, weight in batches:
-            operators.append(operator)
-            weights.append(weight)
-            sums = sums + columns * weight
-            atoms = _with(*atoms, (operator.mass, weight, client))
-        if not operators:
+        for client, operator in operators.items():
+            if (weight := weights[client]) > 0:
+                joined.append(operator)
+                each.append(weight)
+                sums = sums + messages[client].get("columns", np.zeros(N)) * weight
+                atoms = _with(*atoms, (operator.mass, weight, client))
+        if not joined:
             return self
-        pooled = _bounded(pool(operators, weights), self.encoding)
+        pooled = _bounded(pool(joined, each), self.encoding)
         return Evidence(self.encoding, pooled, sums, *atoms)
 
     def profile(self, captured: Mapping[int, np.ndarray] | None = None) -> NoiseProfile:
