@@ -46,16 +46,15 @@ from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.batches import Source
-from hopfed.hopfield.clients import (
+from hopfed.hopfield.class_questions import (
     PRODUCTS,
     QUESTIONS,
     RESTING,
     SUMS,
-    TESTED,
     UPPER,
-    ClassClient,
     complaint,
 )
+from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.flat import flatten, unflatten
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import Noise
@@ -69,29 +68,19 @@ NEW = -1  # parent of a class that is not remembered yet
 
 @dataclass(frozen=True)
 class Memory:
-    """The classes that the server remembers.
+    """The classes that the server remembers."""
 
-    Attributes
-    ----------
-    means : (K, N) of each column in each class, in (-1, 1).
-    signed, seen : (K, N) observed entries added up, and their number, faded over rounds.
-    clients : (C,) who was ever heard.
-    counts : (C, K) rows of each class at each client, faded alike.
-    numbers : (K,) a number for each class, in the order of their births, by which it is known.
-    born : (K,) rounds in which they were born.
-    used : numbers that were given so far.
-    noise : (K,) variance of the noise on the sums, 0 without.
-    """
-
-    means: np.ndarray
+    means: np.ndarray  # (K, N) of each column in each class, in (-1, 1)
+    # signed, seen: (K, N) observed entries added up, and their number, faded over rounds
     signed: np.ndarray
     seen: np.ndarray
-    clients: np.ndarray
-    counts: np.ndarray
+    clients: np.ndarray  # (C,) who was ever heard
+    counts: np.ndarray  # (C, K) rows of each class at each client, faded alike
+    # (K,) a number for each class, in the order of their births, by which it is known
     numbers: np.ndarray
-    born: np.ndarray
-    used: np.ndarray
-    noise: np.ndarray
+    born: np.ndarray  # (K,) rounds in which they were born
+    used: np.ndarray  # numbers that were given so far
+    noise: np.ndarray  # (K,) variance of the noise on the sums, 0 without
 
     @classmethod
     def start(cls, n_sites: int) -> Memory:
@@ -452,11 +441,10 @@ class Clients:
         """Status of what is remembered, by the rows of all clients of the round, and a sentence."""
         if memory.size > verdict.MOST:
             return verdict.STATUS, verdict.too_large(memory.size, (0, self.prior.rates.size))
-        exchange = verdict.Exchange(self.session, self.clients, TESTED)
         seed = self.session.context.derive("replicas") % 2**62
-        tables = verdict.Tables(exchange, memory.means.shape[1], seed, self.rows)
+        columns = memory.means.shape[1]
+        tables = verdict.Tables(self.session, self.clients, columns, seed)
         try:
-            tables.sizes = np.array([float(m["rows"]) for m in tables.ask(verdict.size_of, {})])
             shape = int(tables.n_rows), tables.n_columns
             if memory.size * shape[0] * shape[1] > verdict.MOST_WORK:
                 return verdict.STATUS, verdict.too_large(memory.size, shape)

@@ -36,17 +36,12 @@ TOLD = 3.0  # standard deviations from which the rows of a class are no noise
 
 @dataclass(frozen=True)
 class NoisySums:
-    """Sums over rows and classes, with noise.
+    """Sums over rows and classes, with noise."""
 
-    Attributes
-    ----------
-    counts, signed, seen : (K,), (K, N), (K, N).
-    noise : (K,) variance of the noise on `signed`; twice that on `seen`, 2 / N times on `counts`.
-    """
-
-    counts: np.ndarray
+    counts: np.ndarray  # counts, signed, seen: (K,), (K, N), (K, N)
     signed: np.ndarray
     seen: np.ndarray
+    # (K,) variance of the noise on `signed`; twice that on `seen`, 2 / N times on `counts`
     noise: np.ndarray
 
     def __add__(self, other: NoisySums) -> NoisySums:
@@ -129,19 +124,13 @@ def _drawn(
 
 @dataclass(frozen=True)
 class Residuals:
-    """How the columns of a class vary together beyond what rows and noise let expect.
+    """How the columns of a class vary together beyond what rows and noise let expect."""
 
-    Attributes
-    ----------
-    ratio : largest eigenvalue of the covariance beside its diagonal, over the edge; above 1 the
-        class is two.
-    way : (N,) half the difference of the two.
-    top, along : that eigenvalue, and its unit vector (N,).
-    """
-
+    # largest eigenvalue of the covariance beside its diagonal, over the edge; above 1 the class is
+    # two
     ratio: float
-    way: np.ndarray
-    top: float
+    way: np.ndarray  # (N,) half the difference of the two
+    top: float  # top, along: that eigenvalue, and its unit vector (N,)
     along: np.ndarray
 
     @classmethod
@@ -172,25 +161,15 @@ MOST_ROWS = 3.0  # times the median that the rows of an client count for
 
 @dataclass(frozen=True)
 class Look:
-    """Classes, with the products of their columns.
+    """Classes, with the products of their columns."""
 
-    Attributes
-    ----------
-    sums, pairs : of all clients, (K, N (N - 1) / 2) the latter.
-    parent : (K,) which remembered class each is.
-    unit : noise of `pairs` over that of the signed sums.
-    groups : for each class those that were asked about and are in it.
-    said : what each client answered about these.
-    cut : clients who may lie together.
-    """
-
-    sums: NoisySums
+    sums: NoisySums  # sums, pairs: of all clients, (K, N (N - 1) / 2) the latter
     pairs: np.ndarray
-    parent: np.ndarray
-    unit: float
-    groups: Sequence[np.ndarray]
-    said: Sequence[Message]
-    cut: int
+    parent: np.ndarray  # (K,) which remembered class each is
+    unit: float  # noise of `pairs` over that of the signed sums
+    groups: Sequence[np.ndarray]  # for each class those that were asked about and are in it
+    said: Sequence[Message]  # what each client answered about these
+    cut: int  # clients who may lie together
 
     def one(self, *classes: int) -> Look:
         """Some classes, taken for one; of the largest of them in what is remembered."""

@@ -239,7 +239,7 @@ class _Round:
             weights[c] = told * channel.discount ** session.ages.get(c, 0)
         held = Evidence.unflatten(client.encoding, below(state, "evidence"))
         evidence = held.faded(channel.discount)
-        evidence = evidence.extend(guard.robust.pooled(operators, believed, weights))
+        evidence = evidence.extend(operators, believed, weights)
         arrays = below(state, "memory")
         before = Remembered.nothing(channel.n_sites)
         before = unflatten(Remembered, arrays) if arrays else before
@@ -328,14 +328,13 @@ class _Round:
         memory, rank, seed = self.before, self.counted.rank, session.context.derive("factorize")
         found = self._factored(self.counted, groups, seed)
         liars = self.guard.suspects(len(self.operators))
-        if liars and self.guard.robust.kind == "mean":
+        if liars:
 
             def alone(clients: Sequence[int]) -> Archetypes:
                 """Archetypes in the fresh operators of some clients."""
                 part = {c: self.operators[c] for c in clients}
                 told = {c: self.weights[c] for c in clients}
-                fresh = self.guard.robust.pooled(part, self.heard, told)
-                evidence = Evidence(self.channel.encoding).extend(fresh)
+                evidence = Evidence(self.channel.encoding).extend(part, self.heard, told)
                 how = self.channel.memory, evidence, memory.patterns, part, told
                 counted = Counted.of(*how, self.channel.alpha)
                 groups = self.clients_as_groups(clients, counted)

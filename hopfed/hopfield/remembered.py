@@ -30,16 +30,10 @@ ASTRAY = 0.1  # share of an archetype's examples that may be nearer to another p
 
 @dataclass(frozen=True)
 class Votes:
-    """Weighted votes of examples for K patterns.
+    """Weighted votes of examples for K patterns."""
 
-    Attributes
-    ----------
-    sums : (K, N) weighted sum of the examples for each.
-    voters, squares : (K,) sum of their weights, and of the squares of these.
-    """
-
-    sums: np.ndarray
-    voters: np.ndarray
+    sums: np.ndarray  # (K, N) weighted sum of the examples for each
+    voters: np.ndarray  # voters, squares: (K,) sum of their weights, and of the squares of these
     squares: np.ndarray
 
     @classmethod
@@ -111,27 +105,19 @@ WORTH = 2.0
 
 @dataclass(frozen=True)
 class Remembered:
-    """Patterns and their history.
+    """Patterns and their history."""
 
-    Attributes
-    ----------
-    patterns : int8 (K, N) of +-1.
-    votes : float64 (K, N), weighted sum of the examples assigned to each.
-    voters, squares : (K,) sum of the weights of those examples, and of their squares.
-    sure : (K,) overlap with its archetype to expect of what each pattern was read off.
-    born, seen : (K,) round in which each was first found, and last supported by fresh evidence.
-    rounds : (K,) rounds in which fresh evidence supported it.
-    held : (K,) examples of each since it was found, by the strength that fresh operators show.
-    """
-
-    patterns: np.ndarray
-    votes: np.ndarray
+    patterns: np.ndarray  # int8 (K, N) of +-1
+    votes: np.ndarray  # float64 (K, N), weighted sum of the examples assigned to each
+    # voters, squares: (K,) sum of the weights of those examples, and of their squares
     voters: np.ndarray
     squares: np.ndarray
-    sure: np.ndarray
+    sure: np.ndarray  # (K,) overlap with its archetype to expect of what each pattern was read off
+    # born, seen: (K,) round in which each was first found, and last supported by fresh evidence
     born: np.ndarray
     seen: np.ndarray
-    rounds: np.ndarray
+    rounds: np.ndarray  # (K,) rounds in which fresh evidence supported it
+    # (K,) examples of each since it was found, by the strength that fresh operators show
     held: np.ndarray
 
     def __len__(self) -> int:
