@@ -64,6 +64,8 @@ class Shared(Settings):
     drop: float = 0.0
     stragglers: float = 0.0
     newcomers: int = 0
+    record_bound: float = 0.0
+    record_noise: float = 0.0
     way: str = "auto"
     precision: str = "float32"
     compile: str = ""
@@ -379,6 +381,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     }
     if own_setting(config, "noise") and getattr(method := config.make(0), "poisson", False):
         numbers["epsilon"] = np.full(len(best), method.epsilon(test.shape[1], config.rate))
+    if config.record_noise:
+        sizes, method = arrays["sizes"][:, 0, : config.seen, 0], config.make(0)
+        rounds = test.shape[1]
+        numbers["record_epsilon"] = np.array([method.record_epsilon(rounds, n) for n in sizes])
     if "measures/auc" in arrays:
         lost = np.isnan(over_clients(arrays, "measures/loss")[seeds, best])
         for name in ("auc", "f1", "balanced", "loss"):  # a client of one class has no AUC

@@ -230,6 +230,7 @@ class NeuralMethod:
     reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
     opens: ClassVar[str | None] = None  # prefix of what the server sends before round 0; "": all
     trains_first: ClassVar[bool] = False  # whether one that never took part trains to be scored
+    by_record: ClassVar[bool] = False  # whether messages know examples by one training alone
     tunes: ClassVar[bool] = False  # whether training to be scored is part of every answer
 
     def __init_subclass__(cls, **about: Any) -> None:
@@ -242,6 +243,9 @@ class NeuralMethod:
         one = len(set(self.task.models)) == 1
         rule = f"one architecture for {self.name}"
         require(one or not self.same_model, "models", rule, ", ".join(self.task.models))
+        rule = f"0 for {self.name}, whose messages tell more of examples than one training does"
+        bound = self.training.record_bound
+        require(self.by_record or not bound, "record_bound", rule, bound)
         bases = [c for c in reversed(type(self).__mro__) if is_dataclass(c)]
         own = [f for c in bases for f in fields(c)]  # a new default keeps the rule
         for name, rule in {f.name: f.metadata["rule"] for f in own if "rule" in f.metadata}.items():

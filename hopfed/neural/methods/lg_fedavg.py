@@ -27,7 +27,12 @@ FAR = -1e9  # instead of minus infinity, whose gradient would be NaN
 
 @dataclass(frozen=True)
 class LGFedAvg(
-    Averaged, name="lg-fedavg", source="Liang et al., 2020", opens="head.", averages=True
+    Averaged,
+    name="lg-fedavg",
+    source="Liang et al., 2020",
+    opens="head.",
+    averages=True,
+    by_record=True,
 ):
     """Liang et al. (2020); the shared part is the last layer.
 

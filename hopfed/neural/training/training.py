@@ -119,6 +119,8 @@ class Training:
         1 to all, as in FedProx's paper; they are those of methods that train for `epochs`.
     newcomers : epochs by which a client that never took part tunes the network that it is scored
         with, by cross-entropy; 0 for none. Clients that classify with more than that do not.
+    record_bound, record_noise : of private records, see `hopfed.neural.averaged.Averaged`: the norm
+        to which the gradient of each example is cut, 0 for none, and the noise multiplier.
     way : "sequential"; "stacked", clients of one architecture together; or "auto", together where
         a step is small, see `together`.
     precision : "float32", or "bfloat16" for the products of forward and backward passes;
@@ -148,6 +150,8 @@ class Training:
     drop: float = 0.0
     stragglers: float = 0.0
     newcomers: int = 0
+    record_bound: float = 0.0
+    record_noise: float = 0.0
     way: str = "auto"
     precision: str = "float32"
     compile: str = ""
@@ -160,8 +164,11 @@ class Training:
         require(self.lr > 0, "lr", "above 0", self.lr)
         for name in ("drop", "stragglers"):
             require(0 <= getattr(self, name) <= 1, name, "in [0, 1]", getattr(self, name))
-        for name in ("momentum", "weight_decay", "clip", "epochs", "warmup", "newcomers"):
+        for name in ("momentum", "weight_decay", "clip", "epochs", "warmup", "newcomers",
+                     "record_bound", "record_noise"):  # fmt: skip
             require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
+        clips = self.record_bound > 0 or not self.record_noise
+        require(clips, "record_bound", "above 0 where records have noise", self.record_bound)
         for name in ("batch", "rounds"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         self.factor(0)  # checks the word
@@ -263,10 +270,17 @@ class Job:
             self.training = replace(self.training, epochs=1)
 
     def steps(self) -> list[np.ndarray]:
-        """Rows of every step: those of the plan, or all rows in a new random order per epoch."""
+        """Rows of every step: of the plan, or all in a new random order per epoch.
+
+        With `Training.record_bound` each is in a step by itself, with probability batch / all.
+        """
         if self.plan is not None:
             return list(self.plan)
         (seed, *path), batch = self.path, self.training.batch
+        if self.training.record_bound:
+            count, rng = len(self.rows), stream(seed, "records", *path)
+            steps = range(self.training.epochs * -(-count // batch))
+            return [self.rows[rng.random(count) < batch / count] for _ in steps]
         found = []
         for epoch in range(self.training.epochs):
             order = stream(seed, "batches", *path, epoch).permutation(self.rows)
