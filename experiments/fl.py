@@ -454,7 +454,7 @@ def _whole(accuracy: np.ndarray) -> np.ndarray:
 
 def scores_over_clients(accuracy: np.ndarray, arrays: Arrays) -> dict[str, np.ndarray]:
     """Numbers (seeds,) of the clients' accuracy (seeds, clients): means, worst tenth, deviation."""
-    from hopfed.neural.training.evaluation import bottom_decile, low_quantile
+    from hopfed.neural.training.evaluation import bottom_decile
 
     weights = arrays["sizes"][:, 0, :, 2] * ~np.isnan(accuracy)  # test examples
     each = [_whole(row) for row in accuracy]
@@ -464,7 +464,6 @@ def scores_over_clients(accuracy: np.ndarray, arrays: Arrays) -> dict[str, np.nd
         "test": np.array([row.mean() for row in each]),
         "weighted": weighted,
         "decile": np.array([bottom_decile(row) for row in each]),
-        "quantile": np.array([low_quantile(row) for row in each]),
         "spread": np.array([row.std() for row in each]),
     }
 

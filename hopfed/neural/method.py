@@ -231,6 +231,7 @@ class NeuralMethod:
     opens: ClassVar[str | None] = None  # prefix of what the server sends before round 0; "": all
     trains_first: ClassVar[bool] = False  # whether one that never took part trains to be scored
     by_record: ClassVar[bool] = False  # whether messages know examples by one training alone
+    scored_with: ClassVar[str] = ""  # the last message: "all" clients, "new" ones, or "" nobody
     tunes: ClassVar[bool] = False  # whether training to be scored is part of every answer
 
     def __init_subclass__(cls, **about: Any) -> None:
@@ -315,9 +316,9 @@ class NeuralMethod:
         client.tuned = (yield client.train(first, plain, epochs=epochs, path=path)).params
         return {}
 
-    def fetches(self, known: bool) -> bool:  # noqa: ARG002
+    def fetches(self, known: bool) -> bool:
         """Whether a client classifies with the server's last message; `known`: it took part."""
-        return False
+        return self.scored_with == "all" or (self.scored_with == "new" and not known)
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """Form of a client's message: that of an answer without training."""

@@ -21,7 +21,7 @@ from hopfed.neural.training.task import TaskSpec  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
 
 SPEC = TaskSpec(partition="dirichlet:0.3", clients=4, models=("mlp",), examples=400)
-STORES = ("neighbours", "prototypes", "hopfield", "archetypes")
+STORES = ("neighbours", "prototypes", "hopfield")
 TRAINING = Training(lr=0.05, way="sequential")
 
 

@@ -145,7 +145,7 @@ def test_an_own_server_is_not_private_until_it_says_so():
         Own(task, bound=1.0)
     with pytest.raises(ArgumentError, match="late must be 0 where updates are private"):
         play(made("fedavg", bound=1.0, noise=1.0), late=0.5)
-    normed = TaskSpec(models=("resnet-18",), norm="batch", clients=2, examples=60)
+    normed = TaskSpec(models=("mobilenet-v2",), norm="batch", clients=2, examples=60)
     with pytest.raises(ArgumentError, match="models must be without batch norm"):
         method("fedavg")(normed, bound=1.0, noise=1.0).server_start(0)
 

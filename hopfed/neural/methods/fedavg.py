@@ -55,6 +55,7 @@ class FedAvg(
     same_model=True,
     shared=True,
     opens="",
+    scored_with="all",
     by_record=True,
 ):
     """McMahan et al. (2017): the mean of parameters and buffers, weighted by size.
@@ -64,10 +65,6 @@ class FedAvg(
     bound, noise, delta : of private means, see `hopfed.neural.averaged.Averaged`: the norm to which
         a client's update is cut, the noise multiplier, and the delta at which epsilon is told.
     """
-
-    def fetches(self, known: bool) -> bool:  # noqa: ARG002
-        """Every client classifies with the global model."""
-        return True
 
     def begin(self, client: Client, down: Message) -> Params:
         """The global model."""
@@ -531,6 +528,7 @@ class PFedMe(
     source="Dinh et al., NeurIPS 2020",
     averages=True,
     shared=False,
+    scored_with="new",
     trains_first=True,
 ):
     """Dinh et al. (2020): a personal model theta that is pulled to a shared w, and w to it.
@@ -552,10 +550,6 @@ class PFedMe(
     steps: int = setting(5, "at least 1")
     theta_lr: float = setting(0.09, "above 0")
     beta: float = setting(1.0, "above 0")
-
-    def fetches(self, known: bool) -> bool:
-        """A client that took part has its theta."""
-        return not known
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Train theta and w in turn; keep the first and send the second."""
@@ -589,7 +583,12 @@ class PFedMe(
 
 @dataclass(frozen=True)
 class FedALA(
-    FedAvg, name="fedala", source="Zhang et al., AAAI 2023", shared=False, trains_first=True
+    FedAvg,
+    name="fedala",
+    source="Zhang et al., AAAI 2023",
+    shared=False,
+    trains_first=True,
+    scored_with="new",
 ):
     """Zhang et al. (2023): clients learn to mix their own head with the global one.
 
@@ -608,10 +607,6 @@ class FedALA(
 
     share: float = setting(0.8, "in (0, 1]")
     eta: float = setting(1.0, "at least 0")
-
-    def fetches(self, known: bool) -> bool:
-        """A client that took part has its own model."""
-        return not known
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Learn the weights and train from the mixture; keep both, send the model."""

@@ -21,7 +21,7 @@ from hopfed._lib.settings import require
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import Message, digest
 from hopfed.neural.memory import neighbours
-from hopfed.neural.memory.associative import Associative, class_archetypes, stored_examples
+from hopfed.neural.memory.associative import Associative, stored_examples
 from hopfed.neural.memory.neighbours import Index, Neighbours, SmallStoreWarning, choose_weight, mix
 from hopfed.neural.memory.prototypes import Prototypes, fit_prototypes
 from hopfed.neural.method import Client, setting
@@ -84,11 +84,9 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
         arrive in random order.
     kernel : "paper" or "program".
     mixing : "probabilities" or "logits".
-    store : "neighbours"; "prototypes", learned; "hopfield", the softmax over all stored keys; or
-        "archetypes", sign patterns of the classes.
-    dim, steps : settings of prototypes: length of their projection, 0 means none; steps of
-        learning, 0 means k-means prototypes.
-    beta : inverse temperature of "hopfield" and "archetypes".
+    store : "neighbours"; "prototypes", learned; or "hopfield", the softmax over all stored keys.
+    steps : of learning prototypes; 0 means those of k-means.
+    beta : inverse temperature of "hopfield".
     """
 
     k: int = setting(10, "at least 1")
@@ -99,8 +97,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
     rule: str = setting("fifo", RULES)
     kernel: str = setting("paper", neighbours.KERNELS)
     mixing: str = setting("probabilities", neighbours.MIXINGS)
-    store: str = setting("neighbours", ("neighbours", "prototypes", "hopfield", "archetypes"))
-    dim: int = setting(0, "at least 0")
+    store: str = setting("neighbours", ("neighbours", "prototypes", "hopfield"))
     steps: int = setting(100, "at least 0")
     beta: float = setting(16.0, "above 0")
 
@@ -163,13 +160,9 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
         seed = derive(self.task.seed, "memory", client)
         if self.store == "hopfield":
             return stored_examples(keys, labels, classes, self.beta)
-        if self.store == "archetypes":
-            return class_archetypes(keys, labels, classes, self.beta, seed)
         if self.store == "prototypes":
             count = self._room(len(keys), client)
-            return fit_prototypes(
-                keys, labels, classes, count=count, dim=self.dim, steps=self.steps, seed=seed
-            )
+            return fit_prototypes(keys, labels, classes, count=count, steps=self.steps, seed=seed)
         if self.k > len(keys):
             what = f"k = {self.k} is more than the examples of a store: all of a store are used"
             warnings.warn(what, SmallStoreWarning, stacklevel=2)  # alike for all, so said once

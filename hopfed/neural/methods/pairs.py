@@ -58,7 +58,7 @@ def both(net: Any, x: Tensor) -> Any:
 
 
 @dataclass(frozen=True)
-class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared."):
+class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared.", scored_with=""):
     """A client trains a module with the parts ``own``, its model, and ``shared``.
 
     Clients send only the shared part; the server returns its size-weighted mean over the
@@ -68,10 +68,6 @@ class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared."):
 
     keeps: ClassVar[bool] = False  # whether the client keeps its copy, to classify with it
     copies: ClassVar[bool] = False  # whether its own part begins as the first shared part it gets
-
-    def fetches(self, known: bool) -> bool:
-        """A client has its own model; one that begins as the shared part, once it took part."""
-        return self.copies and not known
 
     def wrap(self, model: Model) -> nn.Module:
         """Two models that start from the same weights."""
@@ -100,6 +96,7 @@ class Ditto(
     source="Li et al., ICML 2021",
     same_model=True,
     copies=True,
+    scored_with="new",
     trains_first=True,
 ):
     """Li et al. (2021): each client keeps ``v = argmin CE(v) + lam / 2 |v - w|^2``.
@@ -139,6 +136,7 @@ class APFL(
     source="Deng et al., 2020",
     same_model=True,
     copies=True,
+    scored_with="all",
     trains_first=True,
 ):
     """Deng et al. (2020): a client classifies by ``alpha v + (1 - alpha) w``.
@@ -165,10 +163,6 @@ class APFL(
     alpha: float = setting(0.5, "in [0, 1]")
     learn: bool = True
     moves: str = setting("round", ("round", "batch"))
-
-    def fetches(self, known: bool) -> bool:  # noqa: ARG002
-        """The global model is in the mixture."""
-        return True
 
     def wrap(self, model: Model) -> nn.Module:
         """Two models that start from the same weights, and alpha."""

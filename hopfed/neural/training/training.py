@@ -228,41 +228,22 @@ def knows_bfloat16(kind: str) -> bool:
 
 @dataclass
 class Job:
-    """A training of one client.
+    """A training of one client."""
 
-    Attributes
-    ----------
-    net : the module that is trained: a model, or a module that contains one.
-    params : parameters and buffers; training replaces the initial ones by the final ones.
-    rows : indices of its training examples; with a `plan`, those of its steps.
-    path : seed, round, exchange and client, which name the random stream of its batches.
-    objective : loss of a batch, a function of a `losses.Net` and a `losses.Batch`.
-    training : settings.
-    augment : augmentation of images; None without one.
-    extra : further tensors that its objective uses.
-    frozen : prefixes of the names of parameters that are not trained.
-    plan : rows of every step, for steps that are not passes over `rows`.
-    moments : state of the optimizer; training replaces the initial one by the final one. None
-        means a fresh optimizer whose state is not kept.
-    direct : function applied to a gradient before the optimizer's step; None for no function.
-    gradient : unmodified gradient of the last step; set by training if `moments` are kept.
-    loss : mean loss over the steps of the last epoch; set by training.
-    """
-
-    net: nn.Module
-    params: Params = field(repr=False)
-    rows: np.ndarray = field(repr=False)
-    path: tuple[Any, ...]
+    net: nn.Module  # the module that is trained: a model, or a module that contains one
+    params: Params = field(repr=False)  # and buffers; training replaces them
+    rows: np.ndarray = field(repr=False)  # indices of its examples; with a plan those of its steps
+    path: tuple[Any, ...]  # seed, round, exchange, client: the random stream of its batches
     objective: Objective
     training: Training
     augment: Augment | None = None
-    extra: Params = field(default_factory=dict, repr=False)
-    frozen: tuple[str, ...] = ()
-    plan: Plan | None = field(default=None, repr=False)
-    moments: Params | None = field(default=None, repr=False)
-    direct: Direct | None = None
-    gradient: Params = field(default_factory=dict, repr=False)
-    loss: float = float("nan")
+    extra: Params = field(default_factory=dict, repr=False)  # tensors that its objective uses
+    frozen: tuple[str, ...] = ()  # prefixes of the names of parameters that are not trained
+    plan: Plan | None = field(default=None, repr=False)  # rows of every step, if not passes
+    moments: Params | None = field(default=None, repr=False)  # of the optimizer; None: not kept
+    direct: Direct | None = None  # applied to a gradient before the optimizer's step
+    gradient: Params = field(default_factory=dict, repr=False)  # unmodified, of the last step
+    loss: float = float("nan")  # mean over the steps of the last epoch; set by training
 
     def __post_init__(self) -> None:
         if self.plan is not None:
