@@ -104,7 +104,7 @@ def test_capacity_is_a_share_or_a_number(down, capacity, count):
     assert len(method.remember(down, 1)[0]) == expected
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallStoreWarning)
-        assert method.classifier({}, down, 1).nbytes == expected * (4 * 200 + 1)
+        assert method.classifier({}, down, 1).nbytes == expected * (4 * 200 + 8)
 
 
 @pytest.mark.parametrize("store", rest_slow(["neighbours", "hopfield", "prototypes"], 2))

@@ -54,11 +54,6 @@ class Prototypes:
             p = _votes(self.weights, x).double()
             return np.asarray(p / p.sum(dim=1, keepdim=True))
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the learned weights and of the mean."""
-        return 4 * (sum(t.numel() for t in self.weights.values()) + len(self.mean) + 1)
-
 
 def fit_prototypes(
     features: np.ndarray,

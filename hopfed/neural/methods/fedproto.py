@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
 from hopfed.federation.aggregate import mean_tree
-from hopfed.federation.contract import EVERYONE, Context, State
-from hopfed.federation.messages import Field, Message, Spec
+from hopfed.federation.contract import EVERYONE, State
+from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
 from hopfed.neural.method import Client, NeuralMethod, Played, above, below, pack, setting, unpack
-from hopfed.neural.methods.lg_fedavg import LGFedAvg, require_one_head
+from hopfed.neural.methods.heads import LGFedAvg, require_one_head
 from hopfed.neural.models.networks import drawing
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.losses import Batch, Net
@@ -88,12 +88,6 @@ class Classwise(NeuralMethod):
             total += number[:, None] * rows
             counts += number
         return (total / np.maximum(counts, 1)[:, None]).astype(np.float32), counts
-
-    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
-        """A row for each class of the client's training examples."""
-        labels = Field((len(np.unique(self.loaded.labels_of(context.client or 0))),), "iu")
-        spec = {"labels": labels, "rows": Field((*labels.shape, self.length), "f")}
-        return spec | ({"counts": labels} if self.counted else {})
 
 
 @dataclass(frozen=True)

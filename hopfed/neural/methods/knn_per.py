@@ -21,8 +21,15 @@ from hopfed._lib.settings import require
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import Message, digest
 from hopfed.neural.memory import neighbours
-from hopfed.neural.memory.associative import Associative, stored_examples
-from hopfed.neural.memory.neighbours import Index, Neighbours, SmallStoreWarning, choose_weight, mix
+from hopfed.neural.memory.neighbours import (
+    Associative,
+    Index,
+    Neighbours,
+    SmallStoreWarning,
+    choose_weight,
+    mix,
+    stored_examples,
+)
 from hopfed.neural.memory.prototypes import Prototypes, fit_prototypes
 from hopfed.neural.method import Client, setting
 from hopfed.neural.methods.fedavg import FedAvg
@@ -34,7 +41,7 @@ RULES = ("fifo", "fixed", "concatenate")  # which examples are kept: the last, t
 Stored = tuple[np.ndarray, np.ndarray]  # keys (n, d) and labels (n,)
 
 _EMBEDDED = Recent(1 << 29)  # (task, message down, client, part) -> Embedded
-_PERSONAL = Recent(1 << 28)  # (method, message down, client) -> Interpolation
+_PERSONAL = Recent(1 << 28)  # (method, message down, client) -> it
 
 
 Memory = Associative | Neighbours | Prototypes  # features (Q, d) -> probabilities (Q, classes)
@@ -48,17 +55,13 @@ class Interpolation:
     memory: Memory | None  # None for a client without examples, which uses only the global model
     weight: float  # lambda
     mixing: str  # see `hopfed.neural.memory.neighbours.mix`
+    nbytes: int = 0  # of the store that the memory is made of
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return log-probabilities (B, classes), float64."""
         features, logits = (t.cpu().numpy() for t in self.network.outputs(x))
         p = np.empty(0) if self.memory is None or self.weight == 0 else self.memory(features)
         return torch.as_tensor(mix(logits, p, self.weight, self.mixing), device=x.device)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the memory, which the client stores in addition to the global model."""
-        return 0 if self.memory is None else self.memory.nbytes
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
         if weight == -1:
             held = self.embedded(down, client, "validation")
             weight = choose_weight(held.logits, memory(held.features), held.labels, self.mixing)
-        return Interpolation(network, memory, weight, self.mixing)
+        return Interpolation(network, memory, weight, self.mixing, sum(a.nbytes for a in store))
 
     def memory(self, store: Stored, client: int) -> Memory:
         """Return a store in the form that `store` names."""

@@ -288,13 +288,11 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
 
     Attributes
     ----------
-    width : number of coordinates of the projection that the shared head reads; 0 takes the share
-        `nested` of the shortest features of a client.
-    nested : that share; 1 reads the whole projection of such a client, which is then not nested.
+    width : number of coordinates of the projection that the shared head reads; 0 takes half of the
+        shortest features of a client.
     """
 
     width: int = setting(0, "at least 0")
-    nested: float = setting(0.5, "in (0, 1]")
 
     def server_start(self, seed: int) -> State:
         """Check the width against the models."""
@@ -324,7 +322,7 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
         lengths = [model.feature_dim for model in self.loaded.templates.values()]
         rule = f"at most {min(lengths)}, the shortest features of a client"
         require(self.width <= min(lengths), "width", rule, self.width)
-        return self.width or max(1, round(self.nested * min(lengths)))
+        return self.width or max(1, round(min(lengths) / 2))
 
 
 MATRIX = "shared.weight"
@@ -432,21 +430,20 @@ class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its pro
     """Yi et al. (2025): a small shared extractor before each client's model, trained in turn.
 
     Details are those of the authors' program. The extractor G has two 3 x 3 convolutions, each with
-    ReLU, from the image's channels to `kernels` and back. A round has two phases. With G frozen,
-    the model F minimises ``(1 - mu) CE(F(x)) + mu CE(F(G(x)))``. With F frozen, G minimises
-    ``CE(F(G(x)))``. The server takes the size-weighted mean of G. A client classifies with F alone.
-    If F has batch norms, their running statistics are those of plain images.
+    ReLU, from the image's channels to `kernels` and back. A round has two phases, of as many epochs
+    (the program's second has 10 more). With G frozen, the model F minimises ``(1 - mu) CE(F(x)) +
+    mu CE(F(G(x)))``. With F frozen, G minimises ``CE(F(G(x)))``. The server takes the size-weighted
+    mean of G. A client classifies with F alone. If F has batch norms, their running statistics are
+    those of plain images.
 
     Attributes
     ----------
     mu : weight of the extracted images in the loss of the model; 0 is Standalone.
     kernels : number of channels between the two convolutions.
-    turns : epochs of the second phase; 0 means as many as the first (the program has 10 more).
     """
 
     mu: float = setting(0.5, "in [0, 1]")
     kernels: int = setting(8, "at least 1")
-    turns: int = setting(0, "at least 0")
 
     def server_start(self, seed: int) -> State:
         """Raise ArgumentError if the data are not images."""
@@ -466,8 +463,8 @@ class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its pro
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Train the model, then the extractor; send the second."""
         own = yield client.train(self.begin(client, down), frozen=("shared.",))
-        turns = self.turns or self.training.epochs
-        both = yield client.train(own.params, self.through, epochs=turns, frozen=("own.",))
+        epochs = self.training.epochs
+        both = yield client.train(own.params, self.through, epochs=epochs, frozen=("own.",))
         return self.sent(client, both.params)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
