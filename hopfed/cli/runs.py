@@ -287,10 +287,11 @@ class Report:
 
     def of_round(self, seed: int, t: int, arrays: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Show the mean loss of the clients that trained in a round."""
-        losses = arrays.get("client/loss", ())
-        held = [float(x) for x in losses if x == x]
-        if held:
-            self.bar.update(self.task, description=f"{self.name}, loss {sum(held) / len(held):.3f}")
+        import numpy as np
+
+        losses = np.asarray(arrays.get("client/loss", ()), float)  # of several methods, in a table
+        if (told := losses[~np.isnan(losses)]).size:
+            self.bar.update(self.task, description=f"{self.name}, loss {told.mean():.3f}")
 
 
 @click.command("sweep")

@@ -280,3 +280,13 @@ def test_a_compiled_loss_with_other_gradients_is_refused(hopfed, monkeypatch, wa
     status, text, err = hopfed(*call, "--compile")
     assert (status, text, err.count("\n")) == (2, "", 1)
     assert "another gradient of features" in err
+
+
+def test_a_comparison_of_methods_is_run_by_its_command(hopfed, tmp_path):
+    out = tmp_path / "methods.h5"
+    status, text, _ = hopfed("run", "methods", "--preset", "quick", "--out", out)
+    assert status == 0
+    assert "fedproto" in text
+    run = Run.load(out)
+    assert (run.arrays["seconds"] > 0).all()
+    assert run.summary["mixed networks/fedproto/seconds"][0] > 0
