@@ -74,26 +74,22 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Means and deviations over seeds, and the seconds of a round."""
     summary = cells.summarise(config, arrays)
     for key, held in cells.by_cell(config, arrays).items():
-        summary[f"{key}/seconds"] = mean_and_sd(held["seconds"].mean(axis=1))
+        each = np.median(held["seconds"], axis=1)  # the first round loads the data
+        summary[f"{key}/seconds"] = mean_and_sd(each)
     return summary
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     """For each section accuracy, megabytes and seconds of every method."""
-    made, numbers = [], cells.per_seed(config, arrays)
-    words = {"test": "test accuracy", "megabytes": "MB of a client", "seconds": "seconds a round"}
+    numbers, made = cells.per_seed(config, arrays), []
     for section in config.sections:
         rows = [cell for cell in cells.cells_of(config) if cell.section == section]
-        for name, label in words.items():
-            if name == "seconds":
-                held = [summary[f"{cell.key}/seconds"] for cell in rows]
-                values: Any = np.array([[mean for mean, *_ in held]])
-            else:
-                values = np.stack([numbers[cell.key][name] for cell in rows], axis=1)
-            more = {} if name == "test" else {"xscale": "log"}
-            made.append(
-                paired(
-                    section, [c.row for c in rows], {"": values}, each=True, xlabel=label, **more
-                )
-            )
+        names = [cell.row for cell in rows]
+        for name, label in (("test", "test accuracy"), ("megabytes", "MB of a client")):
+            values = np.stack([numbers[cell.key][name] for cell in rows], axis=1)
+            log = "" if name == "test" else "x"
+            made.append(paired(section, names, {"": values}, each=True, xlabel=label, log=log))
+        means = np.array([summary[f"{cell.key}/seconds"][0] for cell in rows])
+        more = {"xlabel": "seconds of a round", "log": "x"}
+        made.append(paired(section, names, {"": means[None]}, **more))
     return made
