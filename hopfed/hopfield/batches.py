@@ -31,10 +31,12 @@ class Batches:
     ----------
     owners : examples of each client, with gaps or without; a single set is that of whoever asks.
     rounds : number of parts, which differ by at most one example.
+    outcomes : what each owner holds beside its examples, a `hopfed.archetypes.relate.Column`.
     """
 
     owners: tuple[Rows, ...]
     rounds: int = 1
+    outcomes: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+import hopfed.hopfield.relating as relating
 import hopfed.hopfield.verdict as verdict
 from hopfed import kernels
 from hopfed._lib.arrays import to_host
@@ -25,6 +27,7 @@ from hopfed.archetypes.class_questions import (
 )
 from hopfed.archetypes.joint_diagonalization import group_projections
 from hopfed.archetypes.session import Owner
+from hopfed.archetypes.weights import counted
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, digest, malformed, not_finite
@@ -46,9 +49,11 @@ QUESTIONS: tuple[Callable[[Owner, Message], Message], ...] = (
 )  # fmt: skip
 SUMS, PRODUCTS, UPPER, WELL, RESTING = range(len(QUESTIONS))
 TESTED = len(QUESTIONS)  # the question about tables, see `hopfed.hopfield.verdict`
+RELATED = TESTED + 1  # that about an outcome, see `hopfed.hopfield.relating`
 LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means are inside of +-1
 CLASSES = 200  # classes that a server may name at once
 SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
+HEAVIEST = 1e18  # sum of the weights of a survey
 LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
 OWNERS = Recent(1 << 28, lambda owner: 40 * owner.rows.nbytes)  # with what they know of classes
 
@@ -297,6 +302,8 @@ class ClassClient:
         N = self.n_sites
         if _asked(down) == TESTED and self.noise is None:
             return verdict.spec_of(down, N, MOST_EXAMPLES)
+        if _asked(down) == RELATED and self.noise is None:
+            return relating.spec_of(down, N)
         K = len(down["means"]) if down else 1
         if self.noise is not None:
             return self.hiding.spec(self.round_steps[context.exchange], K)
@@ -321,7 +328,8 @@ class ClassClient:
         times = LEAST_LIKELY * (N + 1)
         likelihood = Field((), "f", most=1.0, within="examples", times=times)
         pairs = Field((K, K), "f", least=-SLACK, within="examples")
-        return {**sums, "log_likelihood": likelihood, "pairs": pairs}
+        weight = {} if "question" in down else {"weight": Field((), "f", least=0.0, most=HEAVIEST)}
+        return {**sums, **weight, "log_likelihood": likelihood, "pairs": pairs}
 
     def client_step(
         self, state: State, down: Message, context: Context
@@ -332,9 +340,11 @@ class ClassClient:
             return state, {}, {}
         down = self.question(down)
         client = 0 if context.client is None else context.client
-        tested = _asked(down) == TESTED  # which is about all rows, whatever their round
-        if tested and isinstance(self.source, Batches):
-            given = self.source.owners[client if len(self.source.owners) > 1 else 0]
+        outcome, whole = None, _asked(down) in (TESTED, RELATED)  # about the rows of all rounds
+        if whole and isinstance(self.source, Batches):
+            here = client if len(self.source.owners) > 1 else 0
+            given = self.source.owners[here]
+            outcome = self.source.outcomes[here] if self.source.outcomes else None
         else:
             given = self.source.examples(context.round, client)
         rows = as_examples(given, gaps=True, least=1)
@@ -345,7 +355,7 @@ class ClassClient:
             asked = f"budget {self.noise.words} {self.units} question {question_name(step, down)}"
             key = self.noise.key(rows, context, asked, "classes ")
             return state, self.hiding.answer(step, rows, down, key), {}
-        return state, answer(rows, down, client), {}
+        return state, answer(rows, down, client, outcome), {}
 
     def question(self, down: Message) -> Message:
         """Return what is asked; fail unless a message from the server is a question."""
@@ -361,6 +371,9 @@ class ClassClient:
             asked = down["question"].item() if np.ndim(down["question"]) == 0 else SUMS
             if asked == TESTED:
                 verdict.check(down, N, CLASSES)
+                return down
+            if asked == RELATED:
+                relating.check(down, N, CLASSES)
                 return down
             if asked in (PRODUCTS, UPPER):
                 spec["directions"] = Field(("classes", N), "f", least=-LONGEST, most=LONGEST)
@@ -397,12 +410,20 @@ def _asked(down: Message) -> int:
     return int(down.get("question", SUMS))
 
 
-def answer(rows: Rows, down: Message, client: int = 0) -> Message:
+def answer(rows: Rows, down: Message, client: int = 0, outcome: Any = None) -> Message:
     """Answer a question exactly: sums over rows, never rows."""
 
     planes = {"signs": rows.signs} | ({"seen": rows.seen} if rows.gaps else {})
+    planes |= {} if rows.counts is None else {"counts": rows.counts}
     name = client, rows.shape, digest(planes)
-    owner: Owner = OWNERS.get(name, lambda: Owner(merged_where_it_pays(rows), client))
+    if _asked(down) == RELATED:
+        beside = None
+        if outcome is not None:
+            beside = outcome.name, outcome.words, digest({"outcome": outcome.values})
+        about = name, beside, digest({n: a for n, a in down.items() if n in relating.ABOUT})
+        member = OWNERS.get(about, lambda: relating.member_of(down, rows, outcome))
+        return relating.answered(member, down)
+    owner: Owner = OWNERS.get(name, lambda: _owner(rows, client))
     if _asked(down) == TESTED:
         return verdict.tested(owner, down, lambda how, make: OWNERS.get((name, digest(how)), make))
     asked, told = _asked(down), digest({n: down[n] for n in ("means", "shares")})
@@ -410,7 +431,13 @@ def answer(rows: Rows, down: Message, client: int = 0) -> Message:
         owner.learn(down["means"], down["shares"])
     owner.told = told  # type: ignore[attr-defined]
     found = {n: np.asarray(to_host(a)) for n, a in QUESTIONS[asked](owner, down).items()}
-    return {**found, "examples": np.asarray(rows.shape[0])}
+    weight = {"weight": np.array(rows.weights.sum())} if "question" not in down else {}
+    return {**found, **weight, "examples": np.asarray(owner.size)}
+
+
+def _owner(rows: Rows, client: int) -> Owner:
+    """Rows of a client, with the weights of a survey as its effective number of rows has them."""
+    return Owner(merged_where_it_pays(counted([rows])[0]), client)
 
 
 def complaint(message: Message) -> str | None:

@@ -90,6 +90,8 @@ class Owner:
     names : of the columns of the file; none where they have none.
     filed : (n,) where each column of the file is among those of the rows; None where both are in
         one order.
+    outcome : a column beside the rows (`hopfed.archetypes.relate.Column`) that a server may relate
+        classes to; None for none.
     """
 
     rows: Rows
@@ -99,6 +101,7 @@ class Owner:
     ledger: Ledger | None = None
     names: tuple[str, ...] = ()
     filed: np.ndarray | None = None
+    outcome: Any = field(default=None, repr=False)
     _held: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -131,6 +134,8 @@ class Owner:
             raise DataError(
                 "these rows have gaps, of which operators take no account: serve --graded"
             )
+        if isinstance(method, PatternClient) and self.rows.counts is not None:
+            raise DataError("these rows have weights of a survey: serve --graded")
         if method.noise is not None:
             return self._with_noise(method, method.noise, places)
         if self.epsilon is not None:
@@ -138,7 +143,8 @@ class Owner:
         if self.ledger is not None and self.ledger.released(self.rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
         rows = self.rows if places is None else self._laid_out(places)
-        batches = Batches((rows,), method.source.rounds)
+        beside = () if self.outcome is None else (self.outcome,)
+        batches = Batches((rows,), method.source.rounds, beside)
         return Answering(replace(method, source=batches), batches, self.secret)
 
     def _laid_out(self, places: np.ndarray) -> Rows:
@@ -258,7 +264,7 @@ def as_recorded(
 def laid_out(rows: Rows, places: np.ndarray) -> Rows:
     """Rows whose column j is ``places[j]`` of these."""
     found: Rows = kernels.transpose(kernels.transpose(rows)[places])
-    return found
+    return replace(found, counts=rows.counts)
 
 
 def pairs_laid_out(pairs: np.ndarray, places: np.ndarray, upper: bool) -> np.ndarray:

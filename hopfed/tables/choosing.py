@@ -33,6 +33,7 @@ from hopfed.tables.words import (
     MISSING,
     NO_ANSWERS,
     canonical,
+    in_order,
     level,
     meanings,
     number,
@@ -294,9 +295,8 @@ class Decider:
             return self._fault(c, f"holds more than {LEVELS} levels")
         odd = {w for w in levels if number(w) is None} if not told else levels - {*told}
         if odd and not told:
-            called = self.choices.called("ordinal")
-            way = f"say its levels from the lowest to the highest ({called})"
-            return self._fault(c, f"holds words in an order that nobody told: {way}")
+            why = "holds words: give its levels from the lowest to the highest"
+            return self._fault(c, why, {"ordinal": {c.name: in_order(levels)}})
         if odd:
             return self._odd(c, {canonical(w) for w in odd}, "is not among the levels told")
         return Code("ordinal", tuple(gone.items()), levels=told or sorted_levels(levels) or ("0",))
@@ -468,7 +468,8 @@ class Decider:
         if alike and not isinstance(self.choices.binarize, Mapping):
             cuts = next(iter(cuts.values()))
         ignored = [name for each in told for name in each.get("ignore", ())]
-        return {"words": words, "binarize": cuts or None, "ignore": ignored}
+        ordered = {k: v for each in told for k, v in each.get("ordinal", {}).items()}
+        return {"words": words, "binarize": cuts or None, "ordinal": ordered, "ignore": ignored}
 
 
 def no_columns(what: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:

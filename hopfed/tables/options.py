@@ -86,6 +86,7 @@ class Choices:
         words: Mapping[str, Any] | None = None,
         binarize: Any = None,
         id: str | None = None,  # noqa: A002
+        ordinal: Mapping[str, Sequence[str]] | None = None,
     ) -> str:
         """Return what the caller writes to say something of a table; a sign of 0 is "missing".
 
@@ -94,6 +95,8 @@ class Choices:
         "--words 9=missing,kg=-99=missing,tree=category --binarize median --ignore 'a,b c'"
         >>> Choices().give(words={"1": 1, "9": 0}, binarize={"kg": 1.5}, id="person")
         "words={'1': 1, '9': 'missing'}, binarize={'kg': 1.5}, id='person'"
+        >>> Choices(options=True).give(ordinal={"q": ("low", "high")})
+        "--ordinal 'q=low<high'"
         """
         more = f" and {len(ignore) - NAMED:,} more" if len(ignore) > NAMED else ""
         out = [shown(name, 200) for name in ignore[:NAMED]]
@@ -101,8 +104,9 @@ class Choices:
         cuts = (
             {shown(k, 200): how for k, how in binarize.items()} if _is_map(binarize) else binarize
         )
+        steps = {shown(k, 200): [shown(x, 200) for x in own] for k, own in (ordinal or {}).items()}
         if not self.options:
-            parts = {"words": plain, "binarize": cuts, "ignore": out}
+            parts = {"words": plain, "binarize": cuts, "ordinal": steps, "ignore": out}
             said = [f"{name}={value!r}" for name, value in parts.items() if value]
             said += [] if id is None else [f"id={shown(id, 200)!r}"]
             return ", ".join(said) + more
@@ -116,6 +120,7 @@ class Choices:
         said = [f"--words{'=' if text[:1] == '-' else ' '}{shlex.quote(text)}"] if text else []
         each = cuts if isinstance(cuts, dict) else {} if cuts is None else {"": cuts}
         said += [f"--binarize {shlex.quote(f'{k}={v}' if k else str(v))}" for k, v in each.items()]
+        said += [f"--ordinal {shlex.quote(k + '=' + '<'.join(v))}" for k, v in steps.items()]
         groups = [",".join(n for n in out if "," not in n), *(n for n in out if "," in n)]
         said += [f"--ignore {shlex.quote(group)}" for group in groups if group]
         said += [] if id is None else [f"--id {shlex.quote(shown(id, 200))}"]

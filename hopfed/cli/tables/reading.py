@@ -175,6 +175,16 @@ def weights_in(files: Sequence[Path], options: dict[str, Any]) -> list[np.ndarra
     return [weights_of(numbers_in(of_cells(name, held)), sum(map(len, held))) for held in cells]
 
 
+def outcome_in(file: Path, options: dict[str, Any]) -> Any:
+    """The column beside the features that an option names, which is left out of them then."""
+    from hopfed.archetypes.relate import of_cells
+
+    name = options["outcome"]
+    held = columns_beside(file, [name], choices_of(options).entries())[name]
+    options["ignore"] = (*options["ignore"], name)
+    return of_cells(name, held)
+
+
 def check_varying(tables: Sequence[Any], channel: str) -> None:
     """Refuse tables in which there is nothing to find, before anything is said of them."""
     sums, seen = _moments(tables)

@@ -1,0 +1,148 @@
+"""`relate` over a federation: what its classes have to do with an outcome that clients hold.
+
+The sums are those of `hopfed.archetypes.relate`, of exact sums only, and added up as they are: what
+a client that lies says of its outcome is part of the answer. The server names the outcome, and the
+words whose rates it wants, so that no word of a client leaves. A client without that column says
+so by having no row that is used: the classes come from its rows as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.relate import (
+    Asked,
+    Column,
+    FirstStep,
+    Member,
+    Relation,
+    first_sums,
+    lost_information,
+    of_outcome,
+    outcome_meat,
+    outcome_slopes,
+    outcome_sums,
+    told_apart,
+)
+from hopfed.errors import DataError, HopfedError, shown
+from hopfed.federation.messages import Field, Message, Spec, malformed, not_finite
+from hopfed.hopfield.columns import NAMES, read_names, told_names
+from hopfed.hopfield.told import Told
+from hopfed.kernels import Rows
+
+QUESTIONS = (first_sums, outcome_sums, outcome_slopes, lost_information, outcome_meat)
+MOST = 2**24  # numbers in a question
+ABOUT = ("means", "shares", *NAMES)  # what all questions about an outcome have
+NEEDED = {outcome_slopes: ("outcome_means",), lost_information: ("along",)}
+NEEDED |= {outcome_meat: ("outcome_means", "solved", "survey")}
+
+
+def outcome_of(text: str) -> tuple[str, ...]:
+    """Name of an outcome, and words whose rates are wanted: NAME, or NAME=WORD,WORD."""
+    name, _, words = text.partition("=")
+    return (name.strip(), *dict.fromkeys(filter(None, map(str.strip, words.split(",")))))
+
+
+def spec_of(down: Message, n_sites: int) -> Spec:
+    """Form of an answer."""
+    K, N, C = len(down["means"]), n_sites, len(told_apart(read_names(_names(down))[1:]))
+    shapes: dict[str, tuple[int, ...]] = (
+        {"seen": (K, N), "rows": (4,)},
+        {"products": (K, K), "sums": (K, C), "spread": (2, C), "other": ()},
+        {"wanted": (K * C, K, N + 1)},
+        {"product": np.shape(down.get("along", ()))},
+        {"meat": (K * C, K * C)},
+    )[int(down["part"])]
+    return {name: Field(shape, "f") for name, shape in shapes.items()}
+
+
+def _names(down: Message) -> Message:
+    return {name: down[name] for name in NAMES if name in down}
+
+
+def check(down: Message, n_sites: int, classes: int) -> None:
+    """Fail unless a message from the server asks about an outcome."""
+    K, N = len(down.get("means", ())), n_sites
+    part = int(down["part"]) if np.ndim(down.get("part", ())) == 0 else -1
+    names = read_names(_names(down), 1 + MOST // max(K * N, 1))
+    C, P = len(told_apart(names[1:])), (None, K, N + 1)
+    spec = {**NAMES, "question": Field((), "iu"), "part": Field((), "iu")}
+    spec |= {"means": Field((K, N), "f", least=-1.0, most=1.0)}
+    spec |= {"shares": Field((K,), "f", least=0.0, most=1.0 + 1e-6)}
+    own = {"outcome_means": Field((K, C), "f"), "survey": Field((), "f")}
+    own |= {"along": Field(P, "f"), "solved": Field((K * C, K, N + 1), "f")}
+    known = 0 <= part < len(QUESTIONS) and 1 <= K <= classes and len(names) > 0
+    spec |= {name: own[name] for name in NEEDED.get(QUESTIONS[part], ())} if known else {}
+    wrong = malformed(down, spec) or not_finite(down)
+    if not known or wrong or (K * C + len(down.get("along", ()))) * K * (N + 1) > MOST:
+        raise DataError(f"a malformed message from the server: {wrong or 'no such question'}")
+
+
+def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
+    """Rows of a client with their classes, and its outcome as the server wants to know it."""
+    name, *words = read_names(_names(down))
+    if outcome is not None and outcome.name != name:
+        wants, has = shown(name, 40), shown(outcome.name, 40)
+        raise DataError(f"the server asks for the outcome {wants!r}: this is join --outcome {has}")
+    values = np.full((len(rows), len(words) or 1), np.nan)
+    if outcome is not None and bool(words) != bool(outcome.words):
+        held = "words" if outcome.words else "numbers"
+        rule = f"serve --relate {shown(name, 40)}=WORD,WORD,..." if outcome.words else "no words"
+        raise DataError(f"the outcome holds {held} here, and the server asks for others: {rule}")
+    if outcome is not None and not set(outcome.words) <= set(words):
+        raise DataError("the outcome holds words that the server does not name (serve --relate)")
+    if outcome is not None:
+        there = np.isfinite(outcome.values[:, 0])
+        values[there] = 0.0
+        values[:, [words.index(w) for w in outcome.words] or [0]] = outcome.values
+        values[~there] = np.nan
+    means = down["means"].astype(np.float64)
+    signs = np.where(means < 0, -1, 1).astype(np.int8)
+    found = Told(signs, means, down["shares"].astype(np.float64)).archetypes()
+    return Member.of(found, rows, rows.weights, [Column(name, values, tuple(words))])
+
+
+def answered(member: Member, down: Message) -> Message:
+    """What a client answers."""
+    return {n: np.asarray(a) for n, a in QUESTIONS[int(down["part"])](member, down).items()}
+
+
+@dataclass(frozen=True)
+class _Clients(FirstStep):
+    """Asks clients of a round in place of members that are here."""
+
+    session: Any = None
+    clients: Sequence[int] = ()
+    question: int = 0
+    names: Sequence[str] = ()
+
+    def ask(self, question: Callable[[Member, Asked], Asked], **asked: np.ndarray) -> Asked:
+        """Sums over clients of their answers to a question."""
+        down = {"means": self.found.means, "shares": self.found.shares, **told_names(self.names)}
+        down |= {"question": np.array(self.question), "part": np.array(QUESTIONS.index(question))}
+        said = self.session.ask({c: {**down, **asked} for c in self.clients})
+        if lost := [c for c in self.clients if c not in said]:
+            raise DataError(f"client {lost[0]} did not answer what relates classes to its outcome")
+        return {
+            name: np.sum([said[c][name] for c in self.clients], axis=0)
+            for name in said[self.clients[0]]
+        }
+
+
+def related(
+    text: str, found: Archetypes, session: Any, clients: Sequence[int], question: int
+) -> Relation | str:
+    """Relate classes to the outcome of clients; or why that cannot be done."""
+    names = outcome_of(text)
+    step = _Clients(found, (), session, clients, question, names)
+    try:
+        if len(found) < 2:
+            raise DataError("at least two archetypes are needed to tell them apart")
+        return of_outcome(step, Column(names[0], np.zeros((0, 1)), names[1:]))
+    except HopfedError as error:
+        return shown(error)
