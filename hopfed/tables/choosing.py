@@ -365,8 +365,9 @@ class Decider:
             ways.append(("if 0 means no answer", {"words": {c.name: {"0": GONE}}}))
         odd = next((v for v in sorted(values) if v not in BINARY), None)
         if self._made_up and odd is not None:
-            row = self._where(c, {spelt(odd)})[1]
-            why = f"{RULE}, got {odd:g} at row {row}, column {c.place + 1}"
+            what, row, _ = self._where(c, {spelt(odd)})
+            of = "" if what == self.what else f"{what}, "
+            why = f"{RULE}, got {odd:g} at {of}row {row}, column {c.place + 1}"
             self.faults.append(Fault(c, why, told, ways))
         else:
             self._fault(c, "holds numbers", told, ways)

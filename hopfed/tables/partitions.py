@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from hopfed.spectral.partitions import Partitioned
 from hopfed.tables import arrays
 from hopfed.tables.choosing import Decider
 from hopfed.tables.coding import Coding
-from hopfed.tables.examples import packed
+from hopfed.tables.examples import NotBinaryError, packed
 from hopfed.tables.files import files_of, reading
 from hopfed.tables.formats import source_of
 from hopfed.tables.held import Looked
@@ -54,15 +55,17 @@ def read_partitions(
     def run(work: Any, *more: Any) -> list[Any]:
         return [dask.delayed(work, pure=False)(*task, *more) for task in tasks]
 
+    rows = None
     if all(part.plain for part in parts) and choices == Choices() and coding is None:
-        bits = dask.persist(*run(_packed))
-        # Whether 0 is -1 or missing is known once all of them were looked at.
-        minus, zeros = map(any, zip(*dask.compute(*(one[1:] for one in bits)), strict=True))
-        settle = dask.delayed(_settled, pure=False)
-        rows = Partitioned.of([settle(one[0], one[1], minus) for one in bits])
-        coding = Coding.of_bits(made_up(rows.shape[1]), minus)
-        notes += [ZERO_IS_MISSING] if minus and zeros else []
-    else:
+        with suppress(NotBinaryError):  # then columns are as those of any table
+            bits = dask.persist(*run(_packed))
+            # Whether 0 is -1 or missing is known once all of them were looked at.
+            minus, zeros = map(any, zip(*dask.compute(*(one[1:] for one in bits)), strict=True))
+            settle = dask.delayed(_settled, pure=False)
+            rows = Partitioned.of([settle(one[0], one[1], minus) for one in bits])
+            coding = Coding.of_bits(made_up(rows.shape[1]), minus)
+            notes += [ZERO_IS_MISSING] if minus and zeros else []
+    if rows is None:
         if coding is None:
             what = "examples" if is_partitioned(given) else parts[0].what
             looked = Looked.together(dask.compute(*run(_looked, choices)), what)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
@@ -21,7 +22,7 @@ from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables.arrays import LARGE
 from hopfed.tables.choosing import Decider
 from hopfed.tables.coding import UNKNOWN, Code, Coding
-from hopfed.tables.examples import as_examples, packed
+from hopfed.tables.examples import NotBinaryError, as_examples, packed
 from hopfed.tables.formats import source_of
 from hopfed.tables.held import MOST, Looked
 from hopfed.tables.options import Choices
@@ -163,7 +164,8 @@ def read_tables(
         return [_coded(source, coding, source.notes, most, least or 1, True) for source in opened]
     if all(source.numbers is not None or is_made_up(source.names) for source in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
-        if all(code.kind == "words" for table in alone for code in table.coding.codes):
+        codes = [code for table in alone for code in table.coding.codes]
+        if all(code.kind == "words" and "2" not in dict(code.words) for code in codes):
             return matched(alone, [source.what for source in opened])  # each with its own values
     found = _decided(opened, choices, most, least or 2)
     if columns == "union":
@@ -179,7 +181,8 @@ def _decided(
 ) -> list[Table]:
     """Look at all that the columns hold, choose a coding, and pack."""
     if len(sources) == 1 and sources[0].numbers is not None and choices == Choices():
-        return [_binary(sources[0], sources[0].numbers, most)]
+        with suppress(NotBinaryError):  # then its columns are as those of any table
+            return [_binary(sources[0], sources[0].numbers, most)]
     choices = choices.among(sources[0].names)
     looked = [Looked.begun(source, choices) for source in sources]
 
@@ -199,6 +202,8 @@ def _decided(
                 if packing is not None:
                     packing.add(cells)
             except DataError:
+                if first and source.numbers is not None:
+                    raise
                 packing = None
     coding, said = decide()
     if packing is not None and packing.coding == coding:

@@ -312,7 +312,7 @@ def test_a_zarr_store_is_read_in_parts(tmp_path, monkeypatch):
 def test_partitions_that_cannot_be_a_table_are_one_line(tmp_path):
     x = rows("symmetric").astype(float)
     x[777, 3] = 2
-    with pytest.raises(DataError, match=r"partition 1: values must be .* row 278, column 4"):
+    with pytest.raises(DataError, match=r"values must be .* partition 1, row 278, column 4"):
         hopfed.recover(spread(x))
     with pytest.raises(DataError, match="at least two examples are needed, got 1"):
         hopfed.recover(spread(x[:1]))
