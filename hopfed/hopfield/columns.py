@@ -14,8 +14,7 @@ import numpy as np
 
 from hopfed.errors import DataError, OtherColumnsError
 from hopfed.federation.messages import Field, Message, malformed
-from hopfed.tables.source import LONGEST
-from hopfed.tables.table import listed
+from hopfed.tables.table import LONGEST, listed
 
 MOST = 2**24  # columns that a server may name
 WIDEST = 4 * LONGEST  # bytes of a name

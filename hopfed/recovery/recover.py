@@ -41,8 +41,7 @@ from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import array_beside, column_moments
 from hopfed.tables.examples import as_examples
 from hopfed.tables.files import is_many
-from hopfed.tables.partitions import is_partitioned, read_partitions
-from hopfed.tables.reading import read_table, read_tables
+from hopfed.tables.reading import is_partitioned, read_partitions, read_table, read_tables
 from hopfed.tables.table import Table, check_choice, is_made_up, matched
 
 FIRST = 100  # rows of an array that say whether it holds other numbers

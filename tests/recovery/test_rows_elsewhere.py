@@ -21,8 +21,7 @@ from hopfed.kernels import pack, pack_masked, unpack
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.partitions import Partitioned
 from hopfed.spectral.reread_rows import Gathered, Reread
-from hopfed.tables.partitions import read_partitions
-from hopfed.tables.reading import read_tables
+from hopfed.tables.reading import read_partitions, read_tables
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
@@ -298,7 +297,7 @@ def test_a_frame_of_dask_is_a_table_by_its_names():
 
 def test_a_zarr_store_is_read_in_parts(tmp_path, monkeypatch):
     zarr = pytest.importorskip("zarr", reason="zarr is not installed")
-    monkeypatch.setattr("hopfed.tables.partitions.PART", 20_000)
+    monkeypatch.setattr("hopfed.tables.reading.PART", 20_000)
     x = rows("symmetric")
     store = zarr.create_array(tmp_path / "a.zarr", shape=x.shape, chunks=(250, 40), dtype=x.dtype)
     store[:] = x

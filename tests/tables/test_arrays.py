@@ -290,6 +290,6 @@ def test_what_numbers_mean_does_not_depend_on_their_container(tmp_path, held):
     for found in (hopfed.recover(x), hopfed.recover([x[:20], x[20:]])):
         if len(found):
             np.testing.assert_array_equal(found.probabilities(x), found.probabilities(x.tolist()))
-    with pytest.raises(DataError, match="holds numbers|got 5 at row") as caught:
+    with pytest.raises(DataError, match=r"holds numbers|got . at row") as caught:
         hopfed.recover(np.random.default_rng(0).integers(1, 6, (30, 3)))
     assert "binarize" in str(caught.value)

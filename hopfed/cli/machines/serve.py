@@ -248,7 +248,7 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
     if re.fullmatch("[+-]?[0-9]{1,9}", text):
         return int(text), ()
     from hopfed.tables.files import opened, reading
-    from hopfed.tables.source import named
+    from hopfed.tables.table import named
 
     path = Path(text)
     with reading(path, "cannot be read as names of columns"), opened(path) as file:

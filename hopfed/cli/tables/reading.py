@@ -134,7 +134,7 @@ def read(
 
 def read_on_workers(files: Sequence[Path], options: dict[str, Any]) -> Any:
     """Read files, folders and patterns as one table, on Dask's workers."""
-    from hopfed.tables.partitions import read_partitions
+    from hopfed.tables.reading import read_partitions
 
     with err.status("reading"):
         return read_partitions(files, choices=choices_of(options))
@@ -192,7 +192,7 @@ def check_varying(tables: Sequence[Any], channel: str) -> None:
     if channel != "graded" and not gaps:
         return
     if (np.abs(sums) < seen).sum() < 2:
-        from hopfed.tables.remarks import TICKED
+        from hopfed.tables.choosing import TICKED
         from hopfed.tables.table import listed
 
         ticked = [line for line in tables[0].notes if line.startswith(TICKED)]
