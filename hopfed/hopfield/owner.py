@@ -88,6 +88,7 @@ class Owner:
     # (n,) where each column of the file is among those of the rows; None where both are in one
     # order
     filed: np.ndarray | None = None
+    outcome: Any = field(default=None, repr=False)  # a `relate.Column` beside the rows
     _held: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -118,6 +119,8 @@ class Owner:
             raise DataError(
                 "these rows have gaps, of which operators take no account: serve --graded"
             )
+        if isinstance(method, PatternClient) and self.rows.counts is not None:
+            raise DataError("these rows have weights of a survey: serve --graded")
         if method.noise is not None:
             return self._with_noise(method, method.noise, places)
         if self.epsilon is not None:
@@ -125,7 +128,8 @@ class Owner:
         if self.ledger.released(self.rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
         rows = self.rows if places is None else self._laid_out(places)
-        batches = Batches((rows,), method.source.rounds)
+        beside = () if self.outcome is None else (self.outcome,)
+        batches = Batches((rows,), method.source.rounds, beside)
         return Answering(replace(method, source=batches), batches)
 
     def _laid_out(self, places: np.ndarray) -> Rows:
@@ -226,7 +230,7 @@ def as_recorded(
 def laid_out(rows: Rows, places: np.ndarray) -> Rows:
     """Rows whose column j is ``places[j]`` of these."""
     found: Rows = kernels.transpose(kernels.transpose(rows)[places])
-    return found
+    return replace(found, counts=rows.counts)
 
 
 def pairs_laid_out(pairs: np.ndarray, places: np.ndarray, upper: bool) -> np.ndarray:
