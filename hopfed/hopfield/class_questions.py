@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,20 +19,16 @@ from hopfed.archetypes.class_questions import (
     class_sums,
     column_sums,
     mixture_sums,
-    opened,
-    points_between,
+    offered,
     repeated,
-    residual_product,
     residual_products,
-    residual_squares,
     resting_sums,
     sums_and_pairs,
     upper_sums,
-    weaker_points,
     well_explained_sums,
 )
+from hopfed.archetypes.judging import some_of
 from hopfed.archetypes.replicas import redrawn
-from hopfed.archetypes.rivals import some_of
 from hopfed.archetypes.session import Owner
 from hopfed.federation.messages import Field, Message, Spec, digest, malformed, not_finite
 from hopfed.hopfield.encoding import MOST_EXAMPLES
@@ -46,17 +41,17 @@ def size_of(owner: Owner, _: Message) -> Message:
     return {"rows": np.array(owner.size)}
 
 
-BETWEEN, WEAKER = partial(opened, points_between), partial(opened, weaker_points)
 QUESTIONS: tuple[Callable[[Owner, Message], Message], ...] = (
     sums_and_pairs, residual_products, upper_sums, well_explained_sums, resting_sums, class_sums,
-    residual_squares, residual_product, BETWEEN, WEAKER, mixture_sums, column_sums, repeated,
-    size_of,
+    offered, mixture_sums, column_sums, repeated, size_of,
 )  # fmt: skip
 (
-    SUMS, PRODUCTS, UPPER, WELL, RESTING, CLASSES,
-    SQUARES, PRODUCT, _BETWEEN, _WEAKER, MIXED, COLUMNS, EQUAL, SIZE,
+    SUMS, PRODUCTS, UPPER, WELL, RESTING, CLASSES, OFFERED, MIXED, COLUMNS, EQUAL, SIZE,
 ) = range(len(QUESTIONS))  # fmt: skip
-OFFERS = {points_between: _BETWEEN, weaker_points: _WEAKER}
+OFFER = ("points", "more")  # what a question about rows beside the classes is about
+NEEDED: dict[int, tuple[str, ...]] = {
+    PRODUCTS: ("directions",), UPPER: ("directions",), OFFERED: OFFER, MIXED: (*OFFER, "parts"),
+}  # fmt: skip
 LEARNT = (SUMS, CLASSES)  # that tell the classes which the others are about
 BARE = (COLUMNS, EQUAL, SIZE)  # that are about none
 TABLE = ("of", "of_shares", "number", "seed", "step")  # what says which table is meant
@@ -89,23 +84,24 @@ def question_complaint(down: Message, n_sites: int, exact: bool) -> str | None:
         **dict.fromkeys(("every", "number", "seed", "step"), number),
         "question": replace(number, most=len(QUESTIONS) - 1),
         "above": side,
-        "directions": replace(side, shape=("classes", n_sites)),
+        "directions": replace(side, shape=("directions", n_sites)),
         "of": replace(form["means"], shape=("of", n_sites)),
         "of_shares": replace(form["shares"], shape=("of",)),
-        "axes": Field(("axes", n_sites), "f"),
-        "shifts": Field((None, None), "f"),
-        "usual": Field((n_sites,), "f"),
-        "vector": Field((n_sites,), "f"),
+        "points": replace(form["means"], shape=("points", "classes", n_sites)),
+        "more": Field(("points", "classes"), "f"),
         "parts": Field((None,), "f"),
     }
     bare = exact and np.asarray(down.get("question")).tolist() in BARE
     spec = {n: f for n, f in form.items() if n in down or not bare}
-    spec |= {n: f for n, f in more.items() if n in down and exact}
+    due = NEEDED.get(asked(down), ())
+    spec |= {n: f for n, f in more.items() if exact and (n in down or n in due)}
     wrong = malformed(down, spec) or not_finite(down)
     if wrong is None and not all(
-        len(down[n]) <= MOST for n in ("means", "of", "axes") if n in down
+        len(down[n]) <= MOST for n in ("means", "of", "points") if n in down
     ):
         wrong = f"more than {MOST} classes"
+    if wrong is None and len(down.get("directions", "1")) not in (1, len(down.get("means", ()))):
+        wrong = "directions of other classes"
     if wrong is None and not bare and not len(down["means"]):
         wrong = "no classes"
     if wrong is None and not bare and not abs(float(down["shares"].sum(dtype=float)) - 1) < 1e-3:
@@ -136,14 +132,12 @@ def answer_spec(down: Message, n_sites: int) -> Spec:
     most = (LEAST_LIKELY * N) ** 3
     forms: dict[int, Mapping[str, Field]] = {
         SUMS: {**sums, **likelihood, "pairs": within((K, K), least=-SLACK)},
-        PRODUCTS: {"products": within((K, N), steep)},
+        PRODUCTS: {"products": within((len(down.get("directions", ())), N), steep)},
         UPPER: sums,
         WELL: sums,
         RESTING: {"once": within((K,), most), "twice": within((K,), most**2)},
         CLASSES: {**sums, **likelihood},
-        SQUARES: {"squares": Field((N,), "f")},
-        PRODUCT: {"product": Field((N,), "f")},
-        **dict.fromkeys((_BETWEEN, _WEAKER, MIXED), point),
+        **dict.fromkeys((OFFERED, MIXED), point),
         COLUMNS: {"sums": within((N,)), "seen": within((N,))},
         EQUAL: {"equal": Field((2,))},
         SIZE: {"rows": within(())},
@@ -164,10 +158,10 @@ def answer(rows: Rows, down: Message, client: int = 0) -> Message:
     if which not in (*LEARNT, *BARE) and getattr(owner, "told", None) != classes:
         owner.learn(down["means"], down["shares"])
     if which == MIXED:
-        offer = {n: down[n] for n in ("axes", "shifts", "usual") if n in down}
-        if getattr(owner, "offered", None) != (offered := classes + digest(offer)):
-            (BETWEEN if "axes" in offer else WEAKER)(owner, offer)
-            owner.offered = offered
+        offer = {n: down[n] for n in OFFER}
+        if getattr(owner, "offered", None) != (name := classes + digest(offer)):
+            offered(owner, offer)
+            owner.offered = name
     found = {n: np.asarray(to_host(a)) for n, a in QUESTIONS[which](owner, down).items()}
     if which not in BARE:
         owner.told = classes

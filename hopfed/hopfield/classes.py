@@ -315,7 +315,7 @@ class Clients:
         rates = np.clip(((seen + signed) / 2 + 0.5) / (seen + 1), 1e-6, 1 - 1e-6)
         rows = max(float(fresh.counts.sum() + memory.rows.sum()), 1e-9)
         observed = np.clip(seen / rows, 0.0, 1.0)
-        self.prior = Prior(rates, observed, np.ones(len(self.clients) + 1))
+        self.prior = Prior(rates, observed)
         self.carried = _carried(memory, fresh, self.prior.fitted(fresh), np.arange(memory.size))
         self.memory = memory.weighed(self.carried)
         return classes
@@ -337,7 +337,6 @@ class Clients:
         """Take out who fell silent."""
         fewer = Clients(self.session, self.guard, self.memory, {c: self.first[c] for c in left})
         fewer.exchanges, fewer.prior = self.exchanges, self.prior
-        fewer.prior = replace(self.prior, influence=np.ones(len(left) + 1))
         fewer.carried, fewer.full = self.carried, self.full
         return fewer
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,12 @@ import numpy as np
 from hopfed import kernels
 from hopfed.archetypes.channel import choose, lost, nearness
 from hopfed.archetypes.classes import searched
-from hopfed.archetypes.judging import measured
+from hopfed.archetypes.judging import measured, trait_gain
 from hopfed.archetypes.mixture import Fit, Mixture, Prior, expect, improve
-from hopfed.archetypes.rivals import trait_gain
 from hopfed.archetypes.session import Owner, Session
 from hopfed.archetypes.status import judge_classes
 from hopfed.federation.messages import Message
-from hopfed.hopfield.class_questions import LEARNT, MIXED, OFFERS, QUESTIONS, size_of
+from hopfed.hopfield.class_questions import LEARNT, MIXED, OFFERED, QUESTIONS, size_of
 from hopfed.kernels import Rows
 
 STATUS = "not judged"
@@ -152,11 +151,10 @@ class Tables:
 
     def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:
         """Put one question to every client: one exchange."""
-        offer = isinstance(question, partial)
-        asked = OFFERS[question.args[0]] if offer else QUESTIONS.index(question)
+        asked = QUESTIONS.index(question)
         if asked in LEARNT:
             self._classes = shared, own or {}
-        elif offer:
+        elif asked == OFFERED:
             self._offer = shared
         whole = {**self._classes[0], **self.how, **shared}
         whole |= self._offer if asked == MIXED else {}
