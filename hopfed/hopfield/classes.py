@@ -145,17 +145,22 @@ class Memory:
         return {"means": self.means.astype(np.float32), "shares": shares.astype(np.float32)}
 
     def joined_by(
-        self, total: Any, parent: np.ndarray, clients: np.ndarray, counts: np.ndarray, t: int
+        self,
+        sums: tuple[np.ndarray, ...],
+        parent: np.ndarray,
+        clients: np.ndarray,
+        counts: np.ndarray,
+        t: int,
+        noise: np.ndarray | None = None,
     ) -> Memory:
-        """The memory after round t: sums of classes whose numbers are those of their parents."""
+        """The memory after round t: means and sums of classes, known by their parents' numbers."""
         known = parent != NEW
         numbers, born = np.zeros(len(parent), np.int64), np.full(len(parent), t)
         numbers[known], born[known] = self.numbers[parent[known]], self.born[parent[known]]
         numbers[~known] = self.used + np.arange((~known).sum())
-        noise = getattr(total, "noise", np.zeros(len(parent)))
+        noise = np.zeros(len(parent)) if noise is None else noise
         used = self.used + (~known).sum()
-        sums = total.signed, total.seen, clients, counts, numbers, born, used, noise
-        new = Memory(total.means, *sums)
+        new = Memory(*sums, clients, counts, numbers, born, used, noise)
         return new.select(np.argsort(new.numbers, kind="stable"))
 
 
@@ -505,12 +510,12 @@ class Clients:
             memory.counts @ _parts(memory, fit.classes)[0]
         )
         counts[np.searchsorted(clients, self.clients)] += sums.counts[:-1]
-        total = _Sums(maximise(fit).means, sums.signed, sums.seen)
-        if len(total.means) < fit.size:  # a class without a row is none
+        means, signed, seen = maximise(fit).means, sums.signed, sums.seen
+        if len(means) < fit.size:  # a class without a row is none
             kept = sums.counts.sum(axis=0) >= 0.5
-            total = _Sums(total.means, sums.signed[kept], sums.seen[kept])
+            signed, seen = signed[kept], seen[kept]
             counts, parent = counts[:, kept], parent[kept]
-        new = memory.joined_by(total, parent, clients, counts, t)
+        new = memory.joined_by((means, signed, seen), parent, clients, counts, t)
         entries = float(sums.seen.sum())
         before = set(memory.numbers.tolist()) if self.full.rows.any() else set[int]()
         metrics: Metrics = {
@@ -521,15 +526,6 @@ class Clients:
             "log_likelihood": sums.log_likelihood / max(entries, 1.0),
         }
         return new, metrics
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Classes as they are remembered."""
-
-    means: np.ndarray
-    signed: np.ndarray
-    seen: np.ndarray
 
 
 def _carried(memory: Memory, fresh: ClassSums, prior: Prior, parent: np.ndarray) -> np.ndarray:

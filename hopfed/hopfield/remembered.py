@@ -22,7 +22,7 @@ from scipy.special import erf, erfc, erfinv
 from hopfed.archetypes.subspace import SAME
 from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.messages import Message
-from hopfed.hopfield.flat import flatten
+from hopfed.hopfield.flat import Lines, flatten
 from hopfed.theory.resolution import expected_overlap
 
 ASTRAY = 0.1  # share of an archetype's examples that may be nearer to another pattern
@@ -72,9 +72,8 @@ class Votes:
     def among(self, K: int, rows: np.ndarray, counted: np.ndarray) -> Votes:
         """Votes for K patterns of which these are the `rows`, those for `counted` ones kept."""
         wide = Votes.none(K, self.sums.shape[1])
-        wide.sums[rows[counted]] = self.sums[counted]
-        wide.voters[rows[counted]] = self.voters[counted]
-        wide.squares[rows[counted]] = self.squares[counted]
+        for name, array in flatten(wide).items():
+            array[rows[counted]] = getattr(self, name)[counted]
         return wide
 
 
@@ -104,7 +103,7 @@ WORTH = 2.0
 
 
 @dataclass(frozen=True)
-class Remembered:
+class Remembered(Lines):
     """Patterns and their history."""
 
     patterns: np.ndarray  # int8 (K, N) of +-1
@@ -130,10 +129,6 @@ class Remembered:
         patterns, votes = np.zeros((0, n_sites), np.int8), np.zeros((0, n_sites))
         return cls(patterns, votes, none, none, none, never, never, never, none)
 
-    def select(self, rows: np.ndarray) -> Remembered:
-        """Keep the patterns that `rows`, indices or bool (K,), names."""
-        return Remembered(**{name: array[rows] for name, array in flatten(self).items()})
-
     def learn(self, patterns: np.ndarray, sure: np.ndarray, t: int) -> Remembered:
         """Add those of `patterns` (C, N) that are not yet remembered; of likenesses, the first."""
         both = np.concatenate([self.patterns, patterns]).astype(np.float64)
@@ -143,21 +138,12 @@ class Remembered:
             if not alike[i, kept].any():
                 kept.append(i)
         chosen = np.array(kept[len(self) :], dtype=int) - len(self)
-        patterns = patterns[chosen]
-        K = len(patterns)
-        new = Remembered(
-            patterns.astype(np.int8),
-            np.zeros(patterns.shape),
-            np.zeros(K),
-            np.zeros(K),
-            np.asarray(sure, dtype=np.float64)[chosen],
-            np.full(K, t),
-            np.full(K, t),
-            np.zeros(K, np.int64),
-            np.zeros(K),
-        )
-        mine, theirs = flatten(self), flatten(new)
-        return Remembered(**{name: np.concatenate([mine[name], theirs[name]]) for name in mine})
+        patterns, none = patterns[chosen], np.zeros(len(chosen))
+        when, votes = np.full(len(chosen), t), np.zeros(patterns.shape)
+        own = np.asarray(sure, dtype=np.float64)[chosen]
+        rounds = np.zeros(len(chosen), np.int64)
+        new = Remembered(patterns.astype(np.int8), votes, none, none, own, when, when, rounds, none)
+        return self.followed_by(new)
 
     def confirm(self, supported: np.ndarray, t: int) -> Remembered:
         """Note that fresh evidence of round `t` supports the patterns `supported`, bool (K,)."""
