@@ -32,15 +32,10 @@ class PrivateTracyWidom:
     Source: theory/NOTES.md, "Counting beside privacy noise".
 
     For +-1 examples, whose operator keeps its trace N; spikes are debiased for bulk and noise.
-
-    Attributes
-    ----------
-    alpha : in (0, 1).
-    noise_radius : of the semicircle in C, at least 0.
     """
 
-    alpha: float = 1e-3
-    noise_radius: float = 0.0
+    alpha: float = 1e-3  # in (0, 1)
+    noise_radius: float = 0.0  # of the semicircle in C, at least 0
 
     def __post_init__(self) -> None:
         require(0 < self.alpha < 1, "alpha", "a false-alarm rate in (0, 1)", self.alpha)

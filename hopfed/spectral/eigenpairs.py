@@ -12,9 +12,8 @@ Matrices and vectors stay in the array library and on the device of the operator
 to the host, where rank rules count them. How many eigenvectors are wanted is known only then.
 
 Block Krylov keeps its basis where the products are made, as a list of blocks, which are never
-joined; the small projected matrix T is on the host, and so is all that is done with it. A product
-costs one copy down, of what the image has in the basis and of the inner products of what it adds,
-and one up, which turns that into the next block. Residuals follow from T. A basis that grows too
+joined; the small projected matrix T is on the host, and comes there when it is looked at: one copy
+for several products. Residuals follow from T. A basis that grows too
 wide is turned into its leading Ritz vectors, with which it goes on (K. Wu and H. Simon, SIAM J.
 Matrix Anal. Appl. 22 (2000) 602).
 
@@ -37,7 +36,7 @@ import numpy as np
 import scipy.linalg
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
+from hopfed._lib.arrays import Array, all_to_host, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import Rows
@@ -79,6 +78,7 @@ MOST = 512  # columns of a basis, where as many are not needed
 BYTES = 3 << 30  # of a basis, where as many are not needed
 FEW = 1 << 12  # sites that start from normal numbers
 OFTEN = 1.2  # by which a basis grows between two looks at its Ritz values
+FIRST_LOOK = 3  # products before the first of them on a device, where a product is little
 
 
 class Found(NamedTuple):
@@ -109,31 +109,40 @@ def leading_pairs(
     count: Callable[[np.ndarray, bool], int],
     limit: Callable[[np.ndarray, int], np.ndarray],
     max_products: int,
+    first_look: int = 1,
 ) -> Found:
     """Leading eigenpairs of a positive semi-definite operator, as `product` with blocks (N, b).
 
     The precision of all is that of `start` (N, b); `count` is of those wanted among the Ritz
-    values, and `limit` from these and k to the residuals (k,) at which a pair is found.
+    values, and `limit` from these and k to the residuals (k,) at which a pair is found. Values are
+    looked at after `first_look` products: on a device that is a copy.
     """
     n, width = start.shape
+    xp = namespace(start)
     blocks: list[Array] = []
     T, due, products = np.zeros((0, 0)), 0, 0
-    rest = namespace(start).astype(start, namespace(start).float64)
-    gram = to_host(rest.T @ rest)
-    block, coupling = _next_block(blocks, rest, gram, np.sqrt(gram.diagonal().max()), width)
-    block = namespace(start).astype(block, start.dtype)
+    unseen: list[Array] = []  # what images have in the basis, of products since T was looked at
+    rest = xp.astype(start, xp.float64)
+    gram = rest.T @ rest
+    block, coupling = _next_block(blocks, rest, gram, xp.sqrt(xp.max(_diagonal(gram))), width)
+    block = xp.astype(block, start.dtype)
     while True:
         products += 1
         blocks.append(block)
         rest, columns, gram = _beyond(blocks, product)
-        T = grown(T, columns)
+        unseen.append(columns)
         m, b = columns.shape
-        longest = np.sqrt((columns**2).sum(axis=0) + gram.diagonal()).max()
+        longest = xp.sqrt(xp.max(xp.sum(columns**2, axis=0) + _diagonal(gram)))
         block, coupling = _next_block(blocks, rest, gram, longest, min(width, n - m))
         last = block.shape[1] == 0 or products >= max_products
         widest = max(min(MOST, BYTES // (4 * n)), 2 * width)
-        if not (last or m >= due or m + width > widest):
+        if not (last or (m >= due and products >= first_look) or m + width > widest):
             continue
+        *grew, coupling = all_to_host(*unseen, coupling)
+        last |= not coupling.any()  # there is nothing more to add
+        for more in grew:
+            T = grown(T, more)
+        unseen.clear()
         with blas_threads(1):  # of a matrix as small as this, threads wait for each other
             ascending, Y = scipy.linalg.eigh(T, driver="evd", check_finite=False)
         values, Y = np.maximum(ascending[::-1], 0.0), np.ascontiguousarray(Y[:, ::-1])
@@ -151,9 +160,11 @@ def leading_pairs(
     return Found(values, _turned(blocks, Y[:, :k]), residuals, products, loose, m == n)
 
 
-def _beyond(
-    blocks: list[Array], product: Callable[[Array], Array]
-) -> tuple[Array, np.ndarray, np.ndarray]:
+def _diagonal(A: Array) -> Array:
+    return namespace(A).linalg.diagonal(A)
+
+
+def _beyond(blocks: list[Array], product: Callable[[Array], Array]) -> tuple[Array, Array, Array]:
     """What the image of the last block adds to the basis, in float64, and what it has in it."""
     xp = namespace(blocks[-1])
     image = xp.astype(product(blocks[-1]), blocks[-1].dtype, copy=False)
@@ -162,8 +173,7 @@ def _beyond(
         _taken_out(blocks, image)  # twice is enough (Kahan)
         rest = xp.astype(image, xp.float64)
         del image
-        both = to_host(xp.concat([xp.astype(columns, xp.float64), rest.T @ rest], axis=0))
-    return rest, both[: len(columns)], both[len(columns) :]
+        return rest, xp.astype(columns, xp.float64), rest.T @ rest
 
 
 def _taken_out(blocks: list[Array], X: Array) -> Array:
@@ -175,16 +185,25 @@ def _taken_out(blocks: list[Array], X: Array) -> Array:
 
 
 def _next_block(
-    blocks: list[Array], rest: Array, gram: np.ndarray, longest: float, most: int
-) -> tuple[Array, np.ndarray]:
-    """Orthonormal block of at most `most` columns, and R with ``rest = block R``."""
+    blocks: list[Array], rest: Array, gram: Array, longest: Array, most: int
+) -> tuple[Array, Array]:
+    """Orthonormal block of at most `most` columns, and R with ``rest = block R``.
+
+    Directions that add nothing are left out; on a device, where their number would have to be asked
+    for, they become zeros.
+    """
     xp = namespace(rest)
     with blas_threads(1):
-        ascending, E = np.linalg.eigh(gram)
-        kept = min(most, int((ascending > (SHORT * longest) ** 2).sum()))
-        length, E = np.sqrt(ascending[::-1][:kept]), E[:, ::-1][:, :kept]
-        block = rest @ like(np.ascontiguousarray(E / length), rest)
-        if kept:  # what rounding did to short directions is of second order after this
+        ascending, E = xp.linalg.eigh(gram)
+        adds = ascending > (SHORT * longest) ** 2
+        if isinstance(gram, np.ndarray):
+            most = min(most, int(adds.sum()))
+        top = slice(gram.shape[0] - most, None)
+        adds, E = xp.flip(adds[top], axis=0), xp.flip(E[:, top], axis=1)
+        length = xp.sqrt(xp.where(adds, xp.flip(ascending[top], axis=0), 1.0)) * adds
+        turn = E / xp.where(adds, length, 1.0) * adds
+        block = rest @ (np.ascontiguousarray(turn) if isinstance(gram, np.ndarray) else turn)
+        if most:  # what rounding did to short directions is of second order after this
             block = 1.5 * block - block @ (0.5 * (block.T @ block))
         if blocks:
             block = xp.astype(block, blocks[0].dtype)
@@ -201,9 +220,9 @@ def grown(T: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 def _turned(blocks: list[Array], Y: np.ndarray) -> Array:
     """The basis times Y (m, k), in one block."""
-    found, start = 0, 0
+    found, start, Y = 0, 0, like(Y, blocks[0])
     for q in blocks:
-        part = namespace(q).astype(like(Y[start : start + q.shape[1]], q), q.dtype)
+        part = namespace(q).astype(Y[start : start + q.shape[1]], q.dtype)
         found, start = q @ part + found, start + q.shape[1]
     return found
 
@@ -259,7 +278,8 @@ class Spectrum:
     ----------
     values : (m,) eigenvalues, descending; every nonzero one when `complete`.
     vectors : (N, k) orthonormal eigenvectors of the k leading ones, signs by `canonical_gauge`; of
-        the array library and on the device of the operator. All else is on the host.
+        the array library and on the device of the operator, as residuals may be. All else is on the
+        host.
     residuals : (k,) norms ``|C v - lambda v|``.
     n_sites, n_examples : N and the effective M.
     complete : whether `values` is the whole nonzero spectrum.
@@ -394,8 +414,8 @@ def _leading(A: Array, wanted: Wanted) -> Leading:
 def _checked(operator: HebbianOperator, found: Leading, vectors: Array, route: str) -> Spectrum:
     """Attach residuals, measured by one product with the operator itself."""
     vectors, values, iterated = canonical_gauge(vectors), found.values, found.iterated
-    xp, residuals = namespace(vectors), np.zeros(0)
-    single = False
+    xp, single = namespace(vectors), False
+    residuals = xp.zeros(0)
     if vectors.shape[1]:
         # On a device products of bits with float32 are a quarter of the work of those in float64.
         bits = isinstance(operator, FactorOperator) and isinstance(operator.rows, Rows)
@@ -403,11 +423,12 @@ def _checked(operator: HebbianOperator, found: Leading, vectors: Array, route: s
         kind = xp.float32 if single else vectors.dtype
         those, there = (xp.astype(x, kind, copy=False) for x in (vectors, found.there))
         missed = operator.matmat(those) - those * there
-        residuals = to_host(xp.linalg.vector_norm(missed, axis=0))
+        residuals = xp.linalg.vector_norm(missed, axis=0)
     status = iterated or "converged"
     # Not "any above": a solver that failed on a device leaves NaN.
     limit = 1e-4 if single or operator.home.dtype == xp.float32 else 1e-6
-    if iterated is None and not (residuals <= limit * values[:1].max(initial=1.0)).all():
+    most = limit * float(values[:1].max(initial=1.0))
+    if iterated is None and not bool(xp.all(residuals <= most)):
         status = f"residuals above {limit:g}: use route='krylov'"
     size = operator.n_sites, operator.n_examples
     return Spectrum(values, vectors, residuals, *size, iterated is None, route, 1, status)
@@ -437,6 +458,9 @@ def _krylov(
         lambda values, whole: counted(wanted, values, whole, floor),
         lambda values, k: tol * (values[:k] - values[k : k + 1].max(initial=0.0)),
         max_products,
+        FIRST_LOOK
+        if on_device(home) and isinstance(operator, FactorOperator | DenseOperator)
+        else 1,
     )
     status, k = "converged", len(found.residuals)
     if found.loose:
