@@ -1,20 +1,13 @@
 """Joint diagonalisation: archetypes from the differences between clients or groups.
 
-Source: theory/NOTES.md, "Joint diagonalisation".
-
 In the basis V each group g is a K x K matrix, ``A_g = V^T C_g V - s2 I``, about
 ``sum_mu w_mu^g a_mu a_mu^T``. Whitened by their mean, the archetypes' coefficients are orthogonal
 and diagonalise every A_g: only linear independence is needed, and no search. Counting noise
-between random groups of one client is difference enough.
+between random groups of one client is difference enough. Close to the load at which eigenvalues
+sink below the threshold some basis vectors are mixtures: they come apart once all candidates are
+fitted to the operator together (`hopfed.archetypes.subspace.Subspace.candidates`).
 
-The common eigenbasis is found by Newton steps on the orthogonal group, all pairs at once: for
-``D_g = U^T A_g U`` the generator ``X_ij = sum_g (d_gi - d_gj) D_gij / sum_g (d_gi - d_gj)^2``
-removes the off-diagonal parts to first order. Its start is the eigenbasis of a random combination
-of the A_g (Jennrich). Lifted by V and cut to signs, the basis vectors are the candidates.
-
-Close to the load at which eigenvalues sink below the threshold some basis vectors are mixtures of
-archetypes. They come apart once all candidates are fitted to the operator together
-(`hopfed.archetypes.subspace.Subspace.candidates`), each cleared of what the others explain.
+Source: theory/NOTES.md, "Joint diagonalisation".
 """
 
 from __future__ import annotations

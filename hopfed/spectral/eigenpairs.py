@@ -49,16 +49,9 @@ TIE = 1e-6  # part by which entries of eigenvectors differ at least, or rounding
 
 
 def canonical_gauge(vectors: Array) -> Array:
-    """Fix the signs of eigenvectors so that gauge transforms of the sites carry through.
-
-    Each column is flipped so that its product with the magnitudes of the first, taken in the
-    gauge where the first is positive, has its largest entry positive. Flipping coordinates of
-    the data then flips the same rows of the result and changes nothing else, up to one sign.
-
-    Parameters
-    ----------
-    vectors : (N, k) eigenvectors in columns, the leading one first.
-    """
+    """Fix the signs of eigenvectors (N, k), so that gauge transforms of the sites carry through."""
+    # Each is flipped so that its largest entry is positive in the gauge where the first vector is:
+    # flipping coordinates of the data flips the same rows, and changes nothing else.
     if vectors.shape[1] == 0:
         return vectors
     xp = namespace(vectors)
@@ -89,36 +82,22 @@ FIRST_LOOK = 3  # products before the first of them on a device, where a product
 
 
 class Found(NamedTuple):
-    """What the products show of the spectrum.
+    """What the products show of the spectrum."""
 
-    Attributes
-    ----------
-    values : (m,) Ritz values on the host, descending.
-    vectors : (N, k) Ritz vectors of those wanted, in the precision of the products.
-    residuals : (k,) norms ``|C v - lambda v|``, on the host, as T has them.
-    products : how many were made.
-    loose : how many of the k are not found to the tolerance.
-    whole : whether the basis is all of the space.
-    """
-
-    values: np.ndarray
-    vectors: Array
-    residuals: np.ndarray
-    products: int
-    loose: int
-    whole: bool
+    values: np.ndarray  # (m,) Ritz values on the host, descending
+    vectors: Array  # (N, k) Ritz vectors of those wanted, in the precision of the products
+    residuals: np.ndarray  # (k,) norms ``|C v - lambda v|``, on the host, as T has them
+    products: int  # that were made
+    loose: int  # of the k that are not found to the tolerance
+    whole: bool  # the basis is all of the space
 
 
 def drawn_block(n: int, width: int, rng: np.random.Generator, other: Array) -> Array:
-    """Random float32 numbers (n, width) to start from, in the library and at the place of `other`.
-
-    Many sites get signs: a bit of each is drawn here, and spread there. Of few, some columns of
-    signs are alike, or eigenvectors: these get normal numbers.
-    """
-    if n < FEW:
+    """Random float32 numbers (n, width) to start from, in the library and where `other` is."""
+    if n < FEW:  # some columns of signs would be alike, or eigenvectors
         return like(rng.standard_normal((n, width)).astype(np.float32), other)
     words = rng.integers(0, 1 << 64, (n, -(-width // 64)), dtype=np.uint64)
-    words[:, -1] &= np.uint64((1 << ((width - 1) % 64 + 1)) - 1)
+    words[:, -1] &= np.uint64((1 << ((width - 1) % 64 + 1)) - 1)  # a bit for each, spread there
     if not on_device(other):
         return like(kernels.unpack(Rows(words, width), np.float32), other)
     return kernels.unpack(Rows(like(words, other), width), np.float32)
@@ -132,16 +111,11 @@ def leading_pairs(
     max_products: int,
     first_look: int = 1,
 ) -> Found:
-    """Leading eigenpairs of a symmetric positive semi-definite operator.
+    """Leading eigenpairs of a positive semi-definite operator, as `product` with blocks (N, b).
 
-    Parameters
-    ----------
-    product : from a block (N, b) to a new array, the operator times it.
-    start : (N, b) float32 or float64, the precision of everything; b columns in every block.
-    count : from descending Ritz values, and whether they are all, to the number k of those wanted.
-    limit : from the values and k to the (k,) residuals below which a pair counts as found.
-    max_products : after so many it ends.
-    first_look : products before values are looked at: on a device that is a copy.
+    The precision of all is that of `start` (N, b); `count` is of those wanted among the Ritz
+    values, and `limit` from these and k to the residuals (k,) at which a pair is found. Values are
+    looked at after `first_look` products: on a device that is a copy.
     """
     n, width = start.shape
     xp = namespace(start)
@@ -399,18 +373,12 @@ def _choose(operator: HebbianOperator) -> str:
 
 
 def _gram(operator: FactorOperator, wanted: Wanted) -> Spectrum:
-    xp = namespace(operator.weights)
-    found = _leading(_products_of_rows(operator), wanted)
-    root = xp.sqrt(operator.weights / operator.mass)
-    lift = root[:, None] * found.vectors / xp.sqrt(found.there)
-    return _checked(operator, found, transposed_times(operator.rows, lift), "gram")
-
-
-def _products_of_rows(operator: FactorOperator) -> Array:
     root = namespace(operator.weights).sqrt(operator.weights / operator.mass)
     G = inner_products(operator.rows)
     G *= root[:, None] * root[None, :]
-    return G
+    found = _leading(G, wanted)
+    lift = root[:, None] * found.vectors / namespace(root).sqrt(found.there)
+    return _checked(operator, found, transposed_times(operator.rows, lift), "gram")
 
 
 def _dense(operator: HebbianOperator, wanted: Wanted) -> Spectrum:
@@ -462,17 +430,8 @@ def _checked(operator: HebbianOperator, found: Leading, vectors: Array, route: s
     most = limit * float(values[:1].max(initial=1.0))
     if iterated is None and not bool(xp.all(residuals <= most)):
         status = f"residuals above {limit:g}: use route='krylov'"
-    return Spectrum(
-        values=values,
-        vectors=vectors,
-        residuals=residuals,
-        n_sites=operator.n_sites,
-        n_examples=operator.n_examples,
-        complete=iterated is None,
-        route=route,
-        products=1,
-        status=status,
-    )
+    size = operator.n_sites, operator.n_examples
+    return Spectrum(values, vectors, residuals, *size, iterated is None, route, 1, status)
 
 
 def _krylov(
@@ -484,12 +443,7 @@ def _krylov(
     max_products: int = 30,
     start: Array | None = None,
 ) -> Spectrum:
-    """Leading eigenpairs from products alone: block Lanczos, fully reorthogonalised.
-
-    Stops when every pair that `wanted` asks for has a residual below `tol` times its distance to
-    the first unwanted Ritz value, and the basis is at least twice as wide as their number. Products
-    are in single precision, but for a matrix in double.
-    """
+    """Leading eigenpairs from products alone, in single precision but for a matrix in double."""
     n, home, xp = operator.n_sites, operator.home, namespace(operator.home)
     width, rng = min(width, n), stream(seed, "krylov", n)
     double = isinstance(operator, DenseOperator) and home.dtype == xp.float64
@@ -508,20 +462,12 @@ def _krylov(
         if on_device(home) and isinstance(operator, FactorOperator | DenseOperator)
         else 1,
     )
+    status, k = "converged", len(found.residuals)
+    if found.loose:
+        status = f"{found.loose} of {k} pairs not converged in {found.products} products: "
+        status += "raise max_products"
+    vectors = canonical_gauge(xp.astype(found.vectors, xp.float64))
     return Spectrum(
-        values=found.values,
-        vectors=canonical_gauge(xp.astype(found.vectors, xp.float64)),
-        residuals=found.residuals,
-        n_sites=n,
-        n_examples=operator.n_examples,
-        complete=found.whole,
-        route="krylov",
-        products=found.products,
-        status=_said(found.loose, len(found.residuals), found.products),
-    )
-
-
-def _said(loose: int, k: int, products: int) -> str:
-    if loose == 0:
-        return "converged"
-    return f"{loose} of {k} pairs not converged in {products} products: raise max_products"
+        found.values, vectors, found.residuals, n, operator.n_examples, found.whole, "krylov",
+        found.products, status,
+    )  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from helpers import rest_slow, sample
 
 from hopfed import kernels, recover
+from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import DataError
 from hopfed.kernels.cuda import products
 from hopfed.recovery.recover import run_recovery
@@ -38,8 +39,8 @@ def same(here, there):
 )
 def test_one_owner(device, shape, method):
     xi, x = sample(*SHAPES[shape], 0.9, 1)
-    here = recover(x, seed=1, method=method)
-    there = recover(device.xp.asarray(x), seed=1, method=method)
+    here = recover(x, seed=1, patterns=Patterns(method=method))
+    there = recover(device.xp.asarray(x), seed=1, patterns=Patterns(method=method))
     same(here, there)
     assert here.status == "ok"
     assert len(np.unique(abs(there.patterns @ xi.T).argmax(axis=1))) == 3
@@ -105,13 +106,13 @@ COUNTED = {"fewer examples": (8, 1200, 300), "fewer sites": (4, 90, 400)}
 def test_a_recovery_makes_four_copies_to_the_host(emulated, shape):
     """Down: sums of columns with what columns say of each other, eigenvalues, patterns, moments.
 
-    The eigenvalues are counted; of the moments of rows beside patterns 3 K + 5 numbers come. None
-    is in a loop over groups, sweeps or patterns. Up: the deal of the groups, their sizes, a draw,
+    The eigenvalues are counted; moments are of rows by the pattern that they resemble most. None is
+    in a loop over groups, sweeps or patterns. Up: the deal of the groups, their sizes, a draw,
     what the count says of eigenvectors, and the patterns in bits.
     """
     x = measured(emulated, sample(*COUNTED[shape], 0.75, 1)[1])
-    few, found = copies_of(emulated, lambda: recover(x, seed=1, groups=5))
-    many, _ = copies_of(emulated, lambda: recover(x, seed=1, groups=40))
+    few, found = copies_of(emulated, lambda: recover(x, seed=1, patterns=Patterns(groups=5)))
+    many, _ = copies_of(emulated, lambda: recover(x, seed=1, patterns=Patterns(groups=40)))
     assert (found.status, len(found)) == ("ok", COUNTED[shape][0])
     assert few["down"] == many["down"] == 4
     assert few["up"] == many["up"] == 5

@@ -6,6 +6,7 @@ import time
 import numpy as np
 
 from hopfed import kernels, recover
+from hopfed.archetypes.patterns import Patterns
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels.place import Place
 from stages import NotHereError, Rows, run, the_device, torch_on
@@ -55,15 +56,19 @@ def _rng() -> np.random.Generator:
 def _both(rows: Rows, device, name: str, x: np.ndarray, method: str) -> None:
     bits = kernels.pack(x)
     there = Place(0).put(bits)
-    here, cpu = _timed(lambda: recover(bits, seed=0, method=method), rows)
-    found, seconds = _timed(lambda: recover(there, seed=0, method=method), rows)
-    _, with_moving = _timed(lambda: recover(bits, seed=0, method=method, device="cuda"), rows)
+    here, cpu = _timed(lambda: recover(bits, seed=0, patterns=Patterns(method=method)), rows)
+    found, seconds = _timed(lambda: recover(there, seed=0, patterns=Patterns(method=method)), rows)
+    _, with_moving = _timed(
+        lambda: recover(bits, seed=0, patterns=Patterns(method=method), device="cuda"), rows
+    )
     same = np.array_equal(here.patterns, found.patterns)
     times = {"cpu": cpu, "ratio": cpu / seconds, "from host": with_moving}
     rows.add(name, seconds=seconds, same=same, status=found.status, **times)
     rows.failed |= not same
     with rows.attempt(f"transfers of {name}"):
-        copies = transfers(device, lambda: recover(there, seed=0, method=method), rows.emulate)
+        copies = transfers(
+            device, lambda: recover(there, seed=0, patterns=Patterns(method=method)), rows.emulate
+        )
         rows.add(f"transfers of {name}", **copies)
 
 
