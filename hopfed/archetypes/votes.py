@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hopfed import kernels
 from hopfed._lib.arrays import all_to_host, like, namespace, to_host
 from hopfed.archetypes.session import Owner, Session
 from hopfed.archetypes.session import total as added_up
@@ -242,7 +243,7 @@ def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
     """Return how many pairs of equal rows are expected of one client."""
     n, N = answer.counts, patterns.shape[1]
     r = min(max(float(answer.overlaps[1] / max(answer.overlaps[0], 1.0)), 0.0), 1.0)
-    differ = (N - patterns.astype(np.float64) @ patterns.T) / 2
+    differ = (N - kernels.gram(kernels.pack(patterns)).astype(np.float64)) / 2
     agree = np.log((1 + r**2) / 2) * (N - differ)
     agree += np.log(max((1 - r**2) / 2, 1e-300)) * differ
     pairs = (np.outer(n, n) - np.diag(n)) / 2
@@ -404,6 +405,6 @@ def oriented(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Turn patterns the way the examples point: ``mean ~ sum_mu (r e_mu) xi_mu``."""
     if len(patterns) == 0:
         return patterns
-    rows = patterns.astype(np.float64)
-    coefficients = np.linalg.lstsq(rows @ rows.T, rows @ mean, rcond=None)[0]
+    overlaps = kernels.gram(kernels.pack(patterns)).astype(np.float64)
+    coefficients = np.linalg.lstsq(overlaps, patterns.astype(np.float64) @ mean, rcond=None)[0]
     return (patterns * np.where(coefficients < 0, -1, 1)[:, None]).astype(np.int8)
