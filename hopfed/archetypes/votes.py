@@ -162,8 +162,9 @@ class Agreement:
     @classmethod
     def of(cls, patterns: np.ndarray, sums: Message) -> Agreement:
         """The sums that `nearest` answers."""
-        along = np.einsum("kn,kn->k", sums["sums"], patterns)  # whole numbers, in any order
-        squares = np.einsum("kn,kn->k", sums["sums"], sums["sums"])
+        rows = zip(sums["sums"], patterns, strict=True)  # whole numbers, beyond 2^31 once squared
+        pairs = ((x.astype(np.float64), p.astype(np.float64)) for x, p in rows)
+        along, squares = np.array([(x @ p, x @ x) for x, p in pairs]).reshape(-1, 2).T
         overlaps = sums["moments"] / patterns.shape[1] ** np.arange(3)
         repeats = float(sums["equal"][0])
         return cls(sums["counts"], along, squares, overlaps, repeats, sums["order"])
@@ -373,7 +374,9 @@ def agreement(
     more = {} if quality is None else {"quality": np.float32(quality)}
     answers = session.ask(nearest, _packed(patterns, either=False, **more))
     found = [Agreement.of(patterns, answer) for answer in answers]
-    whole = Agreement.of(patterns, {n: added_up(answers, n) for n in _SUMS})
+    whole = found[0]
+    if len(found) > 1:
+        whole = Agreement.of(patterns, {n: added_up(answers, n) for n in _SUMS})
     return [a for a in found if a.overlaps[0] > 0], whole
 
 
