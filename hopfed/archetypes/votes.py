@@ -24,7 +24,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import all_to_host, like, namespace, to_host
 from hopfed.archetypes.session import Owner, Session
 from hopfed.archetypes.session import total as added_up
-from hopfed.archetypes.subspace import SAME, SPREADS
+from hopfed.archetypes.subspace import SAME, SPREADS, overlaps_of
 from hopfed.federation.messages import Message
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
@@ -135,8 +135,7 @@ def elected(votes: Message, patterns: np.ndarray) -> Elected:
     sure = expected_overlap(sureness(counts, quality))
     both = np.outer(sure, sure)
     limit = np.minimum(SAME, both - SPREADS * np.sqrt(np.maximum(1 - both**2, 0.0) / N))
-    x = fresh.astype(np.float32)
-    alike = np.abs(x @ x.T) / N >= limit
+    alike = np.abs(overlaps_of(fresh)) >= limit
     kept: list[int] = []
     for i in range(len(fresh)):
         if not alike[i, kept].any():
