@@ -12,3 +12,7 @@ recipes : a method as plain data, for other machines, and what a recipe may hold
 engines : local (in process), pool (worker processes), dask (a cluster), flower (its messages).
 machines : `hopfed serve` and `hopfed join`, over gRPC.
 """
+
+from hopfed._lib.lazy import offers
+
+__getattr__, __dir__ = offers(__name__, __path__)

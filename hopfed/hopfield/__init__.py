@@ -16,15 +16,8 @@ columns : which column of an owner is which of the federation.
 told : the last message of a federation: archetypes for all clients.
 """
 
-from typing import Any
+from hopfed._lib.lazy import offers
 
-__all__ = ["HopfieldFederation"]
+__all__ = ["HopfieldFederation"]  # a client does without the server's half
 
-
-def __getattr__(name: str) -> Any:
-    """Import the federation where it is asked for: a client does without the server's half."""
-    if name != "HopfieldFederation":
-        raise AttributeError(f"module 'hopfed.hopfield' has no attribute {name!r}")
-    from hopfed.hopfield.federation import HopfieldFederation
-
-    return HopfieldFederation
+__getattr__, __dir__ = offers(__name__, __path__, {"HopfieldFederation": "federation"})
