@@ -41,7 +41,6 @@ from hopfed.archetypes.session import (
     by_blocks,
     log_odds,
     means_inside,
-    standardised,
 )
 from hopfed.archetypes.votes import runs
 from hopfed.archetypes.weights import is_survey
@@ -191,8 +190,15 @@ def resting_sums(owner: Owner, _: Message) -> Message:
 def well_explained_sums(owner: Owner, told: Message) -> Message:
     """Sums over the rows of each class that are as likely as rows of it should be."""
     R = owner.weights
-    well = standardised(owner.rows, owner.means) > float(told["above"])
+    well = standardised(owner) > float(told["above"])
     return weighted_sums(owner, R * namespace(R).astype(well, R.dtype))
+
+
+def standardised(owner: Owner) -> Array:
+    """How well rows fit in each class, (M, K): their standardised log-likelihood in it."""
+    T, odds = owner.means, np.arctanh(owner.means)
+    variance = owner.along(np.zeros_like(T), (1 - T**2) * odds**2)
+    return owner.along(odds, -T * odds) / namespace(variance).sqrt(variance.clip(1e-6, None))
 
 
 def _along(owner: Owner, directions: np.ndarray) -> Array:
@@ -274,9 +280,9 @@ def ratios(owner: Owner, points: np.ndarray, more: np.ndarray) -> Array:
     at = log_odds(owner.means, variables)
     there = [log_odds(means_inside(means), variables) for means in points]
     by_sign, by_seen = (np.array([t[i] - at[i] for t in there]) for i in (0, 1))
-    if owner.numbers is not None:
+    if owner.dense is not None:
         told = (x.reshape(-1, rows.shape[1]) for x in (by_sign, by_seen))
-        logs, even = owner.numbers.logs(*told)
+        logs, even = owner.logs(*told)
         return mixed(logs.reshape(S, *R.T.shape), more + even.reshape(S, -1), R.T, HIGHEST).T
     xp, M = namespace(R), rows.shape[0]
     found = xp.zeros((M, S), dtype=xp.float64)
