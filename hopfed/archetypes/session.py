@@ -151,7 +151,7 @@ class Owner:
 
     @cached_property
     def dense(self) -> np.ndarray | None:
-        """(M, N) rows of a small table on the host; with gaps (M, 2 N), with what is seen beside."""
+        """(M, N) rows of a small table; with gaps (M, 2 N), with what is seen beside."""
         rows = self.rows
         if isinstance(rows, Reread) or rows.shape[0] * rows.n > SMALL or on_device(rows):
             return None
