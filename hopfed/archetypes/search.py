@@ -235,11 +235,6 @@ def supported(owners: Session, fit: Fit, search: Search) -> Fit:
     return fit
 
 
-def has_support(fit: Fit, search: Search) -> bool:
-    """Whether every class has as many rows as it must."""
-    return bool(fit.sums.counts.sum(axis=0).min() >= search.support)
-
-
 def joining(size: int, pair: tuple[int, int]) -> np.ndarray:
     """Number that each of so many classes gets when two of them become one."""
     into = np.arange(size)
@@ -344,7 +339,8 @@ def split(owners: Session, fit: Fit, search: Search, draw: int) -> Fit | None:
 
 
 def _is_better(trial: Fit, fit: Fit, search: Search) -> bool:
-    return _better(trial, fit, 1.0) and has_support(trial, search)
+    fewest = trial.sums.counts.sum(axis=0).min()
+    return _better(trial, fit, 1.0) and bool(fewest >= search.support)
 
 
 def _better(fit: Fit, other: Fit, by: float = 0.0) -> bool:
