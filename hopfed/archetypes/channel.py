@@ -31,15 +31,13 @@ from hopfed.kernels import Rows
 from hopfed.theory.resolution import OPTIMISM, RESOLVED, majority_needed, sure_level
 
 QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])
-NAMES = ("symmetric", "by column", "graded")
 
 
 @dataclass(frozen=True)
 class Channel:
     """The channel that won."""
 
-    name: str  # one of NAMES
-    gains: dict[str, float]  # evidence of each channel, by name, up to what they share
+    name: str  # symmetric, by column or graded
     # means, errors: (K, N) of the classes in that channel, and their standard errors; rows that are
     # unsure of their class tell less. In the symmetric channel they are those at the quality r.
     means: np.ndarray
@@ -65,33 +63,31 @@ class Channel:
 
 def choose(fit: Fit, lost: np.ndarray) -> Channel:
     """Compare the channels on the sums of fitted classes, whose variances grow by `lost` (K, N)."""
-    sums = fit.sums
-    own = {"graded": float(fit.prior.gain(sums).sum())}
-    means = fit.classes.means
+    sums, means = fit.sums, fit.classes.means
     weighed = sums.seen + (fit.prior.concentration if fit.size > 1 else 0.0)
     spread = np.maximum(1 - means**2, 0.0)  # a mean of 1 may be rounded up
-    graded = Channel("graded", own, means, np.sqrt(spread * lost / (weighed + 1)), None)
+    graded = Channel("graded", means, np.sqrt(spread * lost / (weighed + 1)), None)
     if fit.size == 1 or fit.prior.variables is not None:
         return graded
     table = pattern_gains(sums)
     entries = sums.seen.sum(axis=0)
     whole = table.sum(axis=1)
     best, each = int(whole.argmax()), table.argmax(axis=0)
-    gains = {
+    gains = {  # evidence, up to what all share
         "symmetric": float(whole[best] - np.log(max(entries.sum(), 1.0)) / 2),
         "by column": float(table.max(axis=0).sum() - (np.log(np.maximum(entries, 1)) / 2).sum()),
-        **own,
+        "graded": float(fit.prior.gain(sums).sum()),
     }
     name = max(gains, key=lambda n: gains[n])
     if name == "graded":
-        return replace(graded, gains=gains)
+        return graded
     one = name == "symmetric"
     quality = np.asarray(QUALITIES[best] if one else QUALITIES[each])
     error = quality_errors(quality, entries.sum() if one else entries)
     sign = np.tanh(np.arctanh(np.minimum(quality, 1 - 1e-9)) * sums.signed / lost)
     variance = quality**2 * (1 - sign**2) + (0.0 if one else (sign * error) ** 2)
     spread = spread_about(sums, quality, lost)
-    return Channel(name, gains, quality * sign, np.sqrt(variance), quality, error, spread)
+    return Channel(name, quality * sign, np.sqrt(variance), quality, error, spread)
 
 
 def spread_about(sums: ClassSums, quality: np.ndarray, lost: np.ndarray) -> float:

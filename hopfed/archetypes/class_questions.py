@@ -8,7 +8,6 @@ K classes of N columns. Nobody hears of a row: answers are sums over an owner's 
 | `column_sums` | 2 N | the rate and the gaps of each column |
 | `class_sums`, `sums_and_pairs` | K (2 N + 1) + 1, K^2 more | the same within each class |
 | `score_sums` | 2 K N | how much rows of unequal weight say of the means |
-| `entropies` | 1 | how sure rows are of their class |
 | `sketch` | (K + 1) centres | means of at least `CROWD` rows each, in a basis |
 | `nearest_sums` | centres (2 N + 1) | sums over the rows nearest to each centre |
 | `upper_sums`, `well_explained_sums` | K (2 N + 1) | sums over a part of each class |
@@ -90,16 +89,6 @@ def score_sums(owner: Owner, _: Message) -> Message:
         signed, seen = to_host(sums["signed"]), to_host(sums["seen"])
         found[name] = (1 + T**2) * seen - 2 * T * signed  # of (x - T)^2
     return found
-
-
-@by_blocks
-def entropies(owner: Owner, told: Message) -> Message:
-    """Entropy of the responsibilities of an owner's rows, added up, in nats."""
-    owner.learn(told["means"], told["shares"])
-    xp = namespace(owner.posterior)
-    R = xp.astype(owner.posterior, xp.float64)
-    each = -xp.sum(R * xp.log(R + TINY), axis=1)
-    return {"entropy": owner.added(each)}
 
 
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:

@@ -29,7 +29,6 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.class_questions import (
     clusters,
-    entropies,
     nearest_sums,
     residual_products,
     resting_sums,
@@ -48,7 +47,6 @@ from hopfed.archetypes.mixture import (
     iterate,
     label_gain,
     remind,
-    told,
 )
 from hopfed.archetypes.session import Session, total
 
@@ -199,9 +197,7 @@ def likeliest(owners: Session, fit: Fit) -> Likeliest:
     found = max(fits, key=lambda each: each.sums.log_likelihood)
     found = improve(owners, replace(found, settled=False), LONG, still=1e-3)
     counts, height = found.sums.counts.sum(axis=0), found.sums.log_likelihood
-    shared, own = told(found.classes)
-    entropy = float(total(owners.ask(entropies, shared, own), "entropy"))
-    owners.heard = None
+    entropy = max(height - fit.prior.joint(found.classes, found.sums), 0.0)
     known = 1 - entropy / (counts.sum() * np.log(size)) if size > 1 else 1.0
     parameters = fit.prior.parameters(size)
     return Likeliest(height, parameters, float(counts.sum()), known, float(counts.min()))

@@ -147,7 +147,7 @@ def run_recovery(
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
     >>> recovery = run_recovery([x[:300], x[300:]], seed=1, quality=0.8)
     >>> recovery.n_examples, recovery.traffic.up.tolist()
-    ([300, 300], [41268, 41268])
+    ([300, 300], [43652, 43652])
     """
     patterns = patterns_of(channel, patterns, **options)
     if n_archetypes is not None:
