@@ -3,11 +3,9 @@
 1. The spectrum of the pooled second moment is counted.
 2. What stands above the noise is factored: by joint diagonalisation of random groups, by search.
 3. Where many archetypes crowd a spectrum, some of their eigenvalues sink into the noise and some
-   patterns are mixtures. Then they come out in layers. The owners vote on the patterns broadcast,
-   over all of their rows; mixtures that no row resembles get no votes. Each owner sets those of its
-   rows aside that a pattern explains. The operators and groups of the rest show what is left, with
-   less beside it; its patterns join the others, all rows vote again, and so on until the rest shows
-   nothing.
+   patterns are mixtures. Then they come out in layers: owners vote on the patterns, and set those
+   rows aside that a pattern explains; the rest shows what is left, its patterns join the others,
+   and so on until the rest shows nothing.
 4. Signs are read off the mean of the rows, and the rows may be asked once more for the patterns.
 5. The rows are asked whether the channel holds, and the verdict is said.
 
