@@ -41,7 +41,7 @@ from hopfed.hopfield.encoding import (
     symmetric,
 )
 from hopfed.hopfield.evidence import MEMORIES, Counted, Evidence
-from hopfed.hopfield.flat import flatten, unflatten
+from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.guard import Guard, bounded
 from hopfed.hopfield.noise import CHANCE, Noise
 from hopfed.hopfield.plasticity import Fixed, Rule, Smoothing
@@ -242,7 +242,7 @@ class _Round:
         evidence = evidence.extend(operators, believed, weights)
         arrays = below(state, "memory")
         before = Remembered.nothing(channel.n_sites)
-        before = unflatten(Remembered, arrays) if arrays else before
+        before = Remembered(**arrays) if arrays else before
         counted = Counted.of(
             channel.memory, evidence, before.patterns, operators, weights, channel.alpha
         )
@@ -500,4 +500,4 @@ class _Round:
         """State after the round; of evidence of which nothing is carried nothing is kept."""
         carried = self.evidence.flatten() if self.channel.discount > 0 else {}
         evidence = {f"evidence/{k}": v for k, v in carried.items()}
-        return self._known() | evidence | flatten(None, memory=memory)
+        return self._known() | evidence | flatten(memory, "memory")
