@@ -28,8 +28,7 @@ def played(source, rounds=None, clients=4, **settings):
         result = play_round(method, state, t, seed=0, clients=clients, engine=LocalEngine())
         assert not result.faults.words()
         state = result.state
-        arrays = {k.removeprefix("memory/"): v for k, v in state.server.items()}
-        found.append((Memory(**arrays), result.server_metrics))
+        found.append((Memory(**below(state.server, "memory")), result.server_metrics))
     return found
 
 
@@ -219,7 +218,7 @@ def test_a_class_that_is_remembered_twice_becomes_one_again():
     )
     server = {**state.server, **{f"memory/{k}": v for k, v in flatten(twice).items()}}
     told = {EVERYONE: twice.message()} | {c: twice.message(c) for c in range(4)}
-    state = dataclasses.replace(state, server=server, down=state.down.replaced(told))
+    state = dataclasses.replace(state, server=server, down=state.down | told)
     played = play_round(method, state, 1, seed=0, clients=4, engine=LocalEngine())
     after = Memory(**below(played.state.server, "memory"))
     assert (after.numbers == memory.numbers).all()
