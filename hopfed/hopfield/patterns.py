@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
 from typing import Any, cast
 
 import numpy as np
 
 import hopfed.hopfield.possible as possible
-from hopfed._lib.settings import require
+from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.factorize import METHODS, Groups, Method, factorize
@@ -112,19 +111,12 @@ class Patterns:
     factoriser: Method = "auto"
 
     def __post_init__(self) -> None:
-        rules: tuple[tuple[str, Any, str], ...] = (
-            ("encoding", Encoding, "an Encoding"),
-            ("smoothing", Smoothing, "a Smoothing"),
-            ("search", Search | None, "a Search, or None"),
-            ("discount", Real, "a number"),
-            ("alpha", Real, "a number"),
-            ("groups", Integral, "a whole number"),
-            ("votes", bool, "true or false"),
-        )
-        for name, kind, rule in rules:
+        check_types(self)
+        for name, kind in (("encoding", Encoding), ("smoothing", Smoothing)):
             value = getattr(self, name)
-            holds = isinstance(value, kind) and value == value  # NaN is no number
-            require(holds, name, rule, repr(value))
+            require(isinstance(value, kind), name, f"of type {kind.__name__}", repr(value))
+        held = isinstance(self.search, Search | None)
+        require(held, "search", "a Search, or None", repr(self.search))
         require(callable(self.rule), "rule", "a rule of plasticity", repr(self.rule))
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
         own = callable(self.factoriser) or self.factoriser in METHODS
