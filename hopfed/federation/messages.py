@@ -122,8 +122,11 @@ def malformed(message: object, spec: Spec) -> str | None:
 def not_finite(message: Message) -> str | None:
     """Name the first array with NaN, infinity or what squares and sums make so; None if none is."""
     for name, array in message.items():
+        if array.dtype.kind != "f":
+            continue
         most = LARGEST if array.dtype.itemsize > 4 else SINGLE
-        if array.dtype.kind == "f" and not (fits := np.abs(array) <= most).all():
+        fits = np.abs(array) <= min(most, float(np.finfo(array.dtype).max))
+        if not fits.all():
             return f"{name} holds {int((~fits).sum())} values that are not finite, or too large"
     return None
 

@@ -30,6 +30,7 @@ class Batches:
     # examples of each client, with gaps or without; a single set is that of whoever asks
     owners: tuple[Rows, ...]
     rounds: int = 1  # number of parts, which differ by at most one example
+    outcomes: tuple[Any, ...] = ()  # what each owner holds beside its examples (`relate.Column`)
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -30,6 +30,7 @@ from hopfed.archetypes.class_questions import (
 from hopfed.archetypes.judging import some_of
 from hopfed.archetypes.replicas import redrawn
 from hopfed.archetypes.session import Owner
+from hopfed.archetypes.weights import counted
 from hopfed.federation.messages import Field, Message, Spec, digest, malformed, not_finite
 from hopfed.hopfield.encoding import MOST_EXAMPLES
 from hopfed.kernels import Rows
@@ -59,6 +60,7 @@ TABLE = ("of", "of_shares", "number", "seed", "step")  # what says which table i
 LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means are inside of +-1
 MOST = 200  # classes that a server may name at once
 SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
+HEAVIEST = 1e18  # sum of the weights of a survey
 LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
 OWNERS = Recent(1 << 28, lambda owner: 40 * owner.rows.nbytes)  # with what they know of classes
 
@@ -130,8 +132,9 @@ def answer_spec(down: Message, n_sites: int) -> Spec:
     # Two entries of a row differ from their means by 2 at most.
     steep = 4.1 * float(np.abs(down.get("directions", np.zeros((1, 1)))).sum(axis=1).max(initial=0))
     most = (LEAST_LIKELY * N) ** 3
+    first = {} if "question" in down else {"weight": Field((), "f", least=0.0, most=HEAVIEST)}
     forms: dict[int, Mapping[str, Field]] = {
-        SUMS: {**sums, **likelihood, "pairs": within((K, K), least=-SLACK)},
+        SUMS: {**sums, **likelihood, **first, "pairs": within((K, K), least=-SLACK)},
         PRODUCTS: {"products": within((len(down.get("directions", ())), N), steep)},
         UPPER: sums,
         WELL: sums,
@@ -147,25 +150,37 @@ def answer_spec(down: Message, n_sites: int) -> Spec:
 
 def answer(rows: Rows, down: Message, client: int = 0) -> Message:
     """Answer a question exactly: sums over rows, never rows."""
-    planes = {"signs": rows.signs} | ({"seen": rows.seen} if rows.gaps else {})
-    name, which = (client, rows.shape, digest(planes)), asked(down)
-    owner: Any = OWNERS.get(name, lambda: Owner(merged_where_it_pays(rows), client))
+    name, which = (client, digest_of(rows)), asked(down)
+    owner: Any = OWNERS.get(name, lambda: _owner(rows, client))
+    whole = owner
     table = {n: down[n] for n in TABLE if n in down}
     if table:
-        whole = owner
         owner = OWNERS.get((name, digest(table)), lambda: _made(whole, table))
     classes = digest({n: down[n] for n in ("means", "shares") if n in down})
     if which not in (*LEARNT, *BARE) and getattr(owner, "told", None) != classes:
         owner.learn(down["means"], down["shares"])
     if which == MIXED:
         offer = {n: down[n] for n in OFFER}
-        if getattr(owner, "offered", None) != (name := classes + digest(offer)):
+        if getattr(owner, "offered", None) != (about := classes + digest(offer)):
             offered(owner, offer)
-            owner.offered = name
+            owner.offered = about
     found = {n: np.asarray(to_host(a)) for n, a in QUESTIONS[which](owner, down).items()}
     if which not in BARE:
         owner.told = classes
-    return {**found, "examples": np.asarray(rows.shape[0])}
+    weight = {} if "question" in down else {"weight": np.array(rows.weights.sum())}
+    return {**found, **weight, "examples": np.asarray(whole.size)}
+
+
+def digest_of(rows: Rows) -> bytes:
+    """16 bytes that tell rows from all others."""
+    planes = {"signs": rows.signs, "shape": np.array(rows.shape)}
+    planes |= {"seen": rows.seen} if rows.gaps else {}
+    return digest(planes if rows.counts is None else planes | {"counts": rows.counts})
+
+
+def _owner(rows: Rows, client: int) -> Owner:
+    """Rows of a client, with the weights of a survey as its effective number of rows has them."""
+    return Owner(merged_where_it_pays(counted([rows])[0]), client)
 
 
 def _made(owner: Owner, table: Message) -> Owner:

@@ -24,6 +24,7 @@ import numpy as np
 from scipy.special import logsumexp, xlogy
 
 import hopfed.hopfield.noisy_classes as noisy_classes
+import hopfed.hopfield.relating as relating
 import hopfed.hopfield.verdict as verdict
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.mixture import (
@@ -58,6 +59,7 @@ from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import Noise
+from hopfed.hopfield.told import Told
 
 __all__ = ["Classes"]
 
@@ -180,6 +182,8 @@ class Classes:
     most : classes at most.
     search : settings of the search for them (`hopfed.archetypes`); exact sums only.
     number : of classes, where it is given; exact sums only. 0 leaves it to the rows.
+    relate : outcome that classes are related to once they are judged (`hopfed.hopfield.relating`);
+        exact sums only. Nothing for none.
     judged : rounds after which classes are judged by all rows; 0 for never.
     looks, steps : with noise, searches for new classes in a round, each of which can at most double
         their number, and steps of the fit after each, of which all but the first are averaged.
@@ -193,6 +197,7 @@ class Classes:
     steps: int = 3
     judged: int = 0
     number: int = 0
+    relate: str = ""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -257,6 +262,8 @@ class Classes:
         if session.t + 1 == self.judged:
             status, advice = owners.judged(memory)
             metrics |= {"status": status, "advice": advice}
+            if self.relate:
+                metrics["relation"] = owners.related(memory, self.relate)
         return memory, metrics
 
 
@@ -284,7 +291,11 @@ class Clients:
         self.full = memory  # before it is weighed, class by class
         self.first, self.clients = first, list(first)
         self.rows = np.array([float(m["examples"]) for m in first.values()])
-        heard = np.minimum(self.rows, median_bound(self.rows.tolist(), guard.claim))
+        each = np.array([float(m["weight"]) for m in first.values()]) / self.rows
+        each = np.minimum(each, median_bound(each.tolist(), guard.claim))
+        # Of one scale at all clients, as weights of one table are (`hopfed.archetypes.weights`).
+        rows = self.rows * each * ((self.rows @ each) / max(float(self.rows @ each**2), 1e-300))
+        heard = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
         self.influence = heard / self.rows
         self.cut = guard.cut(len(self.clients))
         self.seed, self.exchanges = session.context.derive("search"), 0
@@ -457,6 +468,11 @@ class Clients:
             return verdict.judged(tables, memory.means, shares)
         except verdict.LostError:
             return verdict.STATUS, "A client fell silent while the rows were asked."
+
+    def related(self, memory: Memory, outcome: str) -> Any:
+        """What is remembered has to do with an outcome of the clients; or why that is not known."""
+        found = Told(memory.patterns, memory.means, memory.shares).archetypes()
+        return relating.related(outcome, found, self.session, self.clients)
 
     def shown(self, fit: Fit, search: Search) -> Fit:
         """Leave out classes that only the clients show who have most of them."""

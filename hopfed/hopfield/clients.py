@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+import hopfed.hopfield.relating as relating
 from hopfed import kernels
 from hopfed._lib.settings import require
 from hopfed.archetypes.joint_diagonalization import group_projections
@@ -262,6 +263,8 @@ class ClassClient:
         """Form of the answer to a question, and the most that rows of +-1 can give."""
         if context.exchange and not down:
             return {}
+        if relating.is_about(down) and self.noise is None:
+            return relating.spec_of(down, self.n_sites)
         if self.noise is not None:
             K = len(down["means"]) if down else 1
             return self.hiding.spec(self.round_steps[context.exchange], K)
@@ -276,8 +279,11 @@ class ClassClient:
             return state, {}, {}
         down = self.question(down)
         client = 0 if context.client is None else context.client
-        if "every" in down and isinstance(self.source, Batches):  # whatever their round
-            given = self.source.owners[client if len(self.source.owners) > 1 else 0]
+        relates, outcome = self.noise is None and relating.is_about(down), None
+        if ("every" in down or relates) and isinstance(self.source, Batches):  # of any round
+            here = client if len(self.source.owners) > 1 else 0
+            given = self.source.owners[here]
+            outcome = self.source.outcomes[here] if self.source.outcomes else None
         else:
             given = self.source.examples(context.round, client)
         rows = as_examples(given, gaps=True, least=1)
@@ -288,11 +294,16 @@ class ClassClient:
             asked = f"budget {self.noise.words} {self.units} question {question_name(step, down)}"
             key = self.noise.key(rows, context, asked, "classes ")
             return state, self.hiding.answer(step, rows, down, key), {}
+        if relates:
+            return state, relating.answer(rows, down, client, outcome), {}
         return state, answer(rows, down, client), {}
 
     def question(self, down: Message) -> Message:
         """Return what is asked; fail unless a message from the server is a question."""
         down = down or first_question(self.n_sites)
+        if relating.is_about(down) and self.noise is None:
+            relating.check(down, self.n_sites)
+            return down
         wrong = question_complaint(down, self.n_sites, self.noise is None)
         if wrong is not None:
             raise DataError(f"a malformed message from the server: {wrong}")

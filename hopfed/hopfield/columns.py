@@ -13,8 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hopfed.errors import DataError, OtherColumnsError
-from hopfed.tables.source import LONGEST
-from hopfed.tables.table import listed
+from hopfed.tables.table import LONGEST, listed
 
 MOST = 2**24  # columns that a server may name
 

@@ -78,6 +78,7 @@ class Owner:
     # (n,) where each column of the file is among those of the rows; None where both are in one
     # order
     filed: np.ndarray | None = None
+    outcome: Any = field(default=None, repr=False)  # a `relate.Column` beside the rows
     _held: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -108,6 +109,8 @@ class Owner:
             raise DataError(
                 "these rows have gaps, of which operators take no account: serve --graded"
             )
+        if isinstance(method, PatternClient) and self.rows.counts is not None:
+            raise DataError("these rows have weights of a survey: serve --graded")
         if method.noise is not None:
             return self._with_noise(method, method.noise, places)
         if self.epsilon is not None:
@@ -115,7 +118,8 @@ class Owner:
         if self.ledger.released(self.rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
         rows = self.rows if places is None else self._laid_out(places)
-        return replace(method, source=Batches((rows,), method.source.rounds))
+        beside = () if self.outcome is None else (self.outcome,)
+        return replace(method, source=Batches((rows,), method.source.rounds, beside))
 
     def _laid_out(self, places: np.ndarray) -> Rows:
         """Rows with their columns at these places; kept, for each question is about the same."""
@@ -213,7 +217,7 @@ def as_recorded(
 def laid_out(rows: Rows, places: np.ndarray) -> Rows:
     """Rows whose column j is ``places[j]`` of these."""
     found: Rows = kernels.transpose(kernels.transpose(rows)[places])
-    return found
+    return replace(found, counts=rows.counts)
 
 
 def pairs_laid_out(pairs: np.ndarray, places: np.ndarray, upper: bool) -> np.ndarray:

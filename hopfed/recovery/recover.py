@@ -33,9 +33,10 @@ from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import array_beside, column_moments
 from hopfed.tables.examples import as_examples
 from hopfed.tables.files import is_many
-from hopfed.tables.partitions import is_partitioned, read_partitions
-from hopfed.tables.reading import read_table, read_tables
+from hopfed.tables.reading import is_partitioned, read_partitions, read_table, read_tables
 from hopfed.tables.table import Table, check_choice, is_made_up, matched
+
+FIRST = 100  # rows of an array that say whether it holds other numbers
 
 __all__ = ["recover", "run_recovery", "split"]
 
@@ -351,7 +352,9 @@ def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
     alone = (_is_path, is_partitioned, _is_frame, _is_rows)
     if isinstance(examples, Table) or any(check(examples) for check in alone):
         return [_table(examples)]
-    if not isinstance(examples, Sequence) or not any(_is_named(part) for part in examples):
+    if _holds_other_numbers(examples):
+        return read_tables([examples], columns=columns)
+    if not isinstance(examples, Sequence) or not any(map(_is_named, examples)):
         return None
     apart = [
         isinstance(p, Table) or is_partitioned(p) or (_is_path(p) and is_many(p)) for p in examples
@@ -384,8 +387,16 @@ def _table(given: Any) -> Table:
 
 
 def _is_named(part: Any) -> bool:
-    checks = (_is_path, is_partitioned, _is_frame, _is_rows)
+    checks = (_is_path, is_partitioned, _is_frame, _is_rows, _holds_other_numbers)
     return isinstance(part, Table) or any(check(part) for check in checks)
+
+
+def _holds_other_numbers(part: Any) -> bool:
+    """Whether an array holds numbers such as 1 and 2 in its first rows, whose columns are coded."""
+    if type(part) is not np.ndarray or part.ndim != 2 or part.dtype.kind not in "iuf":
+        return False
+    some = part[:FIRST]
+    return not np.isin(some[some == some], (-1, 0, 1)).all()
 
 
 def _is_path(given: Any) -> bool:

@@ -39,7 +39,13 @@ def test_bad_input_is_one_line(examples, tmp_path, capsys):
         ((*join, "--epsilon", "0"), "say how you take part, in one of two ways"),
         (("join", "--data", examples, "--epsilon", "0"), "--epsilon must be a number above 0"),
         (("join", "--data", examples, "--epsilon", "1", "--weights", "n"), "left out with --eps"),
+        (("join", "--data", examples, "--epsilon", "1", "--outcome", "n"), "related by exact sums"),
+        ((*join, "--dry-run", "--outcome", "n"), "there is no column 'n'"),
         ((*serve, "--columns", "60", "--archetypes", "2"), "left out without graded exact sums"),
+        (
+            (*serve, "--columns", "60", "--graded", "--epsilon", "1", "--relate", "n"),
+            "relate must be left out without graded exact sums",
+        ),
         (serve, "--columns must be given"),
         ((*serve, "--columns", "60"), "--keys must be a folder with ca.pem"),
         ((*serve, "--columns", "60", "--minimum", "9"), "minimum must be 1 to the 3 clients"),

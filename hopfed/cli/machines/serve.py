@@ -48,6 +48,12 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
     help="Ask for sums over classes: rows may have gaps, and columns rates of their own.",
 )
 @click.option("--archetypes", type=COUNT, help="Of --graded: their number, where it is yours.")
+@click.option(
+    "--relate",
+    metavar="COLUMN[=WORD,...]",
+    help="Of --graded: an outcome that clients have (join --outcome), of which means by archetype, "
+    "or rates of these words, are told.",
+)
 @click.option("--liars", type=NUMBER, help="Share of clients that may lie together. [default: 0.1]")
 @click.option("--support", type=NUMBER, help="Fewest examples behind an archetype. [default: 50]")
 @click.option(
@@ -101,6 +107,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
 
     from hopfed.archetypes.storage import holding
     from hopfed.cli.runs import print_summary
+    from hopfed.cli.tables.relate import print_relation
     from hopfed.experiments import find
     from hopfed.experiments.runner import execute
     from hopfed.federation.machines.server import Listening, MachinesEngine, Server
@@ -143,6 +150,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     print_summary(run)
     status, advice = told.verdict
     out.print(f"\n{shown(f'{status}: {advice}', LONGEST)}")
+    if config.relate:
+        print_relation(experiment.relation(config, run.arrays))
     rounds = f"{config.rounds} round{'s' * (config.rounds != 1)}"
     out.print(f"\n{rounds} in {seconds + time.perf_counter():.1f} s; wrote {shown(out_file)}")
 
@@ -177,7 +186,7 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
     if re.fullmatch("[+-]?[0-9]{1,9}", text):
         return int(text), ()
     from hopfed.tables.files import opened, reading
-    from hopfed.tables.source import named
+    from hopfed.tables.table import named
 
     path = Path(text)
     with reading(path, "cannot be read as names of columns"), opened(path) as file:
@@ -216,7 +225,8 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
         number, names = _columns(options["columns"])
         kept = config.names if number == config.columns else ()  # of the run that is resumed
         config = replace(config, columns=number, names=names or kept)
-    named = ("clients", "rounds", "minimum", "epsilon", "delta", "liars", "support", "archetypes")
+    named = ["clients", "rounds", "minimum", "epsilon", "delta", "liars", "support"]
+    named += ["archetypes", "relate"]
     given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
     given += ["graded=yes"] if options["graded"] else []
     config = with_settings(config, [*given, *options["settings"]])
