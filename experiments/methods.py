@@ -90,6 +90,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
             log = "" if name == "test" else "x"
             made.append(paired(section, names, {"": values}, each=True, xlabel=label, log=log))
         means = np.array([summary[f"{cell.key}/seconds"][0] for cell in rows])
-        more = {"xlabel": "seconds of a round", "log": "x"}
-        made.append(paired(section, names, {"": means[None]}, **more))
+        seconds = {"": means[None]}
+        made.append(paired(section, names, seconds, xlabel="seconds of a round", log="x"))
     return made

@@ -474,12 +474,13 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     out.print(grid)
     out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
     if out_file is not None:
-        found = for_papers(runs)
+        methods, numbers = for_papers(runs)
         if out_file.suffix.lower() == ".csv":
-            writers.write(out_file, found)
+            both = [[(head, m), (f"{head} +-", e)] for head, (m, e) in numbers.items()]
+            writers.write(out_file, [("method", methods), *sum(both, [])])
         else:
             with replacing(out_file) as temporary:
-                temporary.write_text(latex(found), encoding="utf-8")
+                temporary.write_text(latex(methods, numbers), encoding="utf-8")
         out.print(f"wrote {shown(out_file)}")
 
 

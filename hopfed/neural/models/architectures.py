@@ -109,14 +109,6 @@ class Model(nn.Module):
         return self.head(self.features(x))
 
 
-class SpatialMean(nn.Module):
-    """Average over the pixels: (B, C, H, W) to (B, C), whatever the size of the image."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the mean of every channel."""
-        return x.mean((-2, -1))
-
-
 def rectified(features: nn.Module) -> None:
     """Initialise convolutions and dense layers as He et al. (2015); biases are 0.
 
@@ -225,8 +217,8 @@ def mobilenet_v2(shape: Shape) -> Model:
             stride = first if i == 0 else 1
             layers.append(InvertedResidual(inside, outside, stride, expansion, norm))
             inside = outside
-    layers += [*normalised(norm, inside, 1280, 1), nn.ReLU6(), SpatialMean()]
-    return Model(nn.Sequential(*layers), nn.Linear(1280, shape.classes), 1280)
+    layers += [*normalised(norm, inside, 1280, 1), nn.ReLU6(), nn.AdaptiveAvgPool2d(1)]
+    return Model(nn.Sequential(*layers, nn.Flatten()), nn.Linear(1280, shape.classes), 1280)
 
 
 class LSTMLayer(nn.RNNCellBase):
