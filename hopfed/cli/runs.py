@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -476,8 +477,8 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     if out_file is not None:
         methods, numbers = for_papers(runs)
         if out_file.suffix.lower() == ".csv":
-            both = [[(head, m), (f"{head} +-", e)] for head, (m, e) in numbers.items()]
-            writers.write(out_file, [("method", methods), *sum(both, [])])
+            both = (((head, m), (f"{head} +-", e)) for head, (m, e) in numbers.items())
+            writers.write(out_file, [("method", methods), *chain.from_iterable(both)])
         else:
             with replacing(out_file) as temporary:
                 temporary.write_text(latex(methods, numbers), encoding="utf-8")
