@@ -128,7 +128,6 @@ def carry_out(
     resume: bool,
     engine: str,
     workers: int,
-    memory: float | None = None,
     first: int = 0,
     device: str = "cpu",
     dask: str | None = None,
@@ -136,7 +135,6 @@ def carry_out(
 ) -> Run:
     """Run `experiment` with a progress bar, print its summary, and return the run."""
     from hopfed.experiments.runner import execute
-    from hopfed.federation.states import BUDGET
 
     if resume and out_file is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
@@ -145,7 +143,6 @@ def carry_out(
     began, name = time.perf_counter(), _name(experiment)
     how: dict[str, Any] = {"out": out_file, "resume": resume, "engine": engine, "first": first}
     how |= {"workers": workers, "device": device}
-    how["memory"] = BUDGET if memory is None else int(memory * 1e9)
     with _cluster(dask, engine, workers), progress(name) as report, set_aside(out_file, *kept):
         run = execute(experiment, config, report=report, callbacks=[report.of_round], **how)
     seconds = time.perf_counter() - began
@@ -290,9 +287,10 @@ class Report:
         """Show the mean loss of the clients that trained in a round."""
         import numpy as np
 
-        losses = np.asarray(arrays.get("client/loss", ()), float)  # of several methods, in a table
-        if (told := losses[~np.isnan(losses)]).size:
-            self.bar.update(self.task, description=f"{self.name}, loss {told.mean():.3f}")
+        losses = np.asarray(arrays.get("client/loss", ()), float)  # of clients, in every cell
+        if np.isfinite(losses).any():
+            held = losses[np.isfinite(losses)].mean()
+            self.bar.update(self.task, description=f"{self.name}, loss {held:.3f}")
 
 
 @click.command("sweep")

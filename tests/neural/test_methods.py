@@ -168,7 +168,7 @@ def test_a_federation_goes_on_from_its_state_to_the_same_bits(name):
     optimizer = "sgd" if name == "scaffold" else "amsgrad"
     made = make(name, optimizer=optimizer, lr=0.003, clients=3, examples=200)
     once = arrays_of(play(made, 3, rate=0.7).state)
-    half = FederationState.of_parts(play(made, 2, rate=0.7).state.parts())
+    half = FederationState.of_arrays(play(made, 2, rate=0.7).state.arrays())
     again = arrays_of(play(made, 1, half, 2, rate=0.7).state)
     assert once.keys() == again.keys()
     for n, array in once.items():
