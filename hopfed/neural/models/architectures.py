@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -104,9 +105,10 @@ class Model(nn.Module):
             self.features.train(False)
         return self
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the logits (B, classes)."""
-        return self.head(self.features(x))
+    def forward(self, x: Tensor, both: bool = False) -> Any:
+        """Return the logits (B, classes); or both, (features, logits)."""
+        features = self.features(x)
+        return (features, self.head(features)) if both else self.head(features)
 
 
 def rectified(features: nn.Module) -> None:
