@@ -37,6 +37,7 @@ OPTIONS = {  # a small model that clients share is a LeNet; rounds of steps are 
     **dict.fromkeys(("fedh2l", "fedmd"), "steps=5"),
     "agg": "images=160",
 }
+PLAIN = ("scaffold",)  # SGD without momentum, as in the paper, at three times the rate
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Config(Bench):
             self.cell(
                 section, row, models=models,
                 options=OPTIONS.get(row, "").format(rounds=self.rounds),
+                **({"momentum": 0.0, "lr": 3 * self.lr} if row in PLAIN else {}),
             )
             for section, rows, models in played
             if section in self.sections
