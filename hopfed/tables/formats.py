@@ -32,8 +32,7 @@ from hopfed.tables.files import (
     size_of,
     unpacked,
 )
-from hopfed.tables.source import NAME, Block, Numbers, Source, named
-from hopfed.tables.table import made_up
+from hopfed.tables.table import NAME, Block, Numbers, Source, made_up, named
 from hopfed.tables.text import LINES, layout, of_text
 from hopfed.tables.words import MISSING, Cells, number, spelt, token
 from hopfed.tables.writers import Dialect

@@ -21,7 +21,7 @@ import numpy as np
 from hopfed._lib.memory_limits import require_memory
 from hopfed.errors import BackendError, DataError, shown
 from hopfed.tables.files import most_of, pieces, reading, unpacked
-from hopfed.tables.source import NAME, Block, Source, named
+from hopfed.tables.table import NAME, Block, Source, named
 from hopfed.tables.words import COMMA, ENDLESS, KNOWN, MISSING, NUMBER
 from hopfed.tables.writers import Dialect
 
