@@ -275,7 +275,6 @@ LEVELS = 100  # categories of a column, at most
 OTHERS = 3  # words beside which rarer ones of yes and no are names of something
 RARE = 4  # times as many columns of 0 and 1 as with a -1: these are variables of another kind
 FEW = 10  # different words below which a first column is no list of names unless all differ
-HUNDRED, SELDOM = 100, 0.05  # a smaller code of no answer is in few of the rows
 FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
 TICKED = "one word and blanks"  # begins a line about boxes that are ticked
 RARELY = 0.1  # of the rows hold a word that is no answer rather than a category
@@ -768,9 +767,7 @@ def _far(c: Column, choices: Choices) -> list[str]:
     """Codes such as -99 and 999 far from the other numbers of a column that is cut."""
     if c.code.kind != "number" or c.held.many:
         return []
-    values, counts = c.held.values()
-    often = dict(zip(values.tolist(), counts / max(counts.sum(), 1), strict=True))
-    codes = [v for v in far_codes(c.numbers) if not 0 < v < HUNDRED or often.get(v, 0) <= SELDOM]
+    codes = far_codes(c.numbers)
     way = choices.give(words={c.name: {spelt(v): 0 for v in codes}})
     line = (
         f"'{c.shown}' holds {' and '.join(map(spelt, codes))}, far from its other numbers: if that "

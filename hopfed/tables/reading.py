@@ -38,6 +38,7 @@ from hopfed.tables.table import (
     Source,
     Table,
     aligned_sources,
+    check_choice,
     check_joined,
     columns_error,
     doubtful,
@@ -162,12 +163,13 @@ def read_tables(
     words = choices.entries() if coding is None else coding.entries()
     whats = ["examples"] if len(sources) == 1 else [f"examples[{i}]" for i in range(len(sources))]
     given = [source_of(source, what, words) for source, what in zip(sources, whats, strict=True)]
-    opened = aligned_sources(given, columns)
-    for source in opened:
+    check_choice(columns)
+    for source in given:
         source.watch = None if watch is None else partial(watch, source.what)
         source.most = source.most if most is None else min(source.most, most)
     if coding is not None:
-        return [_coded(source, coding, source.notes, most, least or 1, True) for source in opened]
+        return [_coded(source, coding, source.notes, most, least or 1, True) for source in given]
+    opened = aligned_sources(given, columns)
     if all(source.numbers is not None or is_made_up(source.names) for source in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
         codes = [code for table in alone for code in table.coding.codes]
@@ -193,10 +195,8 @@ def _decided(
     looked = [Looked.begun(source, choices) for source in sources]
 
     def decide() -> tuple[Coding, list[str]]:
-        return Decider([table.ordered(looked[0]) for table in looked], choices).decide()
+        return Decider(looked, choices).decide()
 
-    for table in looked[1:]:  # before any is read
-        table.ordered(looked[0])
     packing = None
     for source, table in zip(sources, looked, strict=True):
         for first, block in zip(chain([True], repeat(False)), source.blocks(), strict=False):
