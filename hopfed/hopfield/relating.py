@@ -38,8 +38,11 @@ from hopfed.kernels import Rows
 QUESTIONS = (first_sums, outcome_sums, outcome_slopes, lost_information, outcome_meat)
 MOST = 2**24  # numbers in a question
 ABOUT = ("means", "shares", *NAMES)  # what all questions about an outcome have
-NEEDED = {outcome_slopes: ("outcome_means",), lost_information: ("along",)}
-NEEDED |= {outcome_meat: ("outcome_means", "solved", "survey")}
+# What each question has beside these.
+NEEDED: tuple[tuple[str, ...], ...] = (
+    *((), (), ("outcome_means",), ("along",)),
+    ("outcome_means", "solved", "survey"),
+)
 
 
 def outcome_of(text: str) -> tuple[str, ...]:
@@ -51,14 +54,14 @@ def outcome_of(text: str) -> tuple[str, ...]:
 def spec_of(down: Message, n_sites: int) -> Spec:
     """Form of an answer."""
     K, N, C = len(down["means"]), n_sites, len(told_apart(read_names(_names(down))[1:]))
-    shapes: dict[str, tuple[int, ...]] = (
+    each: tuple[dict[str, tuple[int, ...]], ...] = (
         {"seen": (K, N), "rows": (4,)},
         {"products": (K, K), "sums": (K, C), "spread": (2, C), "other": ()},
         {"wanted": (K * C, K, N + 1)},
         {"product": np.shape(down.get("along", ()))},
         {"meat": (K * C, K * C)},
-    )[int(down["part"])]
-    return {name: Field(shape, "f") for name, shape in shapes.items()}
+    )
+    return {name: Field(shape, "f") for name, shape in each[int(down["part"])].items()}
 
 
 def _names(down: Message) -> Message:
@@ -77,7 +80,7 @@ def check(down: Message, n_sites: int, classes: int) -> None:
     own = {"outcome_means": Field((K, C), "f"), "survey": Field((), "f")}
     own |= {"along": Field(P, "f"), "solved": Field((K * C, K, N + 1), "f")}
     known = 0 <= part < len(QUESTIONS) and 1 <= K <= classes and len(names) > 0
-    spec |= {name: own[name] for name in NEEDED.get(QUESTIONS[part], ())} if known else {}
+    spec |= {name: own[name] for name in NEEDED[part]} if known else {}
     wrong = malformed(down, spec) or not_finite(down)
     if not known or wrong or (K * C + len(down.get("along", ()))) * K * (N + 1) > MOST:
         raise DataError(f"a malformed message from the server: {wrong or 'no such question'}")

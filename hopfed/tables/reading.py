@@ -467,7 +467,6 @@ def read_partitions(
     def run(work: Any, *more: Any) -> list[Any]:
         return [dask.delayed(work, pure=False)(*task, *more) for task in tasks]
 
-    rows = None
     if all(part.plain for part in parts) and choices == Choices() and coding is None:
         with suppress(NotBinaryError):  # then columns are as those of any table
             bits = dask.persist(*run(_packed))
@@ -475,15 +474,17 @@ def read_partitions(
             minus, zeros = map(any, zip(*dask.compute(*(one[1:] for one in bits)), strict=True))
             settle = dask.delayed(_settled, pure=False)
             rows = Partitioned.of([settle(one[0], one[1], minus) for one in bits])
-            coding = Coding.of_bits(made_up(rows.shape[1]), minus)
             notes += [ZERO_IS_MISSING] if minus and zeros else []
-    if rows is None:
-        if coding is None:
-            what = "examples" if is_partitioned(given) else parts[0].what
-            looked = Looked.together(dask.compute(*run(_looked, choices)), what)
-            coding, said = Decider([looked], choices).decide()
-            notes = [*looked.notes, *said]
-        rows = Partitioned.of(run(_packed_by, choices, coding))
+            return _partitioned(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
+    if coding is None:
+        what = "examples" if is_partitioned(given) else parts[0].what
+        looked = Looked.together(dask.compute(*run(_looked, choices)), what)
+        coding, said = Decider([looked], choices).decide()
+        notes = [*looked.notes, *said]
+    return _partitioned(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
+
+
+def _partitioned(rows: Partitioned, coding: Coding, notes: Sequence[str]) -> Table:
     if len(rows) < 2:
         raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
     return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))

@@ -213,7 +213,7 @@ def _judged(told: Any, order: Any, rows: Any, names: Any, coding: Any) -> Any:
     from hopfed.hopfield.verdict import own_verdict
 
     groups = () if coding is None else coding.groups
-    own = own_verdict(counted([rows])[0], told.means[:, order], groups, names)
+    own = own_verdict(counted([rows])[0][:], told.means[:, order], groups, names)
     return replace(told, own=own)
 
 
