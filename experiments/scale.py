@@ -18,6 +18,7 @@ from hopfed import kernels
 from hopfed._lib.memory_limits import peak_bytes
 from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import HopfedError
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Ints, Settings, at_least, within
@@ -74,7 +75,7 @@ def point(N: int, M: int, K: int, quality: float, seed: int, device: str = "cpu"
     sizes = (min(size, M - a) for a in range(0, M, size))
     bits = kernels.concatenate([kernels.pack(draw_examples(xi, m, quality, rng)[0]) for m in sizes])
     start = time.perf_counter()
-    recovery = run_recovery(bits, seed=seed, method="joint", device=device)
+    recovery = run_recovery(bits, seed=seed, patterns=Patterns(method="joint"), device=device)
     seconds = time.perf_counter() - start
     score = retrieval(recovery.archetypes.patterns, xi)
     result = {

@@ -33,7 +33,7 @@ from hopfed.hopfield.batches import Elsewhere, Source
 from hopfed.hopfield.classes import Classes, Memory
 from hopfed.hopfield.encoding import Encoding, pack_patterns, unpack_patterns
 from hopfed.hopfield.flat import unflatten
-from hopfed.hopfield.guard import Guard, Robust
+from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.relating import outcome_of
@@ -84,8 +84,6 @@ class Config(Settings):
     relate: Annotated[str, "NAME or NAME=WORD,... of clients' outcome, related to classes"] = ""
     steps: Annotated[int, "of the fit after each search for classes, of sums with noise"] = 3
     looks: Annotated[int, "searches for classes in a round, of sums with noise"] = 2
-    robust: Annotated[str, "mean, trimmed or median of the operators"] = "mean"
-    share: Annotated[float, "that is trimmed"] = 0.1
     quorum: float = 0.0
     client_groups: int = 10
     persistence: Annotated[int, at_least(1)] = 1
@@ -94,7 +92,6 @@ class Config(Settings):
     epsilon: Annotated[float, "of one example in a client's release; inf: no noise"] = math.inf
     delta: float = 1e-5
     most: Annotated[int, at_least(1), "archetypes in the run file"] = 256
-    name: Annotated[str, "under which clients store their state"] = "federation"
     seeds: Annotated[int, within("[1, 1]"), "these data are there once"] = 1
 
     def validate(self) -> None:
@@ -128,7 +125,7 @@ class Config(Settings):
         source = Elsewhere(self.rounds) if source is None else source
         noise = Noise(self.epsilon, self.delta) if self.epsilon < math.inf else None
         guards = {name: getattr(self, name) for name in GUARDS}
-        guard = Guard(robust=Robust(self.robust, self.share), **guards)
+        guard = Guard(**guards)
         channel: Classes | Patterns
         if self.graded:
             own = {name: getattr(self, name) for name in ("discount", "looks", "steps")}

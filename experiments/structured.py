@@ -14,10 +14,11 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.archetypes.factorize import METHODS as FACTORISERS
+from hopfed.archetypes.factorize import METHODS
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, among, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
+from hopfed.experiments.shared.published import published_patterns
 from hopfed.experiments.shared.silhouettes import decorrelate, load_silhouettes, spread
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
@@ -45,7 +46,7 @@ class Config(Settings):
     weight: Annotated[float, "w, share of fresh data in what clients send"] = 0.6
     discount: Annotated[float, "share of the evidence that is left after a round"] = 1.0
     memory: Annotated[str, "separate, common or literal"] = "separate"
-    factoriser: Annotated[str, among(FACTORISERS), "of the server"] = "auto"
+    factoriser: Annotated[str, among((*METHODS, "paper")), "of the server"] = "auto"
     seeds: int = 3
 
     def validate(self) -> None:
@@ -70,7 +71,8 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every set; every client sees all of its pictures, equally often."""
     arrays: Arrays = {}
     paper = config.factoriser == "paper"
-    how: dict[str, Any] = {n: getattr(config, n) for n in ("discount", "memory", "factoriser")}
+    how: dict[str, Any] = {n: getattr(config, n) for n in ("discount", "memory")}
+    how["factoriser"] = published_patterns if paper else config.factoriser
     how |= {"rule": Fixed(config.weight), "votes": not paper, "groups": 0 if paper else 4}
     sizes = budget(config.examples, config.rounds, config.clients)
     for name, (K, overlap, r) in config.sets.items():

@@ -67,7 +67,6 @@ WORDS = {
     "name": (*NAMES, "gram", "serve", "bpb"),
     "method": ("fedavg", "fedprox", "fedssa", "feda"),
     "quality": ("auto", "0.5", "1"),
-    "rank_rule": ("tw", "mp", "0.5"),
     "shape": ("3x3", "9x1", "²x²", "3", "0x9", "99999999999x1"),
     "data": ("digits", "mnist", "hub:mnist", "hub:", "digit", "a.npz"),
     "partition": (
@@ -98,8 +97,8 @@ CALLS = (
     "run bbp --preset quick --set N=24 --set M=40,80 --seeds 1",
     "run concentration --set N=24 --set M=40,80 --seeds 2 --json --out made.h5",
     "run privacy --preset quick --set clients=2",
-    "recover rows.csv --clients 2 --rank-rule 0.5 --json",
-    "recover rows.npy rows.npy --method layered --refit --out made.h5",
+    "recover rows.csv --clients 2 --alpha 0.01 --json",
+    "recover rows.npy rows.npy --refit --out made.h5",
     "recover table.parquet --binarize levels --dry-run",
     "recover table.csv table.csv --ignore a --dry-run --json",
     "join --data rows.csv --dry-run --set rounds=2",

@@ -53,8 +53,8 @@ main(sys.argv[1:])
 # import at once one may see half a module, and then its client never comes.
 CROWD = """
 import sys, threading
-import hopfed.cli.machines.join, hopfed.cli.machines.watching, hopfed.federation.machines.client
-import hopfed.hopfield.owner, hopfed.hopfield.owner, hopfed.tables.writers
+import hopfed.cli.machines.join, hopfed.federation.machines.client
+import hopfed.hopfield.owner, hopfed.tables.writers
 from hopfed._lib.arrays import blas_threads
 from hopfed.cli import main
 with blas_threads(1):

@@ -218,14 +218,11 @@ def _product(pair: _Pair, shift: float) -> np.ndarray:
 
 
 def _lost(classes: Classes, mu: int, nu: int, blocks: np.ndarray) -> list[tuple[float, np.ndarray]]:
-    """Take the information that a pair loses within columns off `blocks` (N, K, K); return the
-    two terms of rank one that couple columns.
-
-    With D the difference of both scores and c its covariance with the ratio, over all rows,
-    weighed by the product of both responsibilities, `E D D^T` is the mean of D squared, less
-    `(1 - shrunk) c c^T / variance` for the rows that are undecided only in sum, plus what
-    columns vary by themselves.
-    """
+    """Take what a pair loses within columns off `blocks` (N, K, K); return the terms between."""
+    # With D the difference of both scores and c its covariance with the ratio, over all rows,
+    # weighed by the product of both responsibilities, `E D D^T` is the mean of D squared, less
+    # `(1 - shrunk) c c^T / variance` for the rows that are undecided only in sum, plus what
+    # columns vary by themselves.
     pair = _halfway(classes, mu, nu)
     odds = float(np.log(classes.shares[mu] / classes.shares[nu]))
     weights = _weights(pair, odds) * np.sqrt(classes.shares[mu] * classes.shares[nu])
@@ -257,11 +254,9 @@ def _lost(classes: Classes, mu: int, nu: int, blocks: np.ndarray) -> list[tuple[
 
 
 def _undecided(pair: _Pair, odds: float) -> np.ndarray:
-    """(3, N) law of the entries of a column over rows weighed by both responsibilities.
-
-    An entry moves the ratio of its row, and with it the weight; one that decides alone, as a rare
-    one may, has next to none.
-    """
+    """(3, N) law of the entries of a column over rows weighed by both responsibilities."""
+    # An entry moves the ratio of its row, and with it the weight; one that decides alone, as a rare
+    # one may, has next to none.
     shift = pair.ratio - (pair.law * pair.ratio).sum(axis=0)
     grid = np.linspace(shift.min(), shift.max(), 400)
     weight = np.array([_DENSITY @ _product(pair, odds + x) for x in grid])

@@ -29,6 +29,8 @@ from . import _check, assignment, class_noise, planning, spikes, tracy_widom
 from ._solve import fewest
 from .graded import Classes, Prediction, predict_white
 
+__all__ = ["ClassLaw", "GradedPlan", "plan"]
+
 DRAWS = 200  # tables
 MANY = 3_000  # columns of which tables hardly differ
 _SEED = 7  # of the tables, the same in each call, so that power rises with the rows
@@ -317,19 +319,9 @@ class _Case:
 
 
 def shown(classes: Classes, samples: float) -> Classes:
-    """Classes whose rates are no nearer to 0 or 1 than half a row of `samples`.
-
-    What is rarer is in none of so many rows, more often than not, and lends no column the precision
-    that its small variance would.
-
-    Parameters
-    ----------
-    classes : the population.
-    samples : number of rows.
-
-    >>> shown(Classes([[0.5, 0.9999]], [1.0]), samples=100).means.round(2)
-    array([[0.5 , 0.99]])
-    """
+    """Classes whose rates are no nearer to 0 or 1 than half a row of `samples`."""
+    # What is rarer is in none of so many rows, more often than not, and lends no column the
+    # precision that its small variance would.
     most = 1 - 1 / samples
     means = np.clip(classes.means, -most, most)
     return Classes(means, classes.shares, classes.observed, classes.weights)

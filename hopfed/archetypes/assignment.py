@@ -1,22 +1,11 @@
 """Which archetype a row is of, how well it fits, and what it lacks.
 
-A row is taken for an independent draw in every column, given its archetype (Bernoulli, with the
-mean that the archetype has there): a missing entry contributes nothing, and a row of which nothing
-is known is of each archetype with its share. In the symmetric channel the mean is the quality times
-the overlap that a pattern read off the operator is expected to have with the true one.
-
-"None of these" is a test of every row at a stated level. Its statistic is the log-likelihood of
-what is observed of the row under its nearest archetype, less what is expected of that archetype's
-own rows with the same gaps. Under the model it is a sum of independent terms of two values; its
-first three cumulants are sums over the observed columns, and its tail is that of the scaled and
-shifted Poisson law with these cumulants: exact where few columns ever err, alike, and the normal
-law where the third cumulant is nothing. A value that is reached counts in full, so that the level
-is one that is not passed.
-
-Measured: of 20,000 new rows of planted classes (16 to 1,000 columns, 3 to 50 classes, up to 0.3 of
-the entries missing) 0.4 to 1.2 in 1,000 are rejected at the level 0.001, and 4 to 11 at 0.01,
-whether the classes are known or were recovered from 200 to 2,000 other rows; fewer where classes
-can hardly be told apart. Rows of an archetype that the recovery missed are rejected nearly all.
+A row is taken for an independent draw in every column, given its archetype: a missing entry
+contributes nothing. "None of these" is a test of every row at a stated level: its log-likelihood
+under its nearest archetype, less what is expected of that archetype's own rows with the same gaps,
+is a sum of independent terms of two values, whose tail is that of the scaled and shifted Poisson
+law with the same three cumulants; a value that is reached counts in full, so the level is not
+passed. Of 20,000 new rows of planted classes .4 to 1.2 in 1,000 were rejected at the level .001.
 
 Rows are coded as those that the archetypes come from, columns by name.
 """

@@ -1,32 +1,16 @@
-"""Which channel fits classes: +-1 patterns with one quality, with one for each column, or graded.
+"""Which channel fits classes, and how near they are to the true ones.
 
-All three are special cases of classes with independent columns:
+Three channels are special cases of classes with independent columns: *symmetric*, ``T = r xi`` with
+xi of +-1 and one r; *by column*, ``T_mu,j = r_j xi_mu,j``; and *graded*, any T. Each is averaged
+over what it leaves open (patterns over both signs, means over their prior; a quality costs
+``log(n) / 2``), and the highest evidence wins. The sums of one exchange suffice.
 
-- *symmetric*: ``T = r xi`` with xi of +-1 and one r;
-- *by column*: ``T_mu,j = r_j xi_mu,j``;
-- *graded*: any T.
-
-Each is averaged over what it leaves open (patterns over both signs, means over their prior; a
-quality costs ``log(n) / 2``), and the highest evidence wins. The sums of one exchange suffice.
-
-And how near the classes are to the true ones. Rows can show that a class is there long before they
-show what it is like in every column. What is known of its means is their posterior: a mean m with
-the standard error e, so ``m^2 + e^2`` is expected of the square of the true one. In the symmetric
-channel the overlap of the signs with the true ones is expected to be the mean over columns of
-``|m| / sqrt(m^2 + e^2)``; in the others that of the profile, how the means differ from those of all
-rows, ``sqrt(S / (S + E))``, with S and E the sums of the squared differences and of their errors.
-Rows of classes below the threshold lie in those that were found: a class that just fails to show
-adds a part ``1 / t^2`` to the squared errors, t being the length of the profile in units of the
-noise of a row, and a fit misses classes somewhat above that.
-
-Errors know that rows are unsure of their class, of all columns together (`lost`). By Louis (1982)
-the information in the rows is that of rows that are sure, less the covariance of the scores that
-their unsureness leaves::
-
-    I = diag(n_k f_j) - sum_rows [delta_kl w_k - w_k w_l] a_kj a_li
-
-with w the responsibilities of a row and ``a_kj = (x_j - T_kj) / sqrt(1 - T_kj^2)`` where its entry
-is observed. The sum is taken over rows drawn from the fitted classes, so nobody is asked anything.
+What is known of a mean is its posterior, m with the standard error e: of the square of the true one
+``m^2 + e^2`` is expected. Errors know that rows are unsure of their class (`lost`): the information
+in the rows is that of sure rows, less the covariance of the scores that unsureness leaves, taken
+over rows drawn from the fitted classes. Rows of classes below the threshold lie in those that were
+found, and add ``1 / t^2`` to the squared errors (`hidden`), t being the length of a profile in
+units of the noise of a row.
 
 Sources: theory/NOTES.md, "Resolution"; T. A. Louis, J. R. Statist. Soc. B 44 (1982) 226-233.
 """
@@ -275,46 +259,37 @@ def _missing(fit: Fit, told: np.ndarray, rows: int, seed: int) -> np.ndarray:
     """Information that unsureness takes, over the means in `told` (K, N) and the K shares."""
     counts = fit.sums.counts.sum(axis=0)
     held = _drawn(fit, rows, seed)
-    x, often, rows = kernels.unpack(held, np.float32), held.weights[:, None], held.size
-    means = means_inside(fit.classes.means)
+    x, often, means = (
+        kernels.unpack(held, np.float32),
+        held.weights,
+        means_inside(fit.classes.means),
+    )
     owner = Owner(replace(held, counts=None), 0, fit.prior.variables)
     owner.learn(means, counts / counts.sum())
-    scores, columns, left = [], [], []
-    for k, (T, w) in enumerate(zip(means, np.asarray(owner.posterior).T, strict=True)):
+    w, scores, label = np.asarray(owner.posterior), [], []
+    for k, T in enumerate(means):
         j = np.flatnonzero(told[k])
-        a = np.where(x[:, j] != 0, (x[:, j] - T[j]) / np.sqrt(1 - T[j] ** 2), 0.0)
-        a = np.hstack([a, np.ones((len(x), 1))])
-        scores.append(a * w[:, None])
-        left.append((a * often).T @ scores[-1])
-        columns.append(np.append(np.full(len(j), False), True))
-    every = np.hstack(scores)
-    found = -((every * often).T @ every)
-    first = 0
-    for block in left:
-        there = slice(first, first + len(block))
-        found[there, there] += block
-        first = there.stop
-    order = np.argsort(np.concatenate(columns), kind="stable")  # the shares come last
-    return np.asarray(found[np.ix_(order, order)] * (counts.sum() / rows))
+        scores.append(np.where(x[:, j] != 0, (x[:, j] - T[j]) / np.sqrt(1 - T[j] ** 2), 0.0))
+        label += [k] * len(j)
+    label = np.array([*label, *range(fit.size)])  # class of each mean, and of each share
+    a = np.hstack([*scores, np.ones((len(x), fit.size))])
+    weighed = a * w[:, label]
+    found = -((weighed * often[:, None]).T @ weighed)
+    for at in (np.flatnonzero(label == k) for k in range(fit.size)):
+        found[np.ix_(at, at)] += (a[:, at] * often[:, None]).T @ weighed[:, at]
+    return np.asarray(found * (counts.sum() / held.size))
 
 
 def _drawn(fit: Fit, rows: int, seed: int) -> Rows:
     """Rows of the classes, with gaps as often as the columns have them, at least so many."""
-    N, whole = len(fit.prior.observed), fit.prior.observed.min() == 1
-    if N <= NARROW and whole:  # hardly more different rows, however many are drawn
-        rows = max(rows, int(min(fit.sums.counts.sum(), MANY)))
-        shares = fit.sums.counts.sum(axis=0)
+    N, counts, variables = len(fit.prior.observed), fit.sums.counts.sum(axis=0), fit.prior.variables
+    told = fit.classes.means, counts / counts.sum(), seed
+    if N <= NARROW and fit.prior.observed.min() == 1:  # hardly more different rows
+        rows = max(rows, int(min(counts.sum(), MANY)))
         one = replace(kernels.pack(np.ones((1, N))), counts=np.array([float(rows)]))
-        told = fit.classes.means, shares / shares.sum(), seed
-        return drawn_often(one, *told, variables=fit.prior.variables)
-    rng = stream(seed, "information")
-    variables = fit.prior.variables
-    draws = rng.random((rows, len(fit.prior.observed)), dtype=np.float32)
+        return drawn_often(one, *told, variables=variables)
+    draws = stream(seed, "information").random((rows, N), dtype=np.float32)
     for group in [] if variables is None else variables.groups:
         draws[:, group] = draws[:, group[:1]]  # a variable is seen as a whole
     seen = draws < fit.prior.observed
-    counts = fit.sums.counts.sum(axis=0)
-    shares = counts / counts.sum()
-    return drawn(
-        kernels.pack_masked(seen, ~seen), fit.classes.means, shares, seed, variables=variables
-    )
+    return drawn(kernels.pack_masked(seen, ~seen), *told, variables=variables)

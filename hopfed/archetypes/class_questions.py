@@ -9,38 +9,32 @@ K classes of N columns. Nobody hears of a row: answers are sums over an owner's 
 | `class_sums`, `sums_and_pairs` | K (2 N + 1) + 1, K^2 more | the same within each class |
 | `score_sums` | 2 K N | how much rows of unequal weight say of the means |
 | `entropies` | 1 | how sure rows are of their class |
-| `grouped` | groups (K^2 + 1) + K | second moments of random groups in a basis |
 | `sketch` | (K + 1) centres | means of at least `CROWD` rows each, in a basis |
 | `nearest_sums` | centres (2 N + 1) | sums over the rows nearest to each centre |
 | `upper_sums`, `well_explained_sums` | K (2 N + 1) | sums over a part of each class |
-| `residual_products` | K N | how rows of a class vary along a direction |
+| `residual_products` | K N, or N | how rows of a class vary along a direction, or all rows |
 | `resting_sums` | 2 K | how evenly rows agree with their class |
-| `residual_squares`, `residual_product` | N | what classes leave of columns |
 | `repeated` | 2 | how many rows equal another one |
-| `opened`, `mixture_sums` | (S + 2) (S + 1) + 1 | whether rows lie at S points beside the classes |
+| `offered`, `mixture_sums` | (S + 2) (S + 1) + 1 | whether rows lie at S points beside classes |
 | `changes` | 4 | whether neighbours are of one class |
 
-A question costs one pass over the rows: products with K to 2 K columns, or with one vector
-(`residual_product`). Where most rows are of one class and no other, sums over classes are counts of
-bits: a row that is sure of its class needs no product with all of them. `sketch` and `nearest_sums`
-cost products with as many columns as the basis has.
+A question costs one pass over the rows: products with K to 2 K columns; `sketch` and `nearest_sums`
+products with as many columns as the basis has.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
+from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.joint_diagonalization import group_projections
 from hopfed.archetypes.session import (
     Owner,
     Variables,
@@ -52,8 +46,6 @@ from hopfed.archetypes.session import (
 from hopfed.archetypes.votes import runs
 from hopfed.archetypes.weights import is_survey
 from hopfed.federation.messages import Message
-from hopfed.kernels import Rows
-from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.kernels.mixtures import mixed
 from hopfed.spectral.equal_rows import equals, only
 from hopfed.spectral.row_order import neighbour_deviation
@@ -61,13 +53,9 @@ from hopfed.spectral.rows import (
     array_beside,
     columns_of,
     seen_times,
-    seen_transposed_times,
     times,
-    transposed_times,
 )
 
-NONE = 1e-7  # weight of a row in a class that is lost in single precision
-WORTH = 1 << 16  # entries for each class from which it pays to count
 TINY = 1e-300
 
 
@@ -119,41 +107,8 @@ def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
     """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
     xp = namespace(weights)
     counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single precision loses digits row by row
-    numbers = owner.numbers
-    signed, seen = sums_over(owner.rows, weights) if numbers is None else numbers.sums(weights)
+    signed, seen = owner.sums(weights)
     return {"counts": xp.astype(counts, weights.dtype), "signed": signed, "seen": seen}
-
-
-def sums_over(rows: Rows | Array, weights: Array) -> tuple[Array, Array]:
-    """Signed sums and numbers (K, N) of the entries of rows with weights (M, K) in classes."""
-    M, K = weights.shape
-    here = isinstance(rows, Rows) and isinstance(array_beside(rows), np.ndarray)
-    if here and K > 1 and M * rows.shape[1] >= WORTH * K:
-        one = weights.argmax(axis=1)
-        most = weights[np.arange(M), one]
-        alone = (weights > NONE).sum(axis=1) == (most > NONE)
-        sure = alone & ((most == 1) | (most <= NONE))
-        if 2 * sure.sum() >= M:
-            return _counted(rows, weights, np.where(sure & (most == 1), one, -1), ~sure)
-    return transposed_times(rows, weights).T, seen_transposed_times(rows, weights).T
-
-
-def _counted(
-    rows: Rows, weights: np.ndarray, label: np.ndarray, unsure: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Count the rows of each label, and multiply those that are unsure."""
-    N, K = rows.shape[1], weights.shape[1]
-    signed, seen = np.zeros((K, N), np.float32), np.zeros((K, N), np.float32)
-    for k in range(K):
-        mine = rows[np.flatnonzero(label == k)]
-        if len(mine):
-            signed[k] = kernels.column_sums(mine)
-            seen[k] = kernels.seen_counts(mine)
-    if unsure.any():
-        others, left = rows[np.flatnonzero(unsure)], weights[unsure]
-        signed += transposed_times(others, left).T
-        seen += seen_transposed_times(others, left).T
-    return signed, seen
 
 
 def sums_in_columns(variables: Variables | None, owner: Owner, told: Message) -> Message:
@@ -167,29 +122,6 @@ def sums_in_columns(variables: Variables | None, owner: Owner, told: Message) ->
 CROWD = 5  # rows that a centre of an owner's sketch stands for, at least
 SKETCHED = 20_000  # rows of which an owner makes its sketch
 SMALL = 10_000_000  # products of a step of k-means, up to which threads cost more than they save
-
-
-def grouped(groups: int, seed: int, owner: Owner, told: Message) -> Message:
-    """Second moments (G, K, K) of random groups of rows in a basis, their sizes, and the sum."""
-    basis = like(told["basis"], array_beside(owner.rows))
-    sums, counts = _group_sums(owner, basis, groups, seed)
-    mean = to_host(owner.added(times(owner.rows, basis)))
-    return {"sums": sums.astype(np.float32), "counts": counts.astype(np.int32), "mean": mean}
-
-
-def _group_sums(
-    owner: Owner, basis: Array, groups: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Second moments (G, K, K) of random groups of an owner's rows in a basis, and their sizes."""
-    if owner.rows.counts is None:
-        return group_projections(owner.rows, basis, groups, seed, client=owner.index)
-    rng, often = stream(seed, "groups", owner.index), owner.rows.counts
-    if is_survey(owner.rows):
-        parts = often[:, None] * (rng.integers(groups, size=(len(often), 1)) == np.arange(groups))
-    else:
-        parts = rng.multinomial(often.astype(np.int64), np.full(groups, 1 / groups))
-    Z = _projections(owner, basis).astype(np.float64)
-    return np.stack([(Z * part[:, None]).T @ Z for part in parts.T]), parts.sum(axis=0)
 
 
 def sketch(seed: int, draw: int, owner: Owner, told: Message) -> Message:
@@ -265,18 +197,19 @@ def well_explained_sums(owner: Owner, told: Message) -> Message:
 
 def _along(owner: Owner, directions: np.ndarray) -> Array:
     """(M, K) ``(x - T_k) . w_k`` over the observed entries of each row."""
-    home = array_beside(owner.rows)
-    W = like(directions.T, home)
-    TW = like((owner.means * directions).T.astype(np.float32), home)
-    return times(owner.rows, W) - seen_times(owner.rows, TW)
+    return owner.along(directions, -owner.means * directions)
 
 
 def residual_products(owner: Owner, told: Message) -> Message:
-    """Products of each class's residual moment with a direction: (K, N)."""
-    G = owner.weights * _along(owner, told["directions"])
-    means = like(owner.means.T.astype(np.float32), G)
-    products = transposed_times(owner.rows, G) - means * seen_transposed_times(owner.rows, G)
-    return {"products": products.T}
+    """Products of each class's residual moment with a direction (K, N); of a single one their sum.
+
+    The sum over classes is how pairs of columns differ from what the classes make of them.
+    """
+    w = told["directions"]
+    G = owner.weights * namespace(owner.weights).astype(_along(owner, w), owner.weights.dtype)
+    signed, seen = owner.sums(G)
+    found = signed - like(owner.means.astype(np.float32), G) * seen
+    return {"products": found if len(w) == len(found) else found.sum(axis=0)[None]}
 
 
 def upper_sums(owner: Owner, told: Message) -> Message:
@@ -299,109 +232,14 @@ def repeated(owner: Owner, _: Message) -> Message:
     return {"equal": equals(shown)}
 
 
-BLOCK = 1 << 18  # entries of a block: what a core's cache holds
-ON_DEVICE = 1 << 24  # the same where every call costs more
-KEPT = 1 << 25  # entries of a table of which the residuals are kept
-
-
-@dataclass
-class Unexplained:
-    """Residuals of one owner's rows at the classes that it was last asked about."""
-
-    owner: Owner  # of the rows
-    # blocks of residuals in single precision, by their first row; made when first asked for
-    kept: dict[int, Array] = field(default_factory=dict, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self.posterior = self.owner.posterior
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that are kept."""
-        M, N = self.owner.rows.shape
-        return 4 * M * N if M * N <= KEPT else 0
-
-    def squares(self, pairs: tuple[np.ndarray, np.ndarray] | None = None) -> list[np.ndarray]:
-        """Squares (N,) added up by column; and the products (P,) of these pairs of columns."""
-
-        def of(block: Array, often: Array) -> list[np.ndarray]:
-            found = [often @ block**2]
-            if pairs is not None:
-                found.append(often @ (block[:, pairs[0]] * block[:, pairs[1]]))
-            return [to_host(x).astype(np.float64) for x in found]
-
-        return [sum(x[1:], start=x[0]) for x in zip(*self._each(of), strict=True)]
-
-    def product(self, w: np.ndarray) -> np.ndarray:
-        """Product (N,) of the residual moment with a vector, ``E^T (E w)``."""
-
-        def of(block: Array, often: Array) -> np.ndarray:
-            return to_host(((block @ like(w, block)) * often) @ block).astype(np.float64)
-
-        found = self._each(of)
-        return np.asarray(sum(found[1:], start=found[0]))
-
-    def _each(self, of: Callable[[Array, Array], Array]) -> list[Array]:
-        """What is asked of every block and how often its rows occur, in the order of the rows."""
-        M, N = self.owner.rows.shape
-        here = isinstance(array_beside(self.owner.rows), np.ndarray)
-        blocks = spans(M, max(1, (BLOCK if here else ON_DEVICE) // N))
-        answers: list[Array] = [None] * len(blocks)
-
-        def task(i: int) -> None:
-            block = self._block(*blocks[i])
-            often = self.owner.often[slice(*blocks[i])]
-            answers[i] = of(block, namespace(block).astype(often, block.dtype))
-
-        if not here:
-            for i in range(len(blocks)):
-                task(i)
-            return answers
-        with blas_threads(1):
-            for_each(task, range(len(blocks)))
-        return answers
-
-    def _block(self, first: int, last: int) -> Array:
-        if first in self.kept:
-            return self.kept[first]
-        owner = self.owner
-        x = kernels.unpack(owner.rows[first:last], np.float32)
-        xp = namespace(x)
-        R = xp.astype(owner.posterior[first:last], xp.float32)
-        found = x - R @ like(owner.means.astype(np.float32), R)
-        if owner.rows.gaps:
-            found *= x != 0
-        if self.nbytes:
-            self.kept[first] = found
-        return found
-
-
-def residual_squares(owner: Owner, _: Message) -> Message:
-    """Squares (N,) of an owner's residuals, added up by column."""
-    pairs = None if owner.variables is None else owner.variables.pairs
-    owner.unexplained = Unexplained(owner)
-    found = owner.unexplained.squares(pairs)
-    return dict(zip(("squares", "inside"), (x.astype(np.float32) for x in found), strict=False))
-
-
-def residual_product(owner: Owner, asked: Message) -> Message:
-    """Product (N,) of an owner's residual moment with a vector, ``E^T (E w)``."""
-    left = owner.unexplained
-    if left is None or left.posterior is not owner.posterior:
-        left = owner.unexplained = Unexplained(owner)
-    found = left.product(asked["vector"])
-    return {"product": found.astype(np.float32)}
-
-
-Offer = Callable[[Owner, Message], Array]  # ratios (M, S) of the likelihoods of an owner's rows
 BEGIN = 0.1  # part of the rows that begins at the points
 HIGHEST = 60.0  # log-likelihood ratio beyond which a row has said enough
 NIL = 1e-36  # responsibility that counts for nothing even then
 
 
-def opened(offer: Offer, owner: Owner, told: Message) -> Message:
-    """Offer points to an owner's rows, and ask for the sums at the parts where all begins."""
-    owner.ratios = offer(owner, told)
+def offered(owner: Owner, told: Message) -> Message:
+    """Offer points beside the classes to an owner's rows, and ask for the sums where all begins."""
+    owner.ratios = ratios(owner, told["points"], told["more"])
     return mixture_sums(owner, {"parts": beginning(owner.ratios.shape[1])})
 
 
@@ -426,29 +264,23 @@ def mixture_sums(owner: Owner, told: Message) -> Message:
     }
 
 
-def mixed_ratios(
-    owner: Owner,
-    by_sign: np.ndarray,
-    by_seen: np.ndarray,
-    constant: np.ndarray,
-    classes: Iterable[int] | None = None,
-) -> Array:
+def ratios(owner: Owner, points: np.ndarray, more: np.ndarray) -> Array:
     """Likelihood (M, S) of an owner's rows at S points, over that of the classes.
 
-    It is ``sum_k R_k L_k``, R being the responsibilities and ``log L_k`` what is given for class k:
-    a sum over the entries of a row, of their signs and of that they are seen, and a constant.
+    At a point every class has other means (S, K, N), and its share is ``e^more`` (S, K) times what
+    it was: ``sum_k R_k e^more_k p(row | points_k) / p(row | T_k)``, R being the responsibilities.
     """
-    R, rows = owner.posterior, owner.rows
+    R, rows, S, variables = owner.posterior, owner.rows, len(points), owner.variables
+    at = log_odds(owner.means, variables)
+    there = [log_odds(means_inside(means), variables) for means in points]
+    by_sign, by_seen = (np.array([t[i] - at[i] for t in there]) for i in (0, 1))
     if owner.numbers is not None:
-        some = slice(None) if classes is None else list(classes)
-        parts, S, N = R[:, some].T, len(constant), rows.shape[1]
-        told = (x[:, some].reshape(-1, N) for x in (by_sign, by_seen))
+        told = (x.reshape(-1, rows.shape[1]) for x in (by_sign, by_seen))
         logs, even = owner.numbers.logs(*told)
-        shifts = constant[:, some] + even.reshape(S, -1)
-        return mixed(logs.reshape(S, *parts.shape), shifts, parts, HIGHEST).T
-    xp, M = namespace(R), owner.rows.shape[0]
-    found = xp.zeros((M, len(constant)), dtype=xp.float64)
-    for k in range(R.shape[1]) if classes is None else classes:
+        return mixed(logs.reshape(S, *R.T.shape), more + even.reshape(S, -1), R.T, HIGHEST).T
+    xp, M = namespace(R), rows.shape[0]
+    found = xp.zeros((M, S), dtype=xp.float64)
+    for k in range(R.shape[1]):
         which = np.flatnonzero(to_host(R[:, k]) > NIL)
         if not len(which):
             continue
@@ -456,118 +288,9 @@ def mixed_ratios(
         mine = rows if len(which) == M else rows[which]
         told = (like(x[:, k].T.astype(np.float32), R) for x in (by_sign, by_seen))
         logs = times(mine, next(told)) + seen_times(mine, next(told))
-        logs = xp.astype(logs, xp.float64) + like(constant[:, k], R)
+        logs = xp.astype(logs, xp.float64) + like(more[:, k], R)
         found[index] += R[index, k][:, None] * xp.exp(logs.clip(None, HIGHEST))
     return found
-
-
-AXES = 3  # on which classes differ most
-WIDTH = 1.5  # of the steps off a class, in standard deviations with which a row tells its place
-CERTAIN = 0.02  # variance of an entry below which it counts as one of this variance
-
-
-def points_between(owner: Owner, told: Message) -> Array:
-    """Likelihood (M, S) of rows where all classes are shifted, in the mean of both ways."""
-    R, directions = owner.posterior, told["axes"].astype(np.float64)
-    if not len(directions):
-        return R[:, :0]
-    off = mixed_ratios(owner, *_steps(owner, directions, told["shifts"]))
-    return (off[:, ::2] + off[:, 1::2]) / 2
-
-
-def axes(owner: Owner) -> np.ndarray:
-    """Axes (D, N) of log-odds on which the owner's classes differ, in units of the noise of a row.
-
-    They span what tells classes apart as principal components do, with the noise within classes as
-    the unit of every column. A level of a variable has the logarithm of its rate for log-odds.
-    """
-    natural, noise = _natural(owner)
-    unit = np.sqrt(noise.mean(axis=0))
-    parted = (natural - natural.mean(axis=0)) * unit
-    _, sizes, V = np.linalg.svd(parted, full_matrices=False)
-    found: np.ndarray = V[: min(AXES, len(natural) - 1)] / unit
-    return found[sizes[: len(found)] > 1e-6]
-
-
-def _natural(owner: Owner) -> tuple[np.ndarray, np.ndarray]:
-    """Log-odds of classes and variance of entries, (K, N) both, as they enter a likelihood."""
-    T, variables = owner.means, owner.variables
-    natural, noise = np.arctanh(T), 1 - T**2
-    if variables is not None:
-        rates = variables.normalised((1 + T) / 2)
-        natural = np.where(variables.inside, np.log(rates), natural)
-        noise = np.where(variables.inside, rates, noise)
-    return natural, np.maximum(noise, CERTAIN)
-
-
-def _lengths(owner: Owner, directions: np.ndarray) -> np.ndarray:
-    """(D, K) length of one standard deviation of a row's place, along each axis in each class."""
-    _, noise = _natural(owner)
-    observed = to_host(owner.moments[1]) / max(owner.size, 1)
-    return np.asarray(1 / np.sqrt(directions**2 @ (noise * observed).T + 1e-12))
-
-
-def sign_part(owner: Owner, directions: np.ndarray) -> np.ndarray:
-    """(D, N) part of the axes that multiplies the signs of entries: half of it for levels."""
-    variables = owner.variables
-    return directions if variables is None else np.where(variables.inside, 0.5, 1) * directions
-
-
-def _steps(
-    owner: Owner, directions: np.ndarray, shifts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What `mixed_ratios` is told of a step off each class, for each axis, both ways."""
-    variables, (natural, _) = owner.variables, _natural(owner)
-    at = _sums(owner, natural)
-    by_sign, by_seen, constant = [], [], []
-    for d, lengths in enumerate(_lengths(owner, directions)):
-        for steps in (-WIDTH * lengths, WIDTH * lengths):
-            shift = steps[:, None] * directions[d]
-            part = sign_part(owner, shift)
-            cost = _sums(owner, natural + shift) - at
-            by_sign.append(part)
-            # The level that a row has counts, which is half its sign and half that it is seen.
-            own = 0.0 if variables is None else np.where(variables.inside, part, 0.0)
-            by_seen.append(own - cost)
-            constant.append(-shifts[d] * steps)
-    return np.array(by_sign), np.array(by_seen), np.array(constant)
-
-
-def _sums(owner: Owner, natural: np.ndarray) -> np.ndarray:
-    """(K, N) logarithm of the sum over an entry's values, by which likelihoods are divided."""
-    size = np.abs(natural)
-    alone = size + np.log1p(np.exp(-2 * size))
-    variables = owner.variables
-    if variables is None:
-        return np.asarray(alone)
-    whole = np.log(variables.sums(np.where(variables.inside, np.exp(natural), 1.0)))
-    return np.asarray(np.where(variables.inside, whole * variables.part, alone))
-
-
-QUALITIES = (0.15, 0.35, 0.7)  # of the weaker rows, towards coins
-NEARER = (0.45,)  # towards what all rows are
-
-
-def weaker_points(owner: Owner, told: Message) -> Array:
-    """Likelihood (M, S) of rows where classes are weaker; and of all classes but the weakest."""
-    R, T = owner.posterior, owner.means
-    xp, K = namespace(R), len(T)
-    coins, usual = np.zeros(T.shape[1]), told["usual"].astype(np.float64)
-    at, by_sign, by_seen = log_odds(T, owner.variables), [], []
-    for centre, q in [(coins, q) for q in QUALITIES] + [(usual, q) for q in NEARER]:
-        there = log_odds(means_inside(centre + q * (T - centre)), owner.variables)
-        by_sign.append(there[0] - at[0])
-        by_seen.append(there[1] - at[1])
-    asked = (np.array(by_sign), np.array(by_seen), np.zeros((len(by_sign), K)))
-    offered = mixed_ratios(owner, *asked)
-    if K == 1:
-        return offered
-    weakest = int((T**2).sum(axis=1).argmin())
-    others = max(1 - float(owner.shares[weakest]), 1e-9)
-    rest = (offered - mixed_ratios(owner, *asked, [weakest])) / others
-    alone = (1 - R[:, weakest]) / others
-    both = [column for pair in zip(offered.T, rest.T, strict=True) for column in pair]
-    return xp.stack([alone, *both], axis=1)
 
 
 LOOKED_AT = 20_000  # first rows of an owner whose order is looked at

@@ -5,7 +5,7 @@ What owners and server say to each other, each line one kind of exchange:
 1. sums of products up, and column sums: the count in whitened coordinates
    (`hopfed.archetypes.moments`);
 2. whitened basis down; a few centres of projections up, each of at least five rows; centres down,
-   sums over the nearest rows up; K x K sums of random groups up;
+   sums over the nearest rows up;
 3. classes down; per class the count, the N sums and numbers of observed entries, per pair of
    classes how often rows may be of both, and one log-likelihood up. This is a step of expectation
    maximisation, and most exchanges are it;
@@ -35,10 +35,11 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.channel import choose, lost, nearness, open_error
 from hopfed.archetypes.class_questions import TINY, score_sums, sums_in_columns
-from hopfed.archetypes.judging import measured
+from hopfed.archetypes.judging import in_order, measured, trait_gain
 from hopfed.archetypes.mixture import (
     Fit,
     Prior,
+    collected,
     expect,
     improve,
     iterate,
@@ -47,7 +48,6 @@ from hopfed.archetypes.mixture import (
 )
 from hopfed.archetypes.moments import mean_of, pooled
 from hopfed.archetypes.relate import share_errors
-from hopfed.archetypes.rivals import in_order, trait_gain
 from hopfed.archetypes.search import Search, find_classes, likeliest, so_many
 from hopfed.archetypes.session import (
     Recovery,
@@ -103,7 +103,7 @@ class Classes:
         U, variances = to_host(white.spectrum.vectors), np.asarray(white.variances)
         given = [owner.rows for owner in session.members]
         owners = Session.of(given, seed, self.groups, self.steps)
-        part = searched(owners, U.shape[1], self.groups, self.search.influence)
+        part = searched(owners, U.shape[1], self.groups)
         there = slice(None) if part.columns is None else part.columns
         known = state.patterns[:, there] if state is not None and len(state) else None
         fit = find_classes(part.owners, U[there], variances[there], self.search, known)
@@ -121,8 +121,8 @@ class Classes:
         if any(is_survey(owner.rows) for owner in owners.members):
             channel = replace(channel, errors=channel.errors * uneven(owners, fit))
         channel = channel.ordered(order)
-        weights, each = owners.sizes * fit.prior.influence, fit.classes.shares[:, order]
-        shares = weights @ each / weights.sum()
+        each = fit.classes.shares[:, order]
+        shares = owners.sizes @ each / owners.n_rows
         near = nearness(channel, shares, owners.n_rows, fit.prior.observed)
         changes, follow = in_order(session, channel.means, shares)
         more: dict[str, Any] = {"near": near, "order": changes, "follow": follow}
@@ -194,14 +194,12 @@ class Part:
         return self.prior is None
 
 
-def searched(
-    table: Session, directions: int, groups: Sequence[Sequence[int]] = (), influence: float = 1.0
-) -> Part:
+def searched(table: Session, directions: int, groups: Sequence[Sequence[int]] = ()) -> Part:
     """Choose rows, and where these are long columns, at random."""
     M, N = sum(place.rows.shape[0] for place in table.members), table.n_columns
     if M * N <= SEARCHED:
         return _all_of(table)
-    prior = Prior.of(table, influence)
+    prior = Prior.of(table)
     most = int(SEARCHED / max(float(prior.observed.mean()), SPARSEST))
     if most >= M * N:
         return _all_of(table)
@@ -245,7 +243,7 @@ def on_the_whole(table: Session, part: Part, fit: Fit) -> Fit:
     shared, own = told(fit.classes)
     shared["columns"] = part.columns.astype(np.int32)
     question = by_blocks(partial(sums_in_columns, part.owners.variables))
-    return iterate(table, prior.collect(table.ask(question, shared, own)), prior, LAST)
+    return iterate(table, collected(table.ask(question, shared, own)), prior, LAST)
 
 
 def _columns(seed: int, n: int, most: int, groups: Sequence[Sequence[int]]) -> np.ndarray | None:

@@ -1,54 +1,61 @@
-"""Whether classes are the right model, in numbers.
+"""Whether classes are the right model, in numbers: what is measured, and rivals of classes.
 
-Against replicas of the fitted classes (`replicas`):
+What a statistic is when the classes are true is read off replicas, tables that the owners draw from
+the fitted classes (`hopfed.archetypes.replicas`):
 
-- *columns*: the largest eigenvalue of the standardised residuals. Above what replicas show, columns
-  depend on each other within classes, and the leading eigenvectors say which. The residual of an
-  observed entry is ``x - E[x | row]``, with the classes weighed by the row's responsibilities.
-- *rows*: the likelihood gains where rows may lie between classes (`leaning`), or be weaker than
-  theirs (`weaker`). Second moments do not see this: a trait cut into enough classes leaves white
-  residuals. Copies of rows equal each other more often than rows of classes do.
+- *columns*: the largest eigenvalue of how second moments of columns differ from what the classes
+  make of them, ``sum_k R_k (x - T_k)(x - T_k)^T`` over all rows, standardised. Above what replicas
+  show columns depend on each other within classes; the leading eigenvectors say which.
+- *rows*: what the likelihood gains with parts of the rows at points beside the classes, between
+  them or weaker (`gain_beside`): a trait that is cut into enough classes leaves white residuals.
+  And copies of rows equal each other more often than rows of classes do.
+- *narrow tables*: in few columns classes describe degrees of one trait nearly as well, and leave
+  nothing that could be seen. So the trait is fitted as well (`trait_gain`).
 
-And the means of the classes: a row of quality q has the means ``q T`` of its kind. Where rows of
-two qualities are many, each quality becomes a class of its own, and as classes these are right:
-only their means tell that they are one kind. Where weak rows are too few to be told apart by kind,
-they are put together as one class. Between its columns nothing is left that could be seen, but its
-means are a sum of those of the others: a few numbers explain as many means as there are columns,
-which no kind of its own would allow. Careless rows, of quality 0, become one class of coins. And
-classes that differ in a few columns cannot be told from columns that depend on each other.
+And the means of the classes: a row of quality q has the means ``q T`` of its kind. Weak rows that
+are too few to be classes of their own are put together as one, whose means are a sum of those of
+the others (`weaker_forms`). Classes that differ in a few columns cannot be told from columns that
+depend on each other (`carrying`).
 
-Source: theory/NOTES.md, "Tests of local independence".
+Sources: theory/NOTES.md, "Tests of local independence"; Y. Kim, P. Carbonetto, M. Stephens,
+M. Anitescu, J. Comput. Graph. Stat. 29 (2020) 261, for the parts; Birnbaum's model (Lord and
+Novick, 1968, chapter 17), fitted as Bock and Aitkin do, Psychometrika 46 (1981), 443-459.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import brentq, nnls
-from scipy.special import chdtrc, chdtri, comb
+from scipy.special import chdtrc, chdtri, comb, expit
 
 from hopfed._lib.random import stream
-from hopfed.archetypes.class_questions import repeated, residual_product, residual_squares
-from hopfed.archetypes.mixture import ClassSums, Fit, loss, remind
-from hopfed.archetypes.replicas import replica
-from hopfed.archetypes.rivals import leaning, weaker
-from hopfed.archetypes.search import leading
-from hopfed.archetypes.session import (
-    Session,
-    Variables,
-    total,
+from hopfed.archetypes.channel import Channel
+from hopfed.archetypes.class_questions import (
+    beginning,
+    changes,
+    class_sums,
+    mixture_sums,
+    offered,
+    repeated,
+    residual_products,
 )
+from hopfed.archetypes.mixture import ClassSums, Fit, Prior, loss, remind
+from hopfed.archetypes.replicas import replica
+from hopfed.archetypes.search import leading
+from hopfed.archetypes.session import Owner, Session, Variables, means_inside, total
 from hopfed.archetypes.status import (
     DEVIATIONS,
     ClassMeasures,
     Residual,
-    Verdict,
-    judge_classes,
     too_little,
 )
 from hopfed.federation.messages import Message
+from hopfed.kernels import Rows
 from hopfed.spectral.rank import white_edge
+from hopfed.spectral.reread_rows import Reread
 
 REPLICAS = 20  # tables drawn from the fitted classes
 LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
@@ -56,27 +63,13 @@ DIRECTIONS = 6  # leading residual eigenvectors that are looked at
 LOADED = 0.15  # square of its largest entry from which the other entries of an eigenvector count
 CLEAR = 20.0  # standard deviations of residuals from which a few replicas do
 FEW = 8  # replicas, then: the spread of fewer may be small by chance
-ALIKE = 1e-3  # level at which means are told from those of another class times a number
-FADED = 0.9  # quality below which a class counts as another one, faded
-CERTAIN = 50.0  # gain in squared deviations from which the likeness is none of chance
-COLUMNS = 10  # that are needed at least
-CHANCE = 2e-3  # of a class of coins that other classes seem to have a part in it
-CARRIED = 0.95  # part of how classes differ that the columns which carry them make up
-MOST = 20.0  # strength, as 1 / variance left, beyond which a column tells classes apart no better
 SAME = 1e-3  # of the entries of a class that may differ from the others where it is one row
 
 # Row tests: name; finest difference that counts; what counts of a deviation above what is expected.
-# Gains are nats of the whole table, of which chance gives one at most, as a rule; of leaning rows
-# the parts at several points are free, which gives chance more room: 3.5 nats in one of 300
-# replicas. A few rows that were entered twice by mistake are no reason to doubt classes.
-ROW_TESTS = (("leaning", 1.2, 4 / 3), ("weaker", 1.0, 4 / 3), ("repeats", 5e-3, 1.0))
-
-
-def judge(
-    owners: Session, fit: Fit, n_detected: int = 0, names: Sequence[str] | None = None
-) -> Verdict:
-    """The verdict on fitted classes from the tests alone; parameters as of `measured`."""
-    return judge_classes(measured(owners, fit, n_detected, names))
+# Gains are nats of the whole table. The parts at several points are free, of which chance makes a
+# few nats: 3.5 in one of 300 replicas. A few rows that were entered twice by mistake are no reason
+# to doubt classes.
+ROW_TESTS = (("beside", 1.2, 4 / 3), ("repeats", 5e-3, 1.0))
 
 
 def measured(
@@ -92,9 +85,9 @@ def measured(
         more, _, _, drawn = statistics(table, sums)
         return more, drawn, table.exchanges
 
-    for more, drawn, exchanges in owners.each(of_replica, range(REPLICAS)):
+    for more, drawn, exchanges in map(of_replica, range(REPLICAS)):
         lead, rows_of = [*lead, more], [*rows_of, drawn]
-        asked = max(asked, exchanges)  # all are asked at once
+        asked = max(asked, exchanges)  # all could be asked at once
         if _is_clear(np.array(lead)[:, 0] / edge):
             break
     owners.exchanges += asked
@@ -112,22 +105,23 @@ def measured(
     columns = carrying(fit, squares)
     varies = slice(None) if fit.prior.varies is None else fit.prior.varies
     differ = np.minimum(fit.sums.plus, fit.sums.minus).sum(axis=1)
+    weak, faded = weaker_forms(fit)
     return ClassMeasures(
         size=fit.size,
         residual=residual,
         rows=rows,
+        leaning=found["leaning"][0] > 0,
         within=float(squares.sum() / max(_whole(fit), 1e-12)),
         repeats=found["repeats"],
         repeated=bool(found["single"][0] == 0),
         carrying=numbers[columns],
         worth=worth(columns, fit.prior.variables),
         needed=needed(fit.size),
-        weak=put_together(fit),
-        faded=faded(fit),
+        weak=weak,
+        faded=faded,
         equal=int((differ <= SAME * fit.sums.seen.sum(axis=1)).sum()),
         columns=len(fit.prior.rates[varies]),
         more_shown=max(fit.size, 1) < n_detected,
-        as_faint=as_little(residual.ratio, len(residual.columns), owners),
         little=too_little(float(owners.sizes.sum()), fit.prior.observed[varies]),
         names=names,
     )
@@ -138,9 +132,10 @@ def statistics(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, float]]:
     """Residual eigenvalues, their vectors, mean squares, and row statistics of a table."""
     equal = total(owners.ask(repeated, {}), "equal") / owners.n_rows
+    gain, leaning = gain_beside(owners, sums)
     rows = {"repeats": float(equal[0]), "single": float(equal[1])}
-    rows |= {"leaning": leaning(owners, sums), "weaker": weaker(owners, sums)}
-    return *residual_edge(owners, DIRECTIONS), rows
+    rows |= {"beside": gain, "leaning": leaning}
+    return *residual_edge(owners, sums, DIRECTIONS), rows
 
 
 def _edge(owners: Session) -> float:
@@ -171,6 +166,32 @@ def _whole(fit: Fit) -> float:
     return float((4 * prior.rates * (1 - prior.rates) * prior.observed).sum())
 
 
+STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
+RARE = 10.0  # entries of its rarer kind below which a column is not scaled up to unit variance
+
+
+def residual_edge(
+    owners: Session, sums: ClassSums, wanted: int = 1
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Leading eigenvalues and vectors of the standardised residuals, and mean squares (N,)."""
+    M, T, variables = owners.n_rows, owners.first.means, owners.variables
+    squares = (sums.seen * (1 + T**2) - 2 * T * sums.signed).sum(axis=0) / M
+    # A few entries that stand out of a column that is otherwise constant are no dependence.
+    scale = 1 / np.sqrt(np.maximum(squares, min(4 * RARE / M, 0.5)))
+
+    def product(w: np.ndarray) -> np.ndarray:
+        v = w * scale
+        answers = owners.ask(residual_products, {"directions": v.astype(np.float32)})
+        image = total(answers, "products")
+        if variables is not None:  # levels depend on each other as they must
+            image = image + variables.within(T, sums.seen, v).sum(axis=0)
+        return image * scale / M
+
+    start = stream(owners.seed, "residual").standard_normal((1, owners.n_columns))
+    values, vectors = leading(product, start, STEPS, wanted)
+    return values[0], vectors[0], squares
+
+
 def dependent_columns(vectors: np.ndarray) -> np.ndarray:
     """Columns that carry residual eigenvectors (k, N), strongest first."""
     if len(vectors) == 0:
@@ -182,63 +203,153 @@ def dependent_columns(vectors: np.ndarray) -> np.ndarray:
     return order[strength[order] > 0]
 
 
-def faded(fit: Fit) -> np.ndarray:
-    """Quality (K,) of classes that are others, faded: 0 for coins; NaN for classes of their own."""
-    plain = fit.prior.part == 0
-    found = np.full(fit.size, np.nan)
-    if fit.size < 2 or plain.sum() < COLUMNS:
-        return found
-    means, variance = _means(fit, plain)
-    limit = chdtri(plain.sum(), ALIKE)
-    alone = (means**2 / variance).sum(axis=1)
-    others = (means**2).sum(axis=0) / fit.size  # of a class of usual strength
-    for j in range(fit.size):
-        if alone[j] < limit:  # coins, if another class in as few rows would not look like them
-            found[j] = 0.0 if (others / variance[j]).sum() > limit + CERTAIN else np.nan
-            continue
-        for k in range(fit.size):
-            q = (means[j] * means[k]).sum() / max((means[k] ** 2).sum(), 1e-12)
-            errors = variance[j] + q**2 * variance[k]
-            off = ((means[j] - q * means[k]) ** 2 / errors).sum()
-            if k != j and 0 < q < FADED and off < limit and alone[j] > off + CERTAIN:
-                found[j] = q
-    return found
+AXES = 3  # on which classes differ most
+WIDTH = 1.5  # of the steps off a class, in standard deviations with which a row tells its place
+QUIET = 0.02  # variance of an entry below which it counts as one of this variance
+QUALITIES = (0.15, 0.35, 0.7)  # of weaker rows, towards coins
+NEARER = (0.45,)  # towards what all rows are
+NONE = -200.0  # change of its log share that takes a class away
+EXCHANGES = 6  # at most: four reach the top within a few hundredths of a nat, as a rule
+ENOUGH = 0.03  # nats that a step must promise
+RIDGE = 1e-6  # of a row, added to the curvature of every part: points may be alike
+SHORTER = 0.4  # of a step that led down
+ROUNDING = 1e-10  # added to curvatures of one, where rounding has made them no longer definite
 
 
-def put_together(fit: Fit) -> np.ndarray:
-    """Quality (K,) of classes in which weak rows of several others are; NaN of other classes.
+def gain_beside(owners: Session, sums: ClassSums) -> tuple[float, float]:
+    """Gain in nats of the best mixture with points beside the classes, and where its rows lie.
 
-    Such a class has the means ``sum_k b_k T_k`` within their errors, the parts b not negative and
-    clearly not all 0; they add up to the quality. Columns that are levels of a variable are left
+    The second number is above 0 where more of them lie between the classes than are weak.
+    """
+    told = points_beside(owners.first.means, sums, owners.variables)
+    gain, parts = most_gained(owners, told)
+    weak = len(QUALITIES) + len(NEARER)
+    weak += (weak + 1) * (told["points"].shape[1] > 1)
+    return gain, float(parts[1:-weak].sum() - parts[-weak:].sum())
+
+
+def points_beside(means: np.ndarray, sums: ClassSums, variables: Variables | None) -> Message:
+    """Points between the classes, then weaker ones: means (S, K, N), and change of log shares.
+
+    The axes span what tells classes apart as principal components do, with the noise within classes
+    as the unit of every column. A level of a variable has the logarithm of its rate for log-odds.
+    Rows that lie off a shrunk class all together are none beside it.
+    """
+    inside = np.zeros(means.shape[1], bool) if variables is None else variables.inside
+    rates = (1 + means) / 2 if variables is None else variables.normalised((1 + means) / 2)
+    natural = np.where(inside, np.log(rates), np.arctanh(means))
+    noise = np.maximum(np.where(inside, rates, 1 - means**2), QUIET)
+    unit, counts = np.sqrt(noise.mean(axis=0)), np.maximum(sums.counts.sum(axis=0), 1e-9)
+    _, sizes, V = np.linalg.svd((natural - natural.mean(axis=0)) * unit, full_matrices=False)
+    axes = (V / unit)[: min(AXES, len(means) - 1)]
+    axes = axes[sizes[: len(axes)] > 1e-6]
+    observed = sums.seen.sum(axis=0) / counts.sum()
+    lengths = WIDTH / np.sqrt(axes**2 @ (noise * observed).T + 1e-12)  # (D, K)
+    off = np.where(inside, 0.5, 1) * axes @ (sums.signed - sums.seen * means).T / counts
+    points, more = [], []
+    for steps in (-lengths, lengths):
+        for axis, step, shift in zip(axes, steps, off, strict=True):
+            moved = natural + step[:, None] * axis
+            level = np.exp(np.where(inside, moved, 0.0))
+            level = level if variables is None else variables.normalised(level)
+            points.append(np.where(inside, 2 * level - 1, np.tanh(moved)))
+            more.append(-shift * step)
+    usual = sums.signed.sum(axis=0) / np.maximum(sums.seen.sum(axis=0), 1.0)
+    weak = [q * means for q in QUALITIES] + [usual + q * (means - usual) for q in NEARER]
+    points, more = points + weak, more + [np.zeros(len(means))] * len(weak)
+    if len(means) > 1:  # the weakest may be such rows, put together: all this without it
+        without = np.where(np.arange(len(means)) == (means**2).sum(axis=1).argmin(), NONE, 0.0)
+        without -= np.log(counts[without == 0].sum() / counts.sum())
+        points, more = [*points, *weak, means], more + [without] * (len(weak) + 1)
+    return {"points": np.array(points, np.float32), "more": np.array(more)}
+
+
+def most_gained(owners: Session, told: Message) -> tuple[float, np.ndarray]:
+    """Gain in nats of the best mixture over the classes alone, and its parts (S + 1,)."""
+    answers, rows, reached = owners.ask(offered, told), owners.n_rows, -np.inf
+    asked = beginning(len(answers[0]["slopes"]) - 1)
+    at, step = asked, np.zeros_like(asked)
+    for left in reversed(range(EXCHANGES)):
+        value, slopes, bends = (total(answers, name) for name in ("value", "slopes", "bends"))
+        now = float(value) - rows * (asked.sum() - 1)
+        if now < reached:
+            step = SHORTER * step
+        else:
+            at, reached, uphill = asked, now, slopes - rows
+            bends = bends + RIDGE * rows * np.eye(len(bends))
+            root = lower_root(bends)
+            goal = np.linalg.solve(root, uphill + bends @ at)
+            step = nnls(root.T, goal, maxiter=100 * len(goal))[0] - at
+            if float(uphill @ step - step @ bends @ step / 2) < ENOUGH:
+                break
+        asked = at + step
+        if left:
+            answers = owners.ask(mixture_sums, {"parts": asked})
+    more = float(at.sum())
+    return max(0.0, float(reached + rows * (more - 1 - np.log(more)))), at
+
+
+def lower_root(bends: np.ndarray) -> np.ndarray:
+    """Return lower triangular L with ``L L^T = bends``, (S, S), which is positive semidefinite.
+
+    Points that a row likes e^60 times as much as its class have products so large that those of
+    others are lost to rounding. Then each point is measured in units of its own.
+    """
+    try:
+        return np.linalg.cholesky(bends)
+    except np.linalg.LinAlgError:
+        unit = np.sqrt(np.diag(bends))
+        scaled = bends / unit / unit[:, None]
+        root = np.linalg.cholesky(scaled + ROUNDING * np.eye(len(bends)))
+        return np.asarray(unit[:, None] * root)
+
+
+ALIKE = 1e-3  # level at which means are told from those of other classes, times numbers
+FADED = 0.9  # quality below which a class counts as another one, faded
+CERTAIN = 50.0  # gain in squared deviations from which the likeness is none of chance
+COLUMNS = 10  # that are needed at least
+CHANCE = 2e-3  # of a class of coins that other classes seem to have a part in it
+
+
+def weaker_forms(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+    """Qualities (K,) of classes in which weak rows of several others are, and of faded ones.
+
+    The means of the first are ``sum_k b_k T_k`` within their errors, the parts b not negative and
+    clearly not all 0; they add up to the quality. Of a faded class one part is enough, and of coins
+    none: these have quality 0. All others are NaN. Columns that are levels of a variable are left
     out.
     """
     plain = fit.prior.part == 0
-    found = np.full(fit.size, np.nan)
-    if fit.size < 3 or plain.sum() < COLUMNS:  # of a single other kind it is `faded`
-        return found
-    means, variances = _means(fit, plain)
+    weak, faded = np.full((2, fit.size), np.nan)
+    if fit.size < 2 or plain.sum() < COLUMNS:
+        return weak, faded
+    n = np.maximum(fit.sums.seen[:, plain], 1e-9)
+    means = fit.sums.signed[:, plain] / n
+    variances = (1 - means**2 + 1 / (n + 1)) / n  # of one entry or two it is not 0
     if fit.sums.pairs is not None:
         counts, c = fit.sums.counts.sum(axis=0), fit.prior.concentration
         variances = variances * loss(counts, fit.sums.pairs, fit.prior.observed[plain], c)
     limit, by_chance = chdtri(plain.sum(), ALIKE), gain_of_chance(fit.size - 1)
+    usual = (means**2).sum(axis=0) / fit.size  # of a class of usual strength
     for j in range(fit.size):
         others = np.arange(fit.size) != j
         parts, errors = _parts(means[others], variances[others], means[j], variances[j])
-        off = ((means[j] - parts @ means[others]) ** 2 / errors).sum()
-        gained = (means[j] ** 2 / errors).sum() - off
-        along = np.maximum((means[others] * means[j] / errors).sum(axis=1), 0.0)
-        one = float((along**2 / (means[others] ** 2 / errors).sum(axis=1).clip(1e-12)).max())
-        of_one = one > CERTAIN and gained - one < by_chance  # one other kind explains it as well
-        if off < limit and gained > by_chance and not of_one and parts.sum() < FADED:
-            found[j] = parts.sum()
-    return found
-
-
-def _means(fit: Fit, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means (K, n) of classes in some columns, and the variance of their errors in sure rows."""
-    n = np.maximum(fit.sums.seen[:, columns], 1e-9)
-    means = fit.sums.signed[:, columns] / n
-    return means, (1 - means**2 + 1 / (n + 1)) / n  # of one entry or two it is not 0
+        alone = (means[j] ** 2 / errors).sum()
+        gained = alone - ((means[j] - parts @ means[others]) ** 2 / errors).sum()
+        if alone - gained >= limit or parts.sum() >= FADED:
+            continue
+        if gained <= by_chance:  # coins, if another class in as few rows would not look like them
+            faded[j] = 0.0 if (usual / variances[j]).sum() > limit + CERTAIN else np.nan
+            continue
+        along = (means[others] * means[j] / errors).sum(axis=1).clip(0)
+        own = (means[others] ** 2 / errors).sum(axis=1).clip(1e-12)
+        best = int((along**2 / own).argmax())
+        one = float(along[best] ** 2 / own[best])
+        if one > CERTAIN and gained - one < by_chance:  # one other kind explains it as well
+            faded[j] = along[best] / own[best]
+        elif fit.size > 2:
+            weak[j] = parts.sum()
+    return weak, faded
 
 
 def gain_of_chance(others: int) -> float:
@@ -260,23 +371,19 @@ def _parts(
     return parts, errors
 
 
-def _standing(fit: Fit, variances: np.ndarray) -> np.ndarray:
-    """(K, N) means about their own mean, in units of the noise, times the root of the shares."""
-    n = fit.sums.counts.sum(axis=0)
-    shares = n / n.sum()
-    means = fit.classes.means * fit.prior.observed
-    scaled = (means - shares @ means) / np.sqrt(np.maximum(variances, 1e-3))
-    return np.asarray(scaled * np.sqrt(shares)[:, None])
+CARRIED = 0.95  # part of how classes differ that the columns which carry them make up
+MOST = 20.0  # strength, as 1 / variance left, beyond which a column tells classes apart no better
 
 
 def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
     """Columns that make up all but a little of how classes differ, strongest first."""
-    # A column that hardly ever errs would hide all others that tell the classes apart as well.
-    strength = np.minimum((_standing(fit, variances) ** 2).sum(axis=0), MOST)
-    # What columns differ by in classes that are alike says nothing.
-    strength = np.maximum(strength - (fit.size - 1) / fit.sums.counts.sum(), 0.0)
-    variables = fit.prior.variables
-    label = np.arange(len(strength))
+    n = fit.sums.counts.sum(axis=0)
+    means, shares = fit.classes.means * fit.prior.observed, n / n.sum()
+    apart = shares @ (means - shares @ means) ** 2 / np.maximum(variances, 1e-3)
+    # A column that hardly ever errs would hide all others that tell the classes apart as well, and
+    # what columns differ by in classes that are alike says nothing.
+    strength = np.maximum(np.minimum(apart, MOST) - (fit.size - 1) / n.sum(), 0.0)
+    variables, label = fit.prior.variables, np.arange(len(strength))
     if variables is not None:
         label = np.where(variables.inside, len(strength) + variables.label, label)
     unit = np.unique(label, return_inverse=True)[1]
@@ -305,43 +412,100 @@ def needed(classes: int) -> int:
     return 2 * int(np.ceil(np.log2(classes))) + 1
 
 
-STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
-RARE = 10.0  # entries of its rarer kind below which a column is not scaled up to unit variance
-UNSEEN = 2.0  # times the threshold of the spectrum up to which a fit may miss a class
-SEVERAL = 10  # columns that depend on each other from which these may be classes
+WIDEST = 50  # columns; in more of them the residuals of classes show a trait
+ROWS = 5_000  # that are looked at, evenly from all, where they do not repeat each other
+NODES = 15  # degrees of the trait, as Gauss and Hermite place them
+STEPS, LAST = 200, 1e-3  # of the fit, and nats by which the last one must better it
+RIDGES = np.array([0.05, 0.01])  # on slopes and intercepts: columns of one value have no end
+NEWTON = 3  # steps for the columns in each step of the fit
+CLOSE = 2e-4  # of a mean to -1 and 1
 
 
-def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Leading eigenvalues and vectors of the standardised residuals, and mean squares (N,)."""
-    start = stream(owners.seed, "residual").standard_normal((1, owners.n_columns))
-
-    def asked(question: Callable[..., Message], told: Message) -> dict[str, np.ndarray]:
-        answers = owners.ask(question, told)
-        return {name: total(answers, name) for name in answers[0]}
-
-    M, variables = owners.n_rows, owners.variables
-    found = asked(residual_squares, {})
-    squares = found["squares"] / M
-    # A few entries that stand out of a column that is otherwise constant are no dependence.
-    scale = 1 / np.sqrt(np.maximum(squares, min(4 * RARE / M, 0.5)))
-
-    def product(w: np.ndarray) -> np.ndarray:
-        v = w[0] * scale
-        image = asked(residual_product, {"vector": v.astype(np.float32)})["product"]
-        if variables is not None:  # levels depend on each other as they must
-            a, b = variables.pairs
-            np.subtract.at(image, a, found["inside"] * v[b])
-        return (image * scale / M)[None]
-
-    values, vectors = leading(product, start, STEPS, wanted)
-    for owner in owners.members:
-        owner.unexplained = None
-    return values[0], vectors[0], squares
+def trait_gain(
+    owners: Session, channel: Channel, shares: np.ndarray, prior: Prior
+) -> tuple[float, int] | None:
+    """Nats by which classes explain a narrow table better than one trait, and its columns."""
+    K, N = channel.means.shape
+    held = not any(isinstance(owner.rows, Reread) for owner in owners.members)
+    if not held or N > WIDEST or K < 2:
+        return None
+    some = _looked_at(owners)
+    M, n = some.n_rows, N if prior.varies is None else int(prior.varies.sum())
+    means = np.clip(channel.means, CLOSE - 1, 1 - CLOSE)
+    likelihood = _asked(some, means, shares).log_likelihood
+    rates_of = {"symmetric": 1, "by column": n}.get(channel.name, K * n)
+    signs = 0.0 if channel.name == "graded" else K * n * np.log(2)
+    evidence = likelihood - (rates_of + K - 1) * np.log(M) / 2 - signs
+    slopes = _direction(means, shares)
+    return float(evidence - trait_evidence(some, prior.rates, slopes, n, evidence)), n
 
 
-def as_little(ratio: float, columns: int, owners: Session) -> bool:
-    """Whether classes too weak to be told apart would leave no more than this."""
-    root = np.sqrt(owners.n_columns / owners.n_rows)
-    # An outlier of UNSEEN times the threshold, over the edge.
-    most = (1 + UNSEEN * root) * (1 + root / UNSEEN) / (1 + root) ** 2
-    return bool(ratio <= most and not 0 < columns < SEVERAL)
+def _looked_at(owners: Session) -> Session:
+    """All rows where equal ones are merged; of others every so manieth, in double precision."""
+    step = -(-int(owners.n_rows) // ROWS)
+    return owners.made_of([some_of(o, step) for o in owners.members], {"step": np.array(step)})
+
+
+def some_of(o: Owner, step: int) -> Owner:
+    """An owner with every so manieth row, where equal ones are not merged."""
+    few = o.rows[::step]
+    return Owner(replace(few, counts=few.weights), o.index) if few.counts is None else o
+
+
+def _asked(owners: Session, means: np.ndarray, shares: np.ndarray) -> ClassSums:
+    """Sums over classes: one exchange."""
+    answers = owners.ask(class_sums, {"means": means, "shares": shares})
+    counts = np.array([a["counts"] for a in answers])
+    signed, seen = total(answers, "signed"), total(answers, "seen")
+    return ClassSums(counts, signed, seen, float(total(answers, "log_likelihood")))
+
+
+def _direction(means: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """(N,) in which classes differ most, its longest entry 1.5."""
+    apart = (means - shares @ means) * np.sqrt(shares)[:, None]
+    found = np.linalg.svd(apart, full_matrices=False)[2][0]
+    return np.asarray(1.5 * found / found[np.abs(found).argmax()] + 1e-3)
+
+
+def trait_evidence(
+    owners: Session, rates: np.ndarray, slopes: np.ndarray, columns: int, enough: float = -np.inf
+) -> float:
+    """Log-likelihood of rows as one trait has them, less the cost of two numbers a column."""
+    cost = columns * np.log(owners.n_rows)
+    degrees, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    t, weights = degrees[:, None], weights / weights.sum()
+    rates = np.clip(rates, 0.01, 0.99)
+    intercepts, last = np.log(rates / (1 - rates)), -np.inf
+    for step in range(STEPS):
+        sums = _asked(owners, means_inside(np.tanh((intercepts + t * slopes) / 2)), weights)
+        gained, last = sums.log_likelihood - last, max(sums.log_likelihood, last)
+        if gained < LAST or last + (STEPS - step) * gained - cost < enough:
+            break
+        for _ in range(NEWTON):
+            intercepts, slopes = _bettered(intercepts, slopes, t, sums.plus, sums.seen)
+    return float(last - cost)
+
+
+def _bettered(
+    b: np.ndarray, a: np.ndarray, t: np.ndarray, plus: np.ndarray, seen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """One step of Newton for the intercepts and slopes of all columns, of bounded length."""
+    rates = expit(b + t * a)
+    rest, spread = plus - seen * rates, seen * rates * (1 - rates)
+    slope, level = (t * rest).sum(axis=0) - RIDGES[0] * a, rest.sum(axis=0) - RIDGES[1] * b
+    aa, bb = (t**2 * spread).sum(axis=0) + RIDGES[0], spread.sum(axis=0) + RIDGES[1]
+    ab = (t * spread).sum(axis=0)
+    whole = aa * bb - ab**2
+    a = a + np.clip((bb * slope - ab * level) / whole, -1, 1)
+    return b + np.clip((aa * level - ab * slope) / whole, -1, 1), a
+
+
+def in_order(
+    session: Session, means: np.ndarray, shares: np.ndarray
+) -> tuple[np.ndarray | None, float]:
+    """Changes of class from one row to the next, and how rows follow each other within classes."""
+    rows = [owner.rows for owner in session.members]
+    if not session.ordered or not all(isinstance(r, Rows) for r in rows):
+        return None, 0.0
+    answers = session.ask(changes, {"means": means, "shares": shares})
+    return total(answers, "changes"), float(total(answers, "follow")) / len(rows) ** 0.5

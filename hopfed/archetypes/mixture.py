@@ -2,40 +2,17 @@
 
 Given class mu an observed entry is +1 with probability ``p_mu,j``, and ``T = 2 p - 1`` is its mean.
 The p of a column have a Beta prior around the rate of the column in the whole table; its
-concentration is common to all columns and fitted, so classes that hardly differ are shrunk towards
-each other, and no mean is +-1 for lack of rows.
+concentration c is common to all columns and fitted, so classes that hardly differ are shrunk
+towards each other. They are fitted by expectation maximisation: classes down, sums of the rows over
+classes up, until neither moves.
 
-How many classes there are is decided by the evidence, the likelihood averaged over that prior. From
-the sums of one exchange it is known in the approximation of Cheeseman and Stutz (1996), which is
-exact where every row is sure of its class::
-
-    log p(rows | T, pi)
-        + sum_mu,j [log B(a + n+, b + n-) / B(a, b) - n+ log p - n- log(1 - p)] + ...
-
-and likewise for the shares, with n+- the observed +-1 of a class in a column. The bracket is about
-``-log(n) / 2`` for a column that tells classes apart, as in BIC with n the *observed* entries of
-that class, and nearly 0 for one that does not. The rate of the column, which all numbers of classes
-share, is averaged over as well, by Laplace's method. Columns that hold one value throughout say
-nothing of classes, and have no part in the evidence.
-
-Where rows are unsure of their class the evidence is higher (`Unsure`). Sums over classes count a
-row by its responsibilities, as if each part of it were sure of its class.
-But a row that may be of one class as well as of another does not tell the two apart. Of column j,
-which a part ``f_j`` of the rows has, the information about the means of all classes is not
-``f_j diag(n)`` but ``f_j S``: S is the sum over rows of the products of two responsibilities. With
-a prior that weighs c rows, Laplace's method adds to the evidence of the sums
-
-    1/2 sum_j [log det(c + f_j diag(n)) - log det(c + f_j S)],
-
-which is 0 where rows are sure. With it classes whose rows have few entries are found. It also
-keeps c, which is fitted to the same sums, from running away: without it classes are shrunk towards
-each other, their rows are less sure, and the next sums look as if classes differed less still.
-
-By the same information the variance of a mean is that of sure rows times ``(c + f_j n_k)`` times
-element k of the diagonal of ``(c + f_j S)^-1``.
-
-They are fitted by expectation maximisation: classes down, sums of the rows over classes up, until
-neither moves.
+How many classes there are is decided by the evidence, the likelihood averaged over that prior, in
+the approximation of Cheeseman and Stutz (1996), which is exact where every row is sure of its
+class. A row that may be of one class as well as of another does not tell the two apart: where a
+part f_j of the rows has column j, the information about its means is ``f_j S``, S the sum over rows
+of the products of two responsibilities. Laplace's method adds `Unsure.evidence` for that; without
+it classes of rows with few entries are lost, and c runs away. The variance of a mean grows by the
+same information (`loss`).
 
 Source: theory/NOTES.md, "Starting the classes", "Resolution".
 """
@@ -156,13 +133,24 @@ class ClassSums:
         return replace(sums, pairs=pairs)
 
 
+def collected(answers: list[Message]) -> ClassSums:
+    """Add up the answers of all owners."""
+    likelihood = total(answers, "log_likelihood") if "log_likelihood" in answers[0] else np.nan
+    return ClassSums(
+        np.array([a["counts"] for a in answers], np.float64),
+        total(answers, "signed"),
+        total(answers, "seen"),
+        float(likelihood),
+        total(answers, "pairs") if "pairs" in answers[0] else None,
+    )
+
+
 @dataclass(frozen=True)
 class Prior:
-    """Beta prior of the rates of classes, column by column, and the bound on owners."""
+    """Beta prior of the rates of classes, column by column."""
 
     rates: np.ndarray  # (N,) share of +1 among the observed entries of each column
     observed: np.ndarray  # (N,) part of the entries of each column that is observed
-    influence: np.ndarray  # (L,) what a row of each owner counts, at most 1
     concentration: float = 2.0  # rows that the prior weighs; infinite for a single class
     # which columns are levels of one variable, where any are: their rates have a Dirichlet prior
     # then
@@ -176,19 +164,17 @@ class Prior:
     varies: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, owners: Session, most: float = 1.0) -> Prior:
+    def of(cls, owners: Session) -> Prior:
         """Ask the owners for their column sums."""
-        influence = bounded(owners.sizes, most)
-        answers = owners.ask(column_sums, {})
-        sums = np.tensordot(influence, np.array([a["sums"] for a in answers]), 1)
-        each, rows = np.array([a["seen"] for a in answers]), influence @ owners.sizes
-        seen = np.tensordot(influence, each, 1)
+        answers, rows = owners.ask(column_sums, {}), owners.sizes.sum()
+        sums, each = total(answers, "sums"), np.array([a["seen"] for a in answers])
+        seen = each.sum(axis=0, dtype=np.float64)
         parts = each / owners.sizes[:, None] / np.maximum(seen / rows, 1e-300)
         rates = ((seen + sums) / 2 + 0.5) / (seen + 1)
         if owners.variables is not None:
             rates = owners.variables.normalised(rates)
         held = None if ((each > 0) | (seen == 0)).all() else parts
-        known = cls(rates, seen / rows, influence, variables=owners.variables, held=held)
+        known = cls(rates, seen / rows, variables=owners.variables, held=held)
         varies = (np.abs(sums) < seen) | (known.part > 0)  # levels count together
         return known if varies.all() else replace(known, varies=varies)
 
@@ -196,21 +182,6 @@ class Prior:
     def part(self) -> np.ndarray:
         """(N,) what a column is of its variable's columns; 0 where it is one of its own."""
         return np.zeros(len(self.rates)) if self.variables is None else self.variables.part
-
-    def collect(self, answers: list[Message]) -> ClassSums:
-        """Add up the answers of all owners, each within its bound."""
-        scaled = [
-            {name: np.asarray(a, np.float64) * w for name, a in answer.items()}
-            for answer, w in zip(answers, self.influence, strict=True)
-        ]
-        likelihood = total(scaled, "log_likelihood") if "log_likelihood" in scaled[0] else np.nan
-        return ClassSums(
-            np.array([a["counts"] for a in scaled]),
-            total(scaled, "signed"),
-            total(scaled, "seen"),
-            float(likelihood),
-            total(scaled, "pairs") if "pairs" in scaled[0] else None,
-        )
 
     def fitted(self, sums: ClassSums) -> Prior:
         """Return the prior with the concentration under which these sums are most likely."""
@@ -343,21 +314,6 @@ def _gain(
     return found
 
 
-def bounded(sizes: np.ndarray, most: float) -> np.ndarray:
-    """What a row of each owner counts so that no owner is more than `most` of the whole."""
-    weights = np.ones(len(sizes))
-    if most >= 1 or most * len(sizes) <= 1:
-        return weights if most >= 1 else sizes.min() / sizes
-    order = np.argsort(-sizes)
-    for capped in range(len(sizes)):
-        rest = sizes[order[capped:]].sum()
-        limit = most * rest / (1 - capped * most) if capped * most < 1 else np.inf
-        if sizes[order[capped]] <= limit:
-            weights[order[:capped]] = limit / sizes[order[:capped]]
-            break
-    return weights
-
-
 STILL = 0.02  # nats that are still to be gained, below which nothing moves any more
 TINY = 1e-300
 EMPTY = 0.5  # rows below which a class is dropped
@@ -392,7 +348,7 @@ def told(classes: Mixture) -> tuple[Message, Message]:
 
 def expect(owners: Session, classes: Mixture, prior: Prior) -> Fit:
     """Ask for the sums over given classes: one exchange."""
-    sums = prior.collect(owners.ask(sums_and_pairs, *told(classes)))
+    sums = collected(owners.ask(sums_and_pairs, *told(classes)))
     owners.heard = classes
     prior = prior.fitted(sums)
     return Fit(classes, sums, prior, prior.evidence(classes, sums))

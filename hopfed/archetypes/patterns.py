@@ -30,7 +30,7 @@ from scipy.special import ndtri
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.factorize import METHODS, Groups, factorize
+from hopfed.archetypes.factorize import METHODS, Groups, Method, factorize
 from hopfed.archetypes.moments import mean_of, profile_of, projections, spectrum_of
 from hopfed.archetypes.session import Recovery, Session
 from hopfed.archetypes.status import (
@@ -67,7 +67,7 @@ class Patterns:
 
     rule: RankRule = field(default_factory=TracyWidom)  # counts the spectrum
     quality: float | None = None  # r in (0, 1] when known
-    method: str = "auto"  # one of `hopfed.archetypes.factorize.METHODS`
+    method: Method = "auto"  # of `hopfed.archetypes.factorize.factorize`
     groups: int = 10  # random groups formed inside the data, over all owners together
     search: Search | None = None  # settings of the search; its defaults when left out
     # one more exchange, which brings the patterns to the bound given by true labels
@@ -76,7 +76,8 @@ class Patterns:
     believed: bool = False  # whether the channel is taken for granted, so that rows are not asked
 
     def __post_init__(self) -> None:
-        require(self.method in METHODS, "method", f"one of {', '.join(METHODS)}", self.method)
+        own = callable(self.method) or self.method in METHODS
+        require(own, "method", f"one of {', '.join(METHODS)}", self.method)
         for name, least in (("groups", 2), ("support", 1)):
             number = getattr(self, name)
             whole = isinstance(number, Integral) and int(number) >= least
@@ -92,7 +93,7 @@ class Patterns:
         """What is set that takes the channel for granted; empty for nothing."""
         asked = {
             "method": self.method != "auto",
-            "rank_rule": not isinstance(self.rule, TracyWidom),
+            "rule": not isinstance(self.rule, TracyWidom),
             "quality": self.quality is not None,
             "refit": self.refit,
             "search": self.search is not None,
@@ -216,8 +217,8 @@ class Patterns:
             return False, None
         if not hidden:
             return agrees(session, found.patterns)
-        explained = agreement(session, found.patterns, found.quality)
-        rest = session.n_rows - sum(float(a.counts.sum()) for a in explained)
+        explained = agreement(session, found.patterns, found.quality)[1]
+        rest = session.n_rows - float(explained.counts.sum())
         holds, order = agrees(session, found.patterns, found.quality)
         return holds and rest <= hidden * self.support + STRAYS * session.n_rows, order
 
@@ -227,7 +228,7 @@ def supported(session: Session, found: Archetypes, support: int) -> np.ndarray:
     sure = found.exposures * session.n_rows * min(found.quality, 1.0) ** 2 >= 2 * support
     if sure.all():
         return np.asarray(sure)
-    rows = sum(answer.counts for answer in agreement(session, found.patterns))
+    rows = agreement(session, found.patterns)[1].counts
     return np.asarray(sure | (rows >= support))
 
 

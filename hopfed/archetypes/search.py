@@ -1,34 +1,19 @@
 """How many classes, and which: starts, then merging and splitting while the evidence rises.
 
-Expectation maximisation starts from joint diagonalisation and from k-means, by owners' sums. Both
-work in the whitened signal basis of the count, ``V = diag(v)^-1/2 U`` with K columns, where
-noise has unit variance and a class sits at ``V^T T``.
+Starts work in the whitened signal basis of the count, ``V = diag(v)^-1/2 U`` with K columns, where
+noise has unit variance and a class sits at ``V^T T``: every owner sums up its rows as a few
+centres, each of several rows, which the server clusters (k-means); then centres go down, and sums
+over the nearest rows come up. An owner who lacks columns gets a basis of its own.
 
-- *Joint diagonalisation.* Second moments of random groups of rows are diagonalised together. The
-  common vectors are ``+-sqrt(pi) V^T T``; the mean of all rows, a positive combination of the
-  classes, gives their signs and shares: no search. Source: theory/NOTES.md, "Joint
-  diagonalisation".
-- *k-means.* Every owner sums up its rows as a few centres, each of several rows; the server
-  clusters the centres. Then centres go down, and sums over the nearest rows come up.
+Within a true class columns are independent. In a class that stands for two, rows vary along the
+difference of the two: they are halved along the leading eigenvector of the class's residuals. A
+class of few rows moves no leading direction, but its rows fit badly: the rows of lowest likelihood
+are the other way to part a class, and, where many entries are missing, where one more starts.
 
-An owner who lacks columns gets a basis of its own, of those that it holds: the same class lies
-at the same place then, in noise that is wider where the basis has lost more.
+A class rests on fewer rows than it counts where a few of them make it what it is: with a_i the cube
+of the log-odds by which row i speaks for it, on ``(sum a)^2 / sum a^2`` rows (`resting`).
 
-A class rests on fewer rows than it counts where a few of them make it what it is. A few equal rows,
-of one person perhaps, are a class that rows of no class join. By their number
-such a class may be shown to everybody, and its means are those of the few. What counts is how
-evenly the rows agree with the class: with a_i the cube of the log-odds by which row i speaks for
-it, it rests on ``(sum a)^2 / sum a^2`` rows, all of them where they agree alike. Rows of a class
-differ by chance, for which a tenth is given.
-
-Which classes are two: within a true class the columns are independent. In a class that stands for
-two, the rows vary along the difference of the two; the leading eigenvector of the class's
-standardised residuals shows it, found by a few products for all classes at once. Rows are then
-halved by the sign of their projection, and the evidence of the halves, which is known from their
-sums, ranks the classes. A class of few rows that is counted in another moves no leading direction.
-But its rows fit badly: the rows of lowest likelihood are the other way to part a class. Where many
-entries are missing such a class may be counted in all the others at once, a few rows in each; then
-the rows that fit badly, wherever they are, are where one more class starts.
+Source: theory/NOTES.md, "Starting the classes".
 """
 
 from __future__ import annotations
@@ -45,7 +30,6 @@ from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.class_questions import (
     clusters,
     entropies,
-    grouped,
     nearest_sums,
     residual_products,
     resting_sums,
@@ -53,12 +37,12 @@ from hopfed.archetypes.class_questions import (
     upper_sums,
     well_explained_sums,
 )
-from hopfed.archetypes.joint_diagonalization import joint_eigenbasis
 from hopfed.archetypes.mixture import (
     ClassSums,
     Fit,
     Mixture,
     Prior,
+    collected,
     expect,
     improve,
     iterate,
@@ -67,7 +51,6 @@ from hopfed.archetypes.mixture import (
     told,
 )
 from hopfed.archetypes.session import Session, total
-from hopfed.federation.messages import Message
 
 QUALITY = 0.5  # at which patterns of +-1 enter
 MISSES = 2  # starts with more classes that gain nothing, in a row, before they end
@@ -82,15 +65,12 @@ NUMBERS = 100_000  # numbers of merged rows, up to which every merge is settled 
 class Search:
     """Settings of the search for classes."""
 
-    # k-means starts with a class for each direction of the spectrum, beside the one from joint
-    # diagonalisation and those with more classes
-    starts: int = 2
+    starts: int = 2  # with a class for each direction of the spectrum, beside those with more
     # short, long: exchanges of a trial, and of the fit that is kept
     short: int = 6
     long: int = 300
     exchanges: int = 3000  # after which no further merge or split is tried
     most: int = 200  # classes at most
-    influence: float = 1.0  # part of all rows that one owner may stand for
     # rows that a class must have; a class of fewer says more of them than of a kind
     support: int = 5
     # times what its steps promise that a trial may still gain, or it is given up
@@ -100,7 +80,6 @@ class Search:
         check_types(self)
         for name in ("starts", "short", "long", "exchanges", "most", "support"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
-        require(0 < self.influence <= 1, "influence", "in (0, 1]", self.influence)
 
 
 def find_classes(
@@ -119,7 +98,7 @@ def find_classes(
     variances : (N,) by which the columns were whitened.
     patterns : (C, N) of +-1 that another route found, as one more start.
     """
-    prior = Prior.of(owners, search.influence)
+    prior = Prior.of(owners)
     fit = begin(owners, U, variances, prior, search)
     if patterns is not None and len(patterns) > 1:
         fit = _best(fit, _of_patterns(owners, patterns, prior, search))
@@ -248,10 +227,10 @@ def _few_numbers(owners: Session) -> bool:
 def supported(owners: Session, fit: Fit, search: Search) -> Fit:
     """Join classes of too few rows to others, the smallest first."""
     while fit.size > 1:
-        counts, least = fit.sums.counts.sum(axis=0), search.support * fit.prior.influence.min()
-        if least <= counts.min() < FEW * least:
+        counts = fit.sums.counts.sum(axis=0)
+        if search.support <= counts.min() < FEW * search.support:
             counts = resting(owners, fit)
-        if counts.min() >= least:
+        if counts.min() >= search.support:
             break
         pair = merge_gains(fit, int(counts.argmin()))[0][1]
         fit = iterate(owners, fit.sums.joined(joining(fit.size, pair)), fit.prior, search.short)
@@ -260,8 +239,7 @@ def supported(owners: Session, fit: Fit, search: Search) -> Fit:
 
 def has_support(fit: Fit, search: Search) -> bool:
     """Whether every class has as many rows as it must."""
-    least = search.support * fit.prior.influence.min()
-    return bool(fit.sums.counts.sum(axis=0).min() >= least)
+    return bool(fit.sums.counts.sum(axis=0).min() >= search.support)
 
 
 def joining(size: int, pair: tuple[int, int]) -> np.ndarray:
@@ -273,7 +251,7 @@ def joining(size: int, pair: tuple[int, int]) -> np.ndarray:
 
 def single(owners: Session, prior: Prior) -> Fit:
     """Return the fit of one class: every column at its own rate."""
-    n = (owners.sizes * prior.influence)[:, None]
+    n = owners.sizes[:, None].astype(np.float64)
     seen = prior.observed[None] * n.sum()
     return iterate(owners, ClassSums(n, (2 * prior.rates - 1) * seen, seen), prior, 1)
 
@@ -293,9 +271,6 @@ def begin(
 
     if size > 1:
         fits = [of_means(size, draw) for draw in range(search.starts)]
-        start = joint_start(owners, V, unwhiten, prior)
-        if start is not None:
-            fits.append(improve(owners, expect(owners, start, prior), search.short - 1))
         for fit in sorted(fits, key=lambda f: -f.evidence):
             best = _best(best, _hopeful(owners, fit, best, search))
     misses = 0
@@ -416,69 +391,26 @@ def _hopeful(owners: Session, fit: Fit, goal: Fit, search: Search) -> Fit:
     return fit
 
 
-GROUPS = 10  # random groups over all owners
-LEAST = 1e-3  # share that a start gives a class
-NEWTON = 60  # steps of the joint diagonalisation
 LOST = 0.1  # part of a direction that an owner's columns must hold, or it is taken to hold
 
 
-def joint_start(
-    owners: Session, V: np.ndarray, unwhiten: np.ndarray, prior: Prior
-) -> Mixture | None:
-    """Classes from the differences between random groups of rows; None where they show none.
+def kmeans_start(
+    owners: Session, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
+) -> ClassSums:
+    """Sums over `size` clusters of the whitened projections.
 
     Parameters
     ----------
     V : (N, K) whitened basis ``diag(v)^-1/2 U``.
     unwhiten : (N, K) what brings coefficients back to columns, ``diag(v)^1/2 U``.
     """
-    each = max(2, -(-GROUPS // len(owners.members)))
-
-    bases, noise = own_bases(owners, V, unwhiten, prior)
-    answers = owners.ask(partial(grouped, each, owners.seed), *bases)
-    sums = np.concatenate([a["sums"].astype(np.float64) for a in answers])
-    counts = np.concatenate([a["counts"] for a in answers]).astype(np.float64)
-    wide = np.repeat(noise, [len(a["counts"]) for a in answers], axis=0)[counts > 0]
-    sums, counts = sums[counts > 0], counts[counts > 0]
-    A = sums / counts[:, None, None] - wide
-    values, E = np.linalg.eigh(np.tensordot(counts / counts.sum(), A, 1))
-    if values[-1] <= 0:
-        return None
-    values = np.maximum(values, 1e-3 * values[-1])
-    W, B = E / np.sqrt(values), E * np.sqrt(values)
-    A = (W.T @ A @ W - np.eye(len(values))) * np.sqrt(counts)[:, None, None]
-    S = B @ joint_eigenbasis(A, stream(owners.seed, "graded joint", 0), NEWTON)
-    roots = np.linalg.lstsq(S, total(answers, "mean") / counts.sum(), rcond=None)[0]
-    if (np.abs(roots) < 1e-9).any():
-        return None
-    means = (unwhiten @ S).T / roots[:, None]  # of zero-filled rows: gaps shrink them
-    means = means / np.maximum(prior.observed, LEAST)
-    shares = np.maximum(roots**2, LEAST)
-    every = np.tile(shares / shares.sum(), (len(owners.members), 1))
-    return Mixture(np.clip(means, -0.98, 0.98), every)
-
-
-def own_bases(
-    owners: Session, V: np.ndarray, unwhiten: np.ndarray, prior: Prior
-) -> tuple[tuple[Message, Message], np.ndarray]:
-    """What owners are told of a basis, all the same and each its own; and (L, K, K) noise in it."""
-    K, L = V.shape[1], len(owners.members)
-    if prior.held is None:
-        return ({"basis": V.astype(np.float32)}, {}), np.broadcast_to(np.eye(K), (L, K, K))
-    bases, noise = np.zeros((L, *V.shape), np.float32), np.zeros((L, K, K))
-    for one, wide, part in zip(bases, noise, prior.held, strict=True):
-        values, E = np.linalg.eigh((V * part[:, None]).T @ unwhiten)
-        wide[:] = (E / np.maximum(values, LOST)) @ E.T
-        one[part > 0] = V[part > 0] @ wide
-    return ({}, {"basis": bases}), noise
-
-
-def kmeans_start(
-    owners: Session, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
-) -> ClassSums:
-    """Sums over `size` clusters of the whitened projections."""
-    (shared, own), _ = own_bases(owners, V, unwhiten, prior)
-
+    shared, own = {"basis": V.astype(np.float32)}, {}
+    if prior.held is not None:  # the basis of an owner is of the columns that it holds
+        own = {"basis": np.zeros((len(prior.held), *V.shape), np.float32)}
+        for basis, part in zip(own["basis"], prior.held, strict=True):
+            values, E = np.linalg.eigh((V * part[:, None]).T @ unwhiten)
+            basis[part > 0] = V[part > 0] @ (E / np.maximum(values, LOST)) @ E.T
+        shared = {}
     wanted = {"centres": np.array(4 * size + 8, np.int32)}
     crowds = owners.ask(partial(sketch, owners.seed, draw), {**shared, **wanted}, own)
     points = np.concatenate([a["centres"] for a in crowds]).astype(np.float64)
@@ -486,7 +418,7 @@ def kmeans_start(
     seed = int(stream(owners.seed, "graded k-means", draw).integers(2**31))
     centres = clusters(points, weights, size, seed, starts=4)[0]
     told = {**shared, "centres": centres.astype(np.float32)}
-    return prior.collect(owners.ask(nearest_sums, told, own))
+    return collected(owners.ask(nearest_sums, told, own))
 
 
 TINY = 1e-300
@@ -496,10 +428,7 @@ EVEN = 0.9  # of the rows that rows which differ by chance are worth, at least
 def resting(owners: Session, fit: Fit) -> np.ndarray:
     """Rows (K,) that each class rests on, at most those that it counts: one exchange."""
     remind(owners, fit)
-    answers = [
-        {name: np.asarray(a, np.float64) * w for name, a in answer.items()}
-        for answer, w in zip(owners.ask(resting_sums, {}), fit.prior.influence, strict=True)
-    ]
+    answers = owners.ask(resting_sums, {})
     once, twice = total(answers, "once"), total(answers, "twice")
     rows = once**2 / np.maximum(twice, TINY) / EVEN
     return np.asarray(np.minimum(rows, fit.sums.counts.sum(axis=0)))
@@ -508,28 +437,21 @@ def resting(owners: Session, fit: Fit) -> np.ndarray:
 def leading(
     product: Callable[[np.ndarray], np.ndarray], start: np.ndarray, steps: int, wanted: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Largest eigenvalues of B symmetric matrices after so many products, by Lanczos."""
-    N = start.shape[1]
-    basis = images = np.zeros((len(start), 0, N))
-    q = start / np.linalg.norm(start, axis=1, keepdims=True)
+    """Largest eigenvalues (B, wanted) and vectors of B symmetric matrices by Lanczos.
+
+    Every step asks for the products of one vector with each, from `start` (B, N) on.
+    """
+    B, N = start.shape
+    basis = images = np.zeros((B, 0, N))
+    q = start
     for _ in range(min(steps, N)):
+        norms = np.linalg.norm(q, axis=1, keepdims=True)
+        q = np.where(norms > 1e-9, q / np.maximum(norms, TINY), 0.0)
         basis = np.concatenate([basis, q[:, None]], axis=1)
         images = np.concatenate([images, product(q)[:, None]], axis=1)
-        q = following(basis, images)
-    return pairs(basis, images, wanted)
-
-
-def following(basis: np.ndarray, images: np.ndarray) -> np.ndarray:
-    """Unit vectors (B, N) that come next in orthogonal bases (B, s, N) of such images (B, s, N)."""
-    q = images[:, -1].copy()
-    for _ in range(2):  # once is not enough where eigenvalues are close
-        q -= np.einsum("bs,bsn->bn", np.einsum("bsn,bn->bs", basis, q), basis)
-    norms = np.linalg.norm(q, axis=1, keepdims=True)
-    return np.where(norms > 1e-9, q / np.maximum(norms, 1e-300), 0.0)
-
-
-def pairs(basis: np.ndarray, images: np.ndarray, wanted: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Leading eigenpairs on spans of bases (B, s, N): (B, wanted) and (B, wanted, N)."""
+        q = images[:, -1]
+        for _ in range(2):  # once is not enough where eigenvalues are close
+            q = q - np.einsum("bs,bsn->bn", np.einsum("bsn,bn->bs", basis, q), basis)
     small = np.einsum("bsn,btn->bst", basis, images)
     values, E = np.linalg.eigh((small + small.transpose(0, 2, 1)) / 2)
     E = E[:, :, ::-1][:, :, :wanted]
@@ -565,17 +487,19 @@ class Halves:
 def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
     """Halve every class along its leading direction: STEPS + 1 exchanges."""
     remind(owners, fit)
-    scale = scales(fit)
+    scale, variables = scales(fit), fit.prior.variables
 
     def product(w: np.ndarray) -> np.ndarray:
         told = {"directions": (w * scale).astype(np.float32)}
         found = total(owners.ask(residual_products, told), "products")
-        return (found + _within_variables(fit, w * scale)) * scale
+        if variables is not None:
+            found = found + variables.within(fit.classes.means, fit.sums.seen, w * scale)
+        return found * scale
 
     start = stream(owners.seed, "halves", draw).standard_normal(scale.shape)
     w = leading(product, start, STEPS)[1][:, 0] * scale
     told = {"directions": w.astype(np.float32)}
-    return halved(fit, fit.prior.collect(owners.ask(upper_sums, told)))
+    return halved(fit, collected(owners.ask(upper_sums, told)))
 
 
 def without_tails(owners: Session, fit: Fit) -> Halves:
@@ -598,7 +522,7 @@ def _well_explained(owners: Session, fit: Fit, above: float) -> Halves:
     """Every class in the rows that are likely in it, by these standard deviations, and others."""
     remind(owners, fit)
     told = {"above": np.array(above, np.float32)}
-    return halved(fit, fit.prior.collect(owners.ask(well_explained_sums, told)))
+    return halved(fit, collected(owners.ask(well_explained_sums, told)))
 
 
 def scales(fit: Fit) -> np.ndarray:
@@ -616,16 +540,6 @@ def halved(fit: Fit, upper: ClassSums) -> Halves:
         np.maximum(whole.seen - upper.seen, 0.0),
     )
     return Halves(upper, lower, _gains(fit, upper, lower))
-
-
-def _within_variables(fit: Fit, w: np.ndarray) -> np.ndarray:
-    """(K, N) what takes the covariance of the levels of a variable, ``-4 p_a p_b``, out again."""
-    variables = fit.prior.variables
-    if variables is None:
-        return np.zeros_like(w)
-    p = variables.normalised((1 + fit.classes.means) / 2)
-    others = variables.sums(p * w) - p * w
-    return np.asarray(np.where(variables.inside, 4 * fit.sums.seen * p * others, 0.0))
 
 
 def _gains(fit: Fit, upper: ClassSums, lower: ClassSums) -> np.ndarray:

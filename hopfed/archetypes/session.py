@@ -15,7 +15,7 @@ maximisation take less time than asking for them, so there are few, each by BLAS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,9 @@ from hopfed.spectral.rows import (
     column_moments,
     packed,
     seen_times,
+    seen_transposed_times,
     times,
+    transposed_times,
 )
 from hopfed.spectral.skips import deciding, skips
 
@@ -82,13 +84,6 @@ class Variables:
         return np.asarray(np.where(self.inside, 1 / np.maximum(sizes, 1)[self.label], 0.0))
 
     @cached_property
-    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Both columns of every ordered pair of different levels of one variable."""
-        found = [(a, b) for group in self.groups for a in group for b in group if a != b]
-        a, b = np.array(found, dtype=int).reshape(-1, 2).T
-        return a, b
-
-    @cached_property
     def groups(self) -> list[np.ndarray]:
         """Column numbers of each variable of several columns."""
         return [np.flatnonzero(self.label == k) for k in range(self.count)]
@@ -107,6 +102,11 @@ class Variables:
         if not self.count:
             return rates
         return np.where(self.inside, rates / np.maximum(self.sums(rates), 1e-12), rates)
+
+    def within(self, means: np.ndarray, seen: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """(K, N) what takes the covariance of levels, ``-4 p_a p_b``, out of products with w."""
+        p = self.normalised((1 + means) / 2)
+        return np.where(self.inside, 4 * seen * p * (self.sums(p * w) - p * w), 0.0)
 
 
 def beyond(up: np.ndarray, gone: np.ndarray, steps: Sequence[Sequence[int]]) -> np.ndarray:
@@ -191,8 +191,6 @@ class Owner:
     log_densities: Array = field(init=False, repr=False)
     # (M, S) likelihood of each row at the points last offered, over that at the classes
     ratios: Array = field(init=False, repr=False)
-    # residuals of the rows, while they are asked about
-    unexplained: Any = field(init=False, repr=False, default=None)
     _weights: Array = field(init=False, repr=False, default=None)
 
     @cached_property
@@ -231,6 +229,22 @@ class Owner:
     def added(self, x: Array) -> Array:
         """Sum over rows, each as often as it occurs, of an array of which each has a line."""
         return x.sum(axis=0) if self.rows.counts is None else self.often @ x
+
+    def along(self, by_sign: np.ndarray, by_seen: np.ndarray) -> Array:
+        """(M, K) sums over each row of what its entries add, times their sign and by themselves."""
+        if self.numbers is not None:
+            logs, even = self.numbers.logs(np.broadcast_to(by_sign, by_seen.shape), by_seen)
+            return (logs + even[:, None]).T
+        home = array_beside(self.rows)
+        signed, seen = (like(x.T.astype(self.precision), home) for x in (by_sign, by_seen))
+        return times(self.rows, signed) + seen_times(self.rows, seen)
+
+    def sums(self, weights: Array) -> tuple[Array, Array]:
+        """Signed sums and numbers (K, N) of the entries of rows with weights (M, K)."""
+        if self.numbers is not None:
+            return self.numbers.sums(weights)
+        signed = transposed_times(self.rows, weights)
+        return signed.T, seen_transposed_times(self.rows, weights).T
 
     @cached_property
     def free(self) -> np.ndarray:
@@ -442,10 +456,6 @@ class Session:
     def made_of(self, members: list[Owner], how: Message) -> Session:  # noqa: ARG002
         """A session of other tables of these owners, of which `how` says what they are."""
         return Session(members, self.seed, self.traffic)
-
-    def each(self, task: Callable[[int], Any], numbers: Iterable[int]) -> Iterator[Any]:
-        """What a task gives of each number; elsewhere they are asked about at once."""
-        return map(task, numbers)
 
     def once(self, question: Question) -> list[Message]:
         """Put a question whose answers are kept: it is asked once, whoever wants to know."""

@@ -30,12 +30,6 @@ from hopfed.theory.resolution import (
 GOOD_FIT = 0.6  # part of its direction that a found archetype explains on average, near the load
 # limit too; far from it this is 0.95 and more, and data of another kind do not come near
 
-# Kolmogorov distance of the bulk from its law. In the channel it is that of a small sample only,
-# but many archetypes push the bulk: by .005 at K / N = .1, .034 at .3, .052 at .35, .085 at .4.
-STRAY_BULK = 0.06
-PUSHED = 0.5  # times (K / N)^2 is allowed for that
-CROWDED = 0.2  # archetypes per site from which that is all one spectrum can say
-
 LEAST_SIDE = 3  # examples, and columns that vary
 LEAST_ENTRIES = 36  # below, the edge of the noise is not known to first order
 LEAST_ROWS = 10  # of two kinds, which must have five each to be shown
@@ -77,7 +71,6 @@ SHARE = 0.7  # of the changes of class that chance would make, at most in a sort
 BETTER = 2.0  # nats by which classes must be better than one trait
 COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
 MANY = 20  # columns, in all of which rows of a class hardly agree by themselves
-BETWEEN = ("leaning", "weaker")  # that say that rows do not lie in the classes
 NO_CLASSES = "structure, but not classes"
 FOUND = ("ok", "detected, not resolved", "incomplete")  # statuses of patterns that are borne out
 
@@ -95,7 +88,6 @@ def judge(
     patterns: np.ndarray,
     gamma: np.ndarray,
     fit: ExposureFit,
-    stray: float,
 ) -> Verdict:
     """Judge a factorisation from the count of the spectrum and the exposure fit."""
     found, N, M = len(patterns), spectrum.n_sites, spectrum.n_examples
@@ -110,16 +102,8 @@ def judge(
         )
     if min(N, M) < LEAST_SIDE or N * M < LEAST_ENTRIES:
         return Verdict("too little data", TOO_LITTLE.format(rows=M, columns=N))
-    unlike = found < rank.n_detected / 2
-    if stray > stray_limit(spectrum, rank) and not unlike:
-        return Verdict(
-            "poor fit",
-            f"The noise of these data is not that of one quality: their bulk departs from its "
-            f"law by {stray:.2f} (Kolmogorov distance), so the count of "
-            f"{rank.n_detected} and some of the {found} patterns may be false. If examples of "
-            "different quality are mixed, give each source as a client of its own.",
-        )
-    if unlike or fit.explained < GOOD_FIT * found / rank.n_detected:
+    few = found < rank.n_detected / 2
+    if few or fit.explained < GOOD_FIT * found / rank.n_detected:
         shown = "1 binary pattern explains" if found == 1 else f"{found} binary patterns explain"
         return Verdict(
             "poor fit",
@@ -138,13 +122,6 @@ def judge(
     known = Known(gamma, fit.weights / max(rank.quality**2, 1e-12) * M, rank.quality, N, M)
     return _unresolved(known) or Verdict(
         "ok", f"All {found} archetypes that the spectrum shows were found."
-    )
-
-
-def stray_limit(spectrum: Spectrum, rank: RankEstimate) -> float:
-    """Distance of the bulk from its law that small samples and many archetypes may have."""
-    return (
-        STRAY_BULK + PUSHED * (rank.n_detected / spectrum.n_sites) ** 2 + 3 / len(spectrum.values)
     )
 
 
@@ -294,6 +271,7 @@ class ClassMeasures:
     residual: Residual  # of the columns
     # deviation of each row statistic from that of replicas, in standard deviations
     rows: dict[str, float]
+    leaning: bool  # whether rows beside the classes lie between them, more than they are weak
     within: float  # variance within classes, over that of the table
     # part of the rows that equal an earlier one, of the table and then of replicas
     repeats: np.ndarray
@@ -309,8 +287,6 @@ class ClassMeasures:
     equal: int
     columns: int
     more_shown: bool  # whether the spectrum shows more directions than there are classes
-    # whether classes too weak to be told apart would leave no more than the residuals
-    as_faint: bool
     little: Verdict | None  # verdict on tables in which no kinds could be seen; None of others
     names: Sequence[str] | None  # of the columns
     near: Nearness | None = None  # how near the classes are to the true ones
@@ -334,12 +310,7 @@ def judge_classes(m: ClassMeasures) -> Verdict:
         return Verdict(NO_CLASSES, DEPENDENT.format(m.follow))
     if sound or (m.size == 1 and found.status == "one class"):
         return _asked_for(m) or found
-    faint = (
-        found.status == NO_CLASSES
-        and all(m.rows[name] <= DEVIATIONS for name in BETWEEN)
-        and m.as_faint
-    )
-    if found.status != "copies" and (m.more_shown or faint):
+    if found.status != "copies" and m.more_shown:
         found = Verdict(found.status, found.advice + UNSEEN)
     if found.status in ("one class", NO_CLASSES) and m.little is not None:
         return m.little
@@ -368,7 +339,7 @@ def _against(m: ClassMeasures) -> Verdict | None:
             "columns, or take the classes as a summary only.",
         )
     if odd:
-        return Verdict(NO_CLASSES, _odd_rows(K, odd))
+        return Verdict(NO_CLASSES, _odd_rows(K, odd, m.leaning))
     if K == 1:
         return Verdict("one class", ONE_CLASS)
     if m.worth < m.needed:
@@ -470,19 +441,17 @@ def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
     return f"Columns {', '.join(said[:NAMED])}{more}"
 
 
-def _odd_rows(K: int, odd: dict[str, float]) -> str:
-    says = {
-        "leaning": "rows lie between the classes, as with a trait of degrees or mixed membership",
-        "weaker": "part of the rows are weaker than their class, as of lower quality",
-        "repeats": "rows equal each other more often than rows of classes do",
-    }
-    name = max(odd, key=lambda n: (n in BETWEEN, odd[n]))
-    what = "a continuum or rows of different quality"
-    if name == "repeats":
-        what = "rows of which some are copies of others"
+def _odd_rows(K: int, odd: dict[str, float], leaning: bool) -> str:
+    name, what = "beside", "a continuum or rows of different quality"
+    said = "part of the rows are weaker than their class, as of lower quality"
+    if "beside" not in odd:
+        name, what = "repeats", "rows of which some are copies of others"
+        said = "rows equal each other more often than rows of classes do"
+    elif leaning:
+        said = "rows lie between the classes, as with a trait of degrees or mixed membership"
     classes = "1 class leaves" if K == 1 else f"{K} classes leave"
     return (
-        f"{classes} no dependence between columns, but {says[name]} "
+        f"{classes} no dependence between columns, but {said} "
         f"({odd[name]:.1f} standard deviations): the class{'es' * (K > 1)} "
         f"summarise{'s' * (K == 1)} {what}."
     )
@@ -490,29 +459,27 @@ def _odd_rows(K: int, odd: dict[str, float]) -> str:
 
 def weak_rows_in_words(qualities: np.ndarray) -> str:
     """Sentence about classes in which weak rows of others are put together, of these qualities."""
-    weak = np.sort(qualities[~np.isnan(qualities)])
-    strength = f"{weak[0]:.2f}" if len(weak) == 1 else f"{weak[0]:.2f} to {weak[-1]:.2f}"
+    weak = qualities[~np.isnan(qualities)]
     return (
         f"The means of {len(weak)} of {len(qualities)} classes are those of several others added "
-        f"up and weaker, {strength} in all: rows of several kinds, of lower quality, are put "
+        f"up and weaker, {_span(weak)} in all: rows of several kinds, of lower quality, are put "
         "together there."
     )
 
 
 def in_words(qualities: np.ndarray) -> str:
-    """Sentences about classes of these qualities; none where all are of their own."""
-    coins, weaker = qualities == 0, np.sort(qualities[qualities > 0])[::-1]
-    said = ""
-    if len(weaker) == 1:
-        said += (
-            f" The means of one of these classes are {weaker[0]:.2f} of those of another: one "
-            "kind, in rows of lower quality."
+    """Sentences about classes that are others, of these qualities; nothing where all are NaN."""
+    weaker, said = qualities[qualities > 0], ""
+    if len(weaker):
+        said = (
+            f" The means of {len(weaker)} of these classes are {_span(weaker)} of those of others: "
+            "the same kinds, in rows of lower quality."
         )
-    elif len(weaker):
-        said += (
-            f" The means of {len(weaker)} of these classes are {weaker[-1]:.2f} to "
-            f"{weaker[0]:.2f} of those of others: the same kinds, in rows of lower quality."
-        )
-    if coins.any():
+    if (qualities == 0).any():
         said += " One of these classes has means of 0 throughout: rows that answer like coins."
     return said
+
+
+def _span(x: np.ndarray) -> str:
+    """A number, or the least and the largest of several."""
+    return f"{x.min():.2f}" if len(x) == 1 else f"{x.min():.2f} to {x.max():.2f}"

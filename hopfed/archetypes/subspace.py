@@ -180,17 +180,17 @@ class Subspace:
             states, last = new, states
         return states
 
-    def candidates(self, basis: np.ndarray, found: np.ndarray) -> np.ndarray:
+    def candidates(self, basis: Array, found: np.ndarray) -> np.ndarray:
         """Patterns (C, N) to which a basis (K, k) leads beside those found, at rest, best first."""
-        there = like(np.column_stack([basis, self.signal, self.overlaps]), self.vectors)
-        lifted, gamma = (self.vectors @ there[:, :-2]).T, there[:, -1]
+        signal, gamma = like(np.stack([self.signal, self.overlaps]), self.vectors)
+        lifted = (self.vectors @ like(basis, self.vectors)).T
         xp = namespace(self.vectors)
         V = xp.astype(self.vectors, xp.float32)
         fresh = xp.where(lifted >= 0, np.float32(1), np.float32(-1))
         states = self._at_rest(V, fresh)
         if len(found):
             states = xp.concat([self._both(found)[1], states])
-        fitted = self._fitted(V, states, xp.astype(there[:, -2], xp.float32))
+        fitted = self._fitted(V, states, xp.astype(signal, xp.float32))
         (before, promised), (after, hoped) = (self._judged(x @ V, gamma) for x in (states, fitted))
         slack = SLACK / math.sqrt(self.n_sites)
         good, better = before >= promised - slack, after >= hoped - slack

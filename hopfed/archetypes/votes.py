@@ -1,19 +1,12 @@
 """What rows say of patterns: which they vote for, which explains them, and whether flips are even.
 
-An owner's rows vote for the pattern that they resemble most, of either sign; the sums over rows are
-integers that add up over owners. A row that resembles a pattern as much as the pattern's own rows
-do is explained by it.
-
-Second moments cannot tell noisy patterns from blocks of correlated columns, a trait, or a chain:
-sums of such moments look like patterns as well. The rows can. Under the symmetric channel the
-overlap of a row with its pattern has the variance ``(1 - r^2) / N``, and the agreement of a column
-with the patterns, over the n rows of one pattern, differs from column to column by
-``(1 - r^2) / n`` only.
-
-Copies of rows satisfy that too. Two rows of one pattern, whose columns are flipped with probability
-``(1 - r) / 2`` each, agree in a column with probability ``(1 + r^2) / 2``; rows of two patterns
-that differ in d columns agree with ``(1 - r^2) / 2`` in those. So the number of pairs of equal rows
-is known, and no more rows than that equal an earlier one.
+An owner's rows vote for the pattern that they resemble most; the sums over rows are integers that
+add up over owners. Second moments cannot tell noisy patterns from blocks of correlated columns, a
+trait, or a chain. The rows can: under the symmetric channel the overlap of a row with its pattern
+has the variance ``(1 - r^2) / N``, and the agreement of a column with the patterns, over the n rows
+of one pattern, differs from column to column by ``(1 - r^2) / n`` only. Copies of rows satisfy that
+too, but two rows of one pattern agree in a column with probability ``(1 + r^2) / 2``: so the number
+of pairs of equal rows is known.
 
 Source: theory/NOTES.md, "Peeling", "Check of the symmetric channel".
 """
@@ -21,7 +14,7 @@ Source: theory/NOTES.md, "Peeling", "Check of the symmetric channel".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,6 +26,7 @@ from hopfed.archetypes.session import total as added_up
 from hopfed.archetypes.subspace import SAME, SPREADS
 from hopfed.federation.messages import Message
 from hopfed.kernels import Rows
+from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.equal_rows import equals
 from hopfed.spectral.reread_rows import Reread, Sums
 from hopfed.spectral.rows import array_beside, parts, times, total, transposed_times
@@ -54,36 +48,6 @@ UNSURE = 1e9  # variance that stands for a ratio of which nothing is known
 RESEMBLING = 4.0  # standard deviations of noise: the mean overlap of rows that resemble patterns
 COPIED = 4.0  # standard deviations above what is expected that chance may reach
 TWICE = 0.02  # of the rows, which may have been entered twice by mistake
-
-
-_BALLOTS = ("counts", "signs", "sums", "moments")
-
-
-def votes_of(rows: Rows | Reread, patterns: np.ndarray, least: float) -> Message:
-    """Sum rows by the pattern that they resemble most, if by more than the overlap `least`."""
-    found = total(rows, partial(_votes, patterns=patterns, least=least))
-    kinds = np.int32, np.int32, np.int32, np.float64
-    return {n: x.astype(kind) for n, x, kind in zip(_BALLOTS, found, kinds, strict=True)}
-
-
-def _votes(rows: Rows, patterns: np.ndarray, least: float) -> Sums:
-    """The same of one block of rows."""
-    P, N = patterns.shape
-    found = Sums((np.zeros(P), np.zeros(P), np.zeros((P, N)), np.zeros(2)))
-    columns = like(np.ascontiguousarray(patterns.T, np.float32), array_beside(rows))
-    identity = like(np.eye(P, dtype=np.float32), array_beside(rows))
-    for block in parts(rows, BLOCK):
-        products = times(block, columns)
-        xp = namespace(products)
-        choice = xp.argmax(xp.abs(products), axis=1)
-        signed = xp.take_along_axis(products, choice[:, None], axis=1)
-        signed = xp.where(xp.abs(signed) > least * N, signed, 0 * signed)
-        ballots = identity[choice] * xp.sign(signed)
-        overlaps = to_host(xp.abs(signed)).astype(np.float64) / N
-        counts, signs = to_host(xp.abs(ballots).sum(axis=0)), to_host(ballots.sum(axis=0))
-        moments = np.array([(overlaps > 0).sum(), overlaps.sum()])
-        found += (counts, signs, to_host(transposed_times(block, ballots)).T, moments)
-    return found
 
 
 def overlap_counts(rows: Rows | Reread, patterns: np.ndarray) -> np.ndarray:
@@ -159,14 +123,14 @@ class Elected:
 
 def elected(votes: Message, patterns: np.ndarray) -> Elected:
     """Patterns of at least `FEW` rows, as these have them, without duplicates."""
-    rows, overlap = votes["moments"]
-    quality = float(overlap / max(rows, 1.0))  # r where the patterns are right
+    N = patterns.shape[1]
+    rows, overlap = votes["moments"][:2]
+    quality = float(overlap / max(N * rows, 1.0))  # r where the patterns are right
     order = np.argsort(-votes["counts"], kind="stable")
     order = order[votes["counts"][order] >= FEW]
-    counts, signs, sums = (votes[name][order] for name in _BALLOTS[:3])
+    counts, signs, sums = (votes[name][order] for name in ("counts", "signs", "sums"))
     fresh = np.where(sums == 0, patterns[order], np.sign(sums))
     fresh = (fresh * np.where(signs < 0, -1, 1)[:, None]).astype(np.int8)
-    N = patterns.shape[1]
     sure = expected_overlap(sureness(counts, quality))
     both = np.outer(sure, sure)
     limit = np.minimum(SAME, both - SPREADS * np.sqrt(np.maximum(1 - both**2, 0.0) / N))
@@ -182,7 +146,7 @@ def elected(votes: Message, patterns: np.ndarray) -> Elected:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Sums over the rows of one client, each with the pattern that it resembles most."""
+    """Sums over the rows of one client, or of all, each with the pattern that it resembles most."""
 
     counts: np.ndarray  # (K,) rows of each pattern
     # first, second: (K,) over columns the sum of the agreements ``c_j``, and of their squares;
@@ -191,9 +155,17 @@ class Agreement:
     second: np.ndarray
     # (3,) number of rows, and sums of their overlaps ``m = x . xi / N`` and ``m^2``.
     overlaps: np.ndarray
-    repeats: float = 0.0  # of how many rows an equal one came before
-    # changes of pattern from one row to the next (3,), as of `runs`
-    order: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    repeats: float  # of how many rows an equal one came before
+    order: np.ndarray  # changes of pattern from one row to the next (3,), as of `runs`
+
+    @classmethod
+    def of(cls, patterns: np.ndarray, sums: Message) -> Agreement:
+        """The sums that `nearest` answers."""
+        along = np.einsum("kn,kn->k", sums["sums"], patterns)  # whole numbers, in any order
+        squares = np.einsum("kn,kn->k", sums["sums"], sums["sums"])
+        overlaps = sums["moments"] / patterns.shape[1] ** np.arange(3)
+        repeats = float(sums["equal"][0])
+        return cls(sums["counts"], along, squares, overlaps, repeats, sums["order"])
 
 
 def check_channel(answers: list[Agreement], n_sites: int) -> bool:
@@ -210,21 +182,6 @@ def is_covered(answers: list[Agreement]) -> bool:
     """Whether most rows are of patterns that have enough of them at a client to be compared."""
     counts = np.concatenate([a.counts for a in answers])
     return bool(counts[counts >= FEW].sum() >= counts.sum() / 2)
-
-
-def summed(
-    patterns: np.ndarray,
-    moments: np.ndarray,
-    counts: np.ndarray,
-    sums: np.ndarray,
-    equal: np.ndarray,
-    order: np.ndarray,
-) -> Agreement:
-    """The answer of a client from its sums; see `nearest`."""
-    overlaps = moments / patterns.shape[1] ** np.arange(3)
-    along = np.einsum("kn,kn->k", sums, patterns)  # whole numbers, in any order
-    squares = np.einsum("kn,kn->k", sums, sums)
-    return Agreement(counts, along, squares, overlaps, float(equal[0]), order)
 
 
 def _resembles(overlaps: np.ndarray, n_sites: int) -> bool:
@@ -338,17 +295,55 @@ def _split(owner: Owner, told: Message, explained: bool) -> Rows | Reread | None
     return rows if len(rows) else None
 
 
-def ballots(owner: Owner, told: Message) -> Message:
-    """Sums over rows by the pattern that they resemble most."""
+def nearest(owner: Owner, told: Message) -> Message:
+    """Sums over rows by the pattern that they resemble most, of either sign or as it points.
+
+    With a quality only rows are looked at that vote, or that a pattern explains.
+    """
     patterns = _patterns(owner, told)
-    return votes_of(owner.rows, patterns, _level(owner, told, patterns))
+    rows = _split(owner, told, explained=True) if "quality" in told else owner.rows
+    if rows is None:
+        shapes = 3, len(patterns), len(patterns), patterns.shape, 2, 3
+        found = Sums(np.zeros(shape) for shape in shapes)
+    else:
+        found = total(rows, partial(_nearest, patterns=patterns, either=bool(told["either"])))
+    kinds = np.float64, np.float64, np.float64, np.int32, np.float64, np.float64
+    return {n: np.asarray(x, kind) for n, x, kind in zip(_SUMS, found, kinds, strict=True)}
+
+
+_SUMS = ("moments", "counts", "signs", "sums", "equal", "order")
+
+
+def _nearest(part: Rows, patterns: np.ndarray, either: bool) -> Sums:
+    """The same of one block of rows."""
+    columns = like(np.ascontiguousarray(patterns.T, np.float32), array_beside(part))
+    xp = namespace(columns)
+    one, labels, best, sums = xp.eye(len(patterns), dtype=xp.float32), [], [], np.zeros(())
+    signs, equal = np.zeros(len(patterns)), equals(part)
+    for block in parts(part, len(part) if on_device(part) else BLOCK):  # there it is one copy
+        products = times(block, columns)
+        label = (xp.abs(products) if either else products).argmax(axis=1)
+        overlap = xp.take_along_axis(products, label[:, None], axis=1)
+        ballots = one[label] * (xp.sign(overlap) if either else 1)
+        together = transposed_times(block, ballots)
+        found = all_to_host(label, overlap[:, 0], ballots.sum(axis=0), together, equal)
+        labels.append(found[0])
+        best.append(found[1].astype(np.float64))
+        signs, sums = signs + found[2], sums + found[3].T.astype(np.float64)
+    label, overlaps = (
+        np.concatenate(labels),
+        np.abs(np.concatenate(best)) if either else np.concatenate(best),
+    )
+    moments = np.array([len(label), overlaps.sum(), (overlaps**2).sum()])
+    counts = np.bincount(label, minlength=len(patterns)).astype(np.float64)
+    return Sums((moments, counts, signs, sums, found[4], runs(label)))
 
 
 def vote(session: Session, patterns: np.ndarray, quality: float, strict: bool = False) -> Message:
     """Sums over all rows by the pattern that they resemble most."""
-    told = _packed(patterns, quality=np.float32(quality), strict=strict)
-    answers = session.ask(ballots, told)
-    return {name: added_up(answers, name) for name in _BALLOTS}
+    told = _packed(patterns, quality=np.float32(quality), strict=strict, either=True)
+    answers = session.ask(nearest, told)
+    return {name: added_up(answers, name) for name in _SUMS}
 
 
 def rest_of(session: Session, patterns: np.ndarray, quality: float) -> Session:
@@ -364,83 +359,34 @@ def rest_of(session: Session, patterns: np.ndarray, quality: float) -> Session:
     return Session(left, session.seed, session.traffic)
 
 
-_SUMS = ("moments", "counts", "sums", "equal", "order")
-
-
-def nearest(owner: Owner, told: Message) -> Message:
-    """Sums over rows, each with the pattern that it resembles most."""
-    patterns = _patterns(owner, told)
-    rows = _split(owner, told, explained=True) if "quality" in told else owner.rows
-    if rows is None:
-        shapes = 3, len(patterns), patterns.shape, 2, 3
-        found = Sums(np.zeros(shape) for shape in shapes)
-    else:
-        found = total(rows, partial(_nearest, patterns=patterns))
-    kinds = np.float64, np.float64, np.int32, np.float64, np.float64
-    return {n: np.asarray(x, kind) for n, x, kind in zip(_SUMS, found, kinds, strict=True)}
-
-
-def _nearest(part: Any, patterns: np.ndarray) -> Sums:
-    found = times(part, like(patterns.T.astype(np.float32), array_beside(part)))
-    xp = namespace(found)
-    label = found.argmax(axis=1)
-    one = xp.eye(len(patterns), dtype=xp.float32)[label]
-    sums = transposed_times(part, one)
-    best, counts, sums, equal, label = all_to_host(
-        found.max(axis=1), one.sum(axis=0), sums, equals(part), label
-    )
-    best = best.astype(np.float64)
-    moments = np.array([len(best), best.sum(), (best**2).sum()])
-    return Sums((moments, counts.astype(np.float64), sums.T.astype(np.float64), equal, runs(label)))
-
-
-def own_agreement(owner: Owner, told: Message) -> Message:
-    """What an owner sees of these sums by itself: 3 K + 7 numbers."""
-    found = _of_sums(_patterns(owner, told), nearest(owner, told))
-    parts = found.counts, found.first, found.second, found.overlaps, [found.repeats], found.order
-    return {"moments": np.concatenate(parts)}
-
-
-def _of_sums(patterns: np.ndarray, answer: Message) -> Agreement:
-    return summed(patterns, *(answer[n] for n in _SUMS))
-
-
 def refitted(session: Session, patterns: np.ndarray) -> np.ndarray:
     """Sign of the sum of the examples nearest to each pattern."""
-    sums = added_up(session.ask(nearest, _packed(patterns)), "sums")
+    sums = added_up(session.ask(nearest, _packed(patterns, either=False)), "sums")
     return np.where(sums == 0, patterns, np.sign(sums)).astype(np.int8)
 
 
 def agreement(
-    session: Session, patterns: np.ndarray, quality: float | None = None, pooled: bool = False
-) -> list[Agreement]:
-    """Sums over each owner's rows that tell whether the patterns' channel is symmetric."""
+    session: Session, patterns: np.ndarray, quality: float | None = None
+) -> tuple[list[Agreement], Agreement]:
+    """Sums over each owner's rows that tell whether the patterns' channel is symmetric, and all."""
     more = {} if quality is None else {"quality": np.float32(quality)}
-    told, K = _packed(patterns, **more), len(patterns)
-    if pooled:
-        answers = session.ask(nearest, told)
-        found = [_of_sums(patterns, {n: added_up(answers, n) for n in _SUMS})]
-    else:
-        found = []
-        for answer in session.ask(own_agreement, told):
-            parts = np.split(answer["moments"], [K, 2 * K, 3 * K, -4, -3])
-            n, first, second, overlaps, repeats, order = parts
-            found.append(Agreement(n, first, second, overlaps, float(repeats[0]), order))
-    return [a for a in found if a.overlaps[0] > 0]
+    answers = session.ask(nearest, _packed(patterns, either=False, **more))
+    found = [Agreement.of(patterns, answer) for answer in answers]
+    whole = Agreement.of(patterns, {n: added_up(answers, n) for n in _SUMS})
+    return [a for a in found if a.overlaps[0] > 0], whole
 
 
 def agrees(
     session: Session, patterns: np.ndarray, quality: float | None = None
 ) -> tuple[bool, np.ndarray]:
     """Whether rows bear out that every column of them is flipped equally often; and their order."""
-    answers, N = agreement(session, patterns, quality), session.n_columns
-    order = sum((a.order for a in answers), np.zeros(3))
+    (answers, whole), N = agreement(session, patterns, quality), session.n_columns
     if not answers or are_copies(answers, patterns):
-        return False, order  # no row is explained, or more of them than there are
+        return False, whole.order  # no row is explained, or more of them than there are
     holds = check_channel(answers, N)
     if holds and not is_covered(answers):
-        holds = check_channel(agreement(session, patterns, quality, True), N)
-    return holds, order
+        holds = check_channel([whole], N)
+    return holds, whole.order
 
 
 def runs(labels: np.ndarray) -> np.ndarray:

@@ -47,17 +47,15 @@ from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.batches import Source
-from hopfed.hopfield.clients import (
+from hopfed.hopfield.class_questions import (
     PRODUCTS,
     QUESTIONS,
-    RELATED,
     RESTING,
     SUMS,
-    TESTED,
     UPPER,
-    ClassClient,
     complaint,
 )
+from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.flat import flatten, unflatten
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import Noise
@@ -72,29 +70,19 @@ NEW = -1  # parent of a class that is not remembered yet
 
 @dataclass(frozen=True)
 class Memory:
-    """The classes that the server remembers.
+    """The classes that the server remembers."""
 
-    Attributes
-    ----------
-    means : (K, N) of each column in each class, in (-1, 1).
-    signed, seen : (K, N) observed entries added up, and their number, faded over rounds.
-    clients : (C,) who was ever heard.
-    counts : (C, K) rows of each class at each client, faded alike.
-    numbers : (K,) a number for each class, in the order of their births, by which it is known.
-    born : (K,) rounds in which they were born.
-    used : numbers that were given so far.
-    noise : (K,) variance of the noise on the sums, 0 without.
-    """
-
-    means: np.ndarray
+    means: np.ndarray  # (K, N) of each column in each class, in (-1, 1)
+    # signed, seen: (K, N) observed entries added up, and their number, faded over rounds
     signed: np.ndarray
     seen: np.ndarray
-    clients: np.ndarray
-    counts: np.ndarray
+    clients: np.ndarray  # (C,) who was ever heard
+    counts: np.ndarray  # (C, K) rows of each class at each client, faded alike
+    # (K,) a number for each class, in the order of their births, by which it is known
     numbers: np.ndarray
-    born: np.ndarray
-    used: np.ndarray
-    noise: np.ndarray
+    born: np.ndarray  # (K,) rounds in which they were born
+    used: np.ndarray  # numbers that were given so far
+    noise: np.ndarray  # (K,) variance of the noise on the sums, 0 without
 
     @classmethod
     def start(cls, n_sites: int) -> Memory:
@@ -157,17 +145,22 @@ class Memory:
         return {"means": self.means.astype(np.float32), "shares": shares.astype(np.float32)}
 
     def joined_by(
-        self, total: Any, parent: np.ndarray, clients: np.ndarray, counts: np.ndarray, t: int
+        self,
+        sums: tuple[np.ndarray, ...],
+        parent: np.ndarray,
+        clients: np.ndarray,
+        counts: np.ndarray,
+        t: int,
+        noise: np.ndarray | None = None,
     ) -> Memory:
-        """The memory after round t: sums of classes whose numbers are those of their parents."""
+        """The memory after round t: means and sums of classes, known by their parents' numbers."""
         known = parent != NEW
         numbers, born = np.zeros(len(parent), np.int64), np.full(len(parent), t)
         numbers[known], born[known] = self.numbers[parent[known]], self.born[parent[known]]
         numbers[~known] = self.used + np.arange((~known).sum())
-        noise = getattr(total, "noise", np.zeros(len(parent)))
+        noise = np.zeros(len(parent)) if noise is None else noise
         used = self.used + (~known).sum()
-        sums = total.signed, total.seen, clients, counts, numbers, born, used, noise
-        new = Memory(total.means, *sums)
+        new = Memory(*sums, clients, counts, numbers, born, used, noise)
         return new.select(np.argsort(new.numbers, kind="stable"))
 
 
@@ -333,7 +326,7 @@ class Clients:
         rates = np.clip(((seen + signed) / 2 + 0.5) / (seen + 1), 1e-6, 1 - 1e-6)
         rows = max(float(fresh.counts.sum() + memory.rows.sum()), 1e-9)
         observed = np.clip(seen / rows, 0.0, 1.0)
-        self.prior = Prior(rates, observed, np.ones(len(self.clients) + 1))
+        self.prior = Prior(rates, observed)
         self.carried = _carried(memory, fresh, self.prior.fitted(fresh), np.arange(memory.size))
         self.memory = memory.weighed(self.carried)
         return classes
@@ -355,7 +348,6 @@ class Clients:
         """Take out who fell silent."""
         fewer = Clients(self.session, self.guard, self.memory, {c: self.first[c] for c in left})
         fewer.exchanges, fewer.prior = self.exchanges, self.prior
-        fewer.prior = replace(self.prior, influence=np.ones(len(left) + 1))
         fewer.carried, fewer.full = self.carried, self.full
         return fewer
 
@@ -465,11 +457,10 @@ class Clients:
         """Status of what is remembered, by the rows of all clients of the round, and a sentence."""
         if memory.size > verdict.MOST:
             return verdict.STATUS, verdict.too_large(memory.size, (0, self.prior.rates.size))
-        exchange = verdict.Exchange(self.session, self.clients, TESTED)
         seed = self.session.context.derive("replicas") % 2**62
-        tables = verdict.Tables(exchange, memory.means.shape[1], seed, self.rows)
+        columns = memory.means.shape[1]
+        tables = verdict.Tables(self.session, self.clients, columns, seed)
         try:
-            tables.sizes = np.array([float(m["rows"]) for m in tables.ask(verdict.size_of, {})])
             shape = int(tables.n_rows), tables.n_columns
             if memory.size * shape[0] * shape[1] > verdict.MOST_WORK:
                 return verdict.STATUS, verdict.too_large(memory.size, shape)
@@ -481,7 +472,7 @@ class Clients:
     def related(self, memory: Memory, outcome: str) -> Any:
         """What is remembered has to do with an outcome of the clients; or why that is not known."""
         found = Told(memory.patterns, memory.means, memory.shares).archetypes()
-        return relating.related(outcome, found, self.session, self.clients, RELATED)
+        return relating.related(outcome, found, self.session, self.clients)
 
     def shown(self, fit: Fit, search: Search) -> Fit:
         """Leave out classes that only the clients show who have most of them."""
@@ -519,12 +510,12 @@ class Clients:
             memory.counts @ _parts(memory, fit.classes)[0]
         )
         counts[np.searchsorted(clients, self.clients)] += sums.counts[:-1]
-        total = _Sums(maximise(fit).means, sums.signed, sums.seen)
-        if len(total.means) < fit.size:  # a class without a row is none
+        means, signed, seen = maximise(fit).means, sums.signed, sums.seen
+        if len(means) < fit.size:  # a class without a row is none
             kept = sums.counts.sum(axis=0) >= 0.5
-            total = _Sums(total.means, sums.signed[kept], sums.seen[kept])
+            signed, seen = signed[kept], seen[kept]
             counts, parent = counts[:, kept], parent[kept]
-        new = memory.joined_by(total, parent, clients, counts, t)
+        new = memory.joined_by((means, signed, seen), parent, clients, counts, t)
         entries = float(sums.seen.sum())
         before = set(memory.numbers.tolist()) if self.full.rows.any() else set[int]()
         metrics: Metrics = {
@@ -535,15 +526,6 @@ class Clients:
             "log_likelihood": sums.log_likelihood / max(entries, 1.0),
         }
         return new, metrics
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Classes as they are remembered."""
-
-    means: np.ndarray
-    signed: np.ndarray
-    seen: np.ndarray
 
 
 def _carried(memory: Memory, fresh: ClassSums, prior: Prior, parent: np.ndarray) -> np.ndarray:

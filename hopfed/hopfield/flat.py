@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from hopfed.federation.messages import Message, below
 
 T = TypeVar("T")
+
+
+class Lines:
+    """A dataclass of arrays that have a line for each class or pattern."""
+
+    def select(self, kept: np.ndarray) -> Self:
+        """Keep some lines, by a mask or by indices."""
+        return type(self)(**{f.name: getattr(self, f.name)[kept] for f in fields(self)})  # type: ignore[arg-type]
+
+    def followed_by(self, other: Self) -> Self:
+        """Put the lines of another one behind these."""
+        both = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}  # type: ignore[arg-type]
+        return type(self)(**{name: np.concatenate(each) for name, each in both.items()})
 
 
 def flatten(value: Any, **parts: Any) -> Message:

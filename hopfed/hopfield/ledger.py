@@ -90,19 +90,13 @@ def by_chance(marks: np.ndarray, secret: bytes) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a data set is released with.
+    """What a data set is released with."""
 
-    Attributes
-    ----------
-    epsilon, delta : the budget of every row.
-    rounds : number of parts that the rows are dealt out over.
-    units : of the budget, which questions about classes may spend one after the other; 0 spends all
-        of it on one operator.
-    """
-
-    epsilon: float
+    epsilon: float  # epsilon, delta: the budget of every row
     delta: float
-    rounds: int = 1
+    rounds: int = 1  # number of parts that the rows are dealt out over
+    # of the budget, which questions about classes may spend one after the other; 0 spends all of it
+    # on one operator
     units: int = 0
 
     def __post_init__(self) -> None:
@@ -121,18 +115,13 @@ class Terms:
 
 @dataclass(frozen=True)
 class Released:
-    """A data set that was released.
+    """A data set that was released."""
 
-    Attributes
-    ----------
-    terms : of the release.
-    marks : (M,) of the rows, in the order in which they were dealt out, bytes of length 16.
-    spent : for each batch, the questions about classes that were answered, by name, and the units
-        that each of them cost.
-    """
-
-    terms: Terms
+    terms: Terms  # of the release
+    # (M,) of the rows, in the order in which they were dealt out, bytes of length 16
     marks: np.ndarray = field(repr=False)
+    # for each batch, the questions about classes that were answered, by name, and the units that
+    # each of them cost
     spent: dict[int, dict[str, int]] = field(default_factory=dict)
 
     def same_rows(self, marks: np.ndarray) -> bool:
@@ -142,16 +131,10 @@ class Released:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The ledger of a home.
+    """The ledger of a home."""
 
-    Attributes
-    ----------
-    folder : of the ledger and its secret; made when something is charged.
-    look : only look: write nothing, and keep nobody out.
-    """
-
-    folder: Path
-    look: bool = False
+    folder: Path  # of the ledger and its secret; made when something is charged
+    look: bool = False  # only look: write nothing, and keep nobody out
 
     def __post_init__(self) -> None:
         """Refuse a folder that is not there any more."""
@@ -167,7 +150,8 @@ class Ledger:
 
     def check(self, rows: Rows) -> None:
         """Fail, before a server is asked anything, where these rows cannot be released."""
-        shared = self._released(rows, elsewhere=True)
+        with self._locked():  # which makes the folder, or says why it cannot be used
+            shared = self._released(rows, elsewhere=True)
         if shared.any():
             number, first = int(shared.sum()), int(np.argmax(shared)) + 1
             raise DataError(
@@ -236,11 +220,6 @@ class Ledger:
             whole = {**held[at].spent, batch: {**spent, question: units}}
             held[at] = replace(held[at], spent=whole)
             self._write(secret, held)
-
-    def key(self, purpose: bytes) -> bytes:
-        """Return 32 bytes for a purpose, the same each time, which only the secret gives."""
-        with self._locked():
-            return keyed(self._read()[0], b"key for " + purpose, 32)
 
     def _released(self, rows: Rows, elsewhere: bool) -> np.ndarray:
         """Which rows (M,) were released; with `elsewhere`, as part of another data set."""

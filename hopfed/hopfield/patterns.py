@@ -28,7 +28,7 @@ import hopfed.hopfield.possible as possible
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.factorize import METHODS, Groups, factorize
+from hopfed.archetypes.factorize import METHODS, Groups, Method, factorize
 from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below
@@ -86,8 +86,9 @@ class Patterns:
         vote is dropped. Votes count where examples can be told apart
         (`hopfed.hopfield.remembered`).
     search : settings of the search.
-    factoriser : how patterns are found, one of `hopfed.archetypes.factorize.METHODS`; "paper",
-        with memory="literal", votes=False and groups=0, is the paper's own federation.
+    factoriser : how patterns are found, one of `hopfed.archetypes.factorize.METHODS`, or a
+        baseline: that of the paper's own federation, with memory="literal", votes=False and
+        groups=0, is `hopfed.experiments.shared.published.published_patterns`.
 
     Raises
     ------
@@ -108,7 +109,7 @@ class Patterns:
     groups: int = 4
     votes: bool = True
     search: Search | None = None
-    factoriser: str = "auto"
+    factoriser: Method = "auto"
 
     def __post_init__(self) -> None:
         rules: tuple[tuple[str, Any, str], ...] = (
@@ -126,8 +127,8 @@ class Patterns:
             require(holds, name, rule, repr(value))
         require(callable(self.rule), "rule", "a rule of plasticity", repr(self.rule))
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
-        known = ", ".join(METHODS)
-        require(self.factoriser in METHODS, "factoriser", f"one of {known}", self.factoriser)
+        own = callable(self.factoriser) or self.factoriser in METHODS
+        require(own, "factoriser", f"one of {', '.join(METHODS)}", self.factoriser)
         require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
         require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
         require(self.groups >= 0, "groups", "at least 0", self.groups)
@@ -238,7 +239,7 @@ class _Round:
             weights[c] = told * channel.discount ** session.ages.get(c, 0)
         held = Evidence.unflatten(client.encoding, below(state, "evidence"))
         evidence = held.faded(channel.discount)
-        evidence = evidence.extend(guard.robust.pooled(operators, believed, weights))
+        evidence = evidence.extend(operators, believed, weights)
         arrays = below(state, "memory")
         before = Remembered.nothing(channel.n_sites)
         before = unflatten(Remembered, arrays) if arrays else before
@@ -327,14 +328,13 @@ class _Round:
         memory, rank, seed = self.before, self.counted.rank, session.context.derive("factorize")
         found = self._factored(self.counted, groups, seed)
         liars = self.guard.suspects(len(self.operators))
-        if liars and self.guard.robust.kind == "mean":
+        if liars:
 
             def alone(clients: Sequence[int]) -> Archetypes:
                 """Archetypes in the fresh operators of some clients."""
                 part = {c: self.operators[c] for c in clients}
                 told = {c: self.weights[c] for c in clients}
-                fresh = self.guard.robust.pooled(part, self.heard, told)
-                evidence = Evidence(self.channel.encoding).extend(fresh)
+                evidence = Evidence(self.channel.encoding).extend(part, self.heard, told)
                 how = self.channel.memory, evidence, memory.patterns, part, told
                 counted = Counted.of(*how, self.channel.alpha)
                 groups = self.clients_as_groups(clients, counted)

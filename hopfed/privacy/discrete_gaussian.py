@@ -41,15 +41,10 @@ class DiscreteGaussian:
     """Integer noise on the counts of +-1 examples that makes a release (epsilon, delta)-private.
 
     Neighbouring data sets differ by one example that is replaced; the number of examples is public.
-
-    Attributes
-    ----------
-    n_sites : N; the release has ``N (N - 1) / 2`` counts.
-    epsilon, delta : the budget of the release.
     """
 
-    n_sites: int
-    epsilon: float
+    n_sites: int  # N; the release has ``N (N - 1) / 2`` counts
+    epsilon: float  # epsilon, delta: the budget of the release
     delta: float
 
     def __post_init__(self) -> None:

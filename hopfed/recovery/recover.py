@@ -1,14 +1,7 @@
-"""`recover`: from binary examples, in one place or several, to archetypes.
-
-Rows, session, estimator, fit, verdict: examples are packed (`tables`), columns that say nothing of
-their own are left out (`hopfed.spectral.determined`), owners are asked in a session, `Patterns` are
-looked for where entries are complete, `Classes` where the rows do not bear these out; and what was
-left out is filled in.
-"""
+"""`recover`: rows, session, estimator, fit, verdict; and what was left out is filled in."""
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Sequence
@@ -21,9 +14,8 @@ import numpy as np
 
 from hopfed._lib.arrays import blas_threads, to_host
 from hopfed._lib.random import stream
-from hopfed._lib.settings import real, require
+from hopfed._lib.settings import require
 from hopfed.archetypes import storage
-from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.classes import Classes
 from hopfed.archetypes.patterns import Patterns
@@ -36,7 +28,7 @@ from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.place import place
 from hopfed.runs import Run, plain
 from hopfed.spectral.determined import Determined, determined
-from hopfed.spectral.rank import Fixed, MarchenkoPastur, RankRule, TracyWidom
+from hopfed.spectral.rank import TracyWidom
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import array_beside, column_moments
 from hopfed.tables.examples import as_examples
@@ -54,11 +46,7 @@ def recover(
     *,
     seed: int = 0,
     quality: float | None = None,
-    method: str = "auto",
-    rank_rule: str | float = "tw",
     alpha: float | None = None,
-    groups: int = 10,
-    search: Search | None = None,
     refit: bool = False,
     channel: str = "auto",
     support: int = 5,
@@ -66,6 +54,7 @@ def recover(
     device: str | None = None,
     n_archetypes: int | None = None,
     weights: Any = None,
+    patterns: Patterns | None = None,
 ) -> Archetypes:
     """Recover the archetypes behind binary examples.
 
@@ -77,26 +66,19 @@ def recover(
         by name then, and the result knows their names. Tables that were read with `memory` and did
         not fit are read again for every sum over their rows. An array or a frame of Dask, and the
         path of a folder of files, of a zarr store or of many files ("data/*.parquet"), is one
-        owner's: its partitions are read, and stay as bits, on Dask's workers. Session exchange
+        owner's: its partitions are read, and stay as bits, on Dask's workers. Owners exchange
         operators, sums over classes and small matrices with the server, never examples. Arrays on a
         device (CuPy, PyTorch) and bits packed there stay there, all owners' on one, unless `device`
         says otherwise; the result is on the host.
     seed : of every random choice; the same seed gives the same result.
     quality : r in (0, 1] when known; estimated otherwise.
-    method : "auto", "joint", "layered" or "paper"; see
-        `hopfed.archetypes.factorize.factorize`. Where one spectrum is too crowded "auto" goes on in
-        layers, `hopfed.archetypes.patterns`.
-    rank_rule : "tw" (Tracy-Widom), "mp", or a number for the paper's fixed tau.
-    alpha : false-alarm rate of "tw", 0.001 when left out.
-    groups : random groups formed inside the data, over all owners together.
+    alpha : false-alarm rate of the count, 0.001 when left out.
     refit : one more exchange, which brings the patterns to the bound given by true labels.
-    search : settings of the search, `hopfed.archetypes.annealed_search.Search`; its defaults when
-        left out.
     channel : "symmetric", every column flipped equally often; "graded", a mean for each class and
         column; or "auto": symmetric where entries are complete and the rows bear it out, graded
-        otherwise. `quality`, `method`, `rank_rule`, `refit` and `search` set the
-        symmetric one; the rows are asked all the same, and where they do not bear it out the status
-        is "poor fit". Who asks for "symmetric" by name is believed.
+        otherwise. `quality`, `refit` and `patterns` set the symmetric one; the rows are asked all
+        the same, and where they do not bear it out the status is "poor fit". Who asks for
+        "symmetric" by name is believed.
     support : examples that an archetype must have. One of fewer says more of them than of a kind,
         and is not shown to anyone.
     columns : of tables with names: "same", and other columns are refused; "union", and what an
@@ -110,6 +92,9 @@ def recover(
         row occurs: the result is that of the table of repeated rows. Others are weights of a
         survey, whose scale says nothing (`hopfed.archetypes.weights`): classes with a mean for
         each column are fitted then.
+    patterns : the estimator of the symmetric channel, where an experiment sets more of it (the rule
+        that counts, the method, the search), in the place of `quality`, `alpha`, `refit` and
+        `support`.
 
     Returns
     -------
@@ -132,24 +117,9 @@ def recover(
     >>> found.status, found.n_detected
     ('ok', 3)
     """
+    given = dict(locals())
     warn_of_input(examples)
-    return run_recovery(
-        examples,
-        seed=seed,
-        quality=quality,
-        method=method,
-        rank_rule=rank_rule,
-        alpha=alpha,
-        groups=groups,
-        search=search,
-        refit=refit,
-        channel=channel,
-        support=support,
-        columns=columns,
-        device=device,
-        n_archetypes=n_archetypes,
-        weights=weights,
-    ).archetypes
+    return run_recovery(**given).archetypes
 
 
 def run_recovery(
@@ -158,15 +128,17 @@ def run_recovery(
     seed: int = 0,
     device: str | None = None,
     columns: str = "same",
+    channel: str = "auto",
     n_archetypes: int | None = None,
     weights: Any = None,
+    patterns: Patterns | None = None,
     **options: Any,
 ) -> Recovery:
     """Do what `recover` does, and keep the traffic and the spectrum as well.
 
     Parameters
     ----------
-    examples, seed, device, columns, n_archetypes, weights : as in `recover`.
+    examples, seed, device, columns, channel, n_archetypes, weights, patterns : as in `recover`.
     options : the others of `recover`.
 
     Examples
@@ -178,13 +150,13 @@ def run_recovery(
     >>> recovery.n_examples, recovery.traffic.up.tolist()
     ([300, 300], [41268, 41268])
     """
-    patterns = patterns_of(**options)
+    patterns = patterns_of(channel, patterns, **options)
     if n_archetypes is not None:
         whole = isinstance(n_archetypes, Integral) and n_archetypes >= 1
         require(whole, "n_archetypes", "a whole number, at least 1", n_archetypes)
-        rule = "without quality, method, rank_rule, refit, search and the channel symmetric"
+        rule = "without quality, refit, patterns and the channel symmetric"
         require(not patterns.only, "n_archetypes", rule, patterns.asked or "symmetric")
-        options = options | {"channel": "graded"}
+        channel = "graded"
     there = None if device is None else place(device)
     if there is not None:
         there.open()  # that it is not there is said before anything is packed
@@ -198,14 +170,14 @@ def run_recovery(
     rule = "auto or graded with ordered answers"
     require(not (steps and patterns.only), "channel", rule, patterns.asked or "symmetric")
     with nullcontext() if there is None else there.current():
-        given = examples if tables is None else [table.rows for table in tables]
-        clients = packed_rows(given, gaps=not patterns.only)
+        clients = packed_rows(
+            examples if tables is None else [t.rows for t in tables], not patterns.only
+        )
         as_they_came = weights is None and all(rows.counts is None for rows in clients)
         clients = counted(clients if weights is None else weighted(clients, weights))
-        survey = any(map(is_survey, clients))
-        if survey:
+        if survey := any(map(is_survey, clients)):
             require(not patterns.only, "weights", "whole numbers for the symmetric channel", "some")
-            options = options | {"channel": "graded"}
+            channel = "graded"
         if n_archetypes is not None and n_archetypes > (M := sum(map(len, clients))):
             raise DataError(f"{n_archetypes:,} archetypes of {M:,} rows: ask for fewer")
         if any(isinstance(rows, Reread) for rows in clients):
@@ -224,28 +196,24 @@ def run_recovery(
         # Beside a device the host solves small problems, for which threads wait for each other.
         there_too = any(not isinstance(c, Reread) and on_device(array_beside(c)) for c in clients)
         with blas_threads(1 if there_too else None):
-            recovery = _fitted(
-                session, patterns, options.get("channel"), apart, called, n_archetypes, steps
-            )
+            recovery = _fitted(session, patterns, channel, apart, called, n_archetypes, steps)
         found = _filled(recovery.archetypes, apart, clients)
-    if said := apart.said(called, known):
-        found = replace(found, advice=f"{found.advice} {said}")
-    found = replace(found, advice=found.advice + in_words(clients))
-    constant = apart.kept[recovery.constant_columns]
+    said = f" {told}" if (told := apart.said(called, known)) else ""
+    advice = found.advice + said + in_words(clients)
     residual = recovery.residual
     if residual is not None:
         residual = replace(residual, columns=apart.kept[residual.columns])
-    readings = max((rows.made() for rows in clients if isinstance(rows, Reread)), default=1)
+    constant = np.union1d(apart.kept[recovery.constant_columns], np.flatnonzero(apart.left_single))
     return replace(
         recovery,
-        archetypes=replace(found, columns=names, coding=coding),
-        constant_columns=np.union1d(constant, np.flatnonzero(apart.left_single)).astype(int),
+        archetypes=replace(found, advice=advice, columns=names, coding=coding),
+        constant_columns=constant.astype(int),
         residual=residual,
         traffic=session.traffic,
         exchanges=session.exchanges,
         n_examples=session.sizes.tolist(),
         raw_nbytes=[_packed_bytes(rows) for rows in kept],
-        readings=readings,
+        readings=max((rows.made() for rows in clients if isinstance(rows, Reread)), default=1),
     )
 
 
@@ -362,31 +330,21 @@ CHANNELS = ("auto", "symmetric", "graded")
 
 def patterns_of(
     channel: str = "auto",
-    rank_rule: str | float = "tw",
+    patterns: Patterns | None = None,
     alpha: float | None = None,
     **how: Any,
 ) -> Patterns:
     """The estimator of patterns that options of `recover` ask for; an error where they clash."""
     require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
-    found = Patterns(named_rule(rank_rule, alpha), believed=channel == "symmetric", **how)
+    require(alpha is None or isinstance(alpha, Real), "alpha", "a number", alpha)
+    rule = TracyWidom() if alpha is None else TracyWidom(alpha)
+    asked = alpha is not None or how.get("quality") is not None or how.get("refit", False)
+    both = patterns is not None and asked
+    require(not both, "patterns", "given without quality, alpha and refit", "both")
+    found = Patterns(rule, **how) if patterns is None else patterns
     clash = channel == "graded" and found.asked
     require(not clash, "channel", f"auto or symmetric with {found.asked}", channel)
-    return found
-
-
-def named_rule(name: str | float, alpha: float | None) -> RankRule:
-    """Rank rule by name: "tw", "mp", or a number, the fixed tau of the paper."""
-    require(alpha is None or isinstance(alpha, Real), "alpha", "a number", alpha)
-    if name == "tw":
-        return TracyWidom() if alpha is None else TracyWidom(alpha)
-    if alpha is not None:
-        raise ArgumentError("alpha", "left out unless the rank rule is tw", alpha)
-    if name == "mp":
-        return MarchenkoPastur()
-    rule = "tw, mp or a finite number"
-    tau = real("rank_rule", str(name), rule)
-    require(math.isfinite(tau), "rank_rule", rule, name)
-    return Fixed(tau)
+    return replace(found, believed=channel == "symmetric")
 
 
 def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
@@ -481,34 +439,30 @@ def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
     )
 
 
-def _listed(numbers: np.ndarray | None) -> list[float] | None:
-    return None if numbers is None else numbers.tolist()
-
-
 def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
     """Return what `hopfed recover --json` prints."""
     found = recovery.archetypes
     made = {
         **storage.summary_of(found),
-        "scores": found.scores.tolist(),
-        "predicted_scores": found.predicted_scores.tolist(),
-        "exposures": found.exposures.tolist(),
-        "exposure_errors": _listed(found.exposure_errors),
+        "scores": found.scores,
+        "predicted_scores": found.predicted_scores,
+        "exposures": found.exposures,
+        "exposure_errors": found.exposure_errors,
         "seconds": seconds,
-        "bytes_sent": recovery.traffic.up.tolist(),
+        "bytes_sent": recovery.traffic.up,
         "bytes_dense": recovery.dense_nbytes,
         "bytes_raw": recovery.raw_nbytes,
         "exchanges": recovery.exchanges,
-        "constant_columns": recovery.constant_columns.tolist(),
+        "constant_columns": recovery.constant_columns,
     }
     if recovery.readings > 1:
         made["readings"] = recovery.readings
     if recovery.residual is not None:
         made["log_likelihood"] = recovery.log_likelihood
-        made["dependent_columns"] = recovery.residual.columns.tolist()
+        made["dependent_columns"] = recovery.residual.columns
     if found.columns is not None and not is_made_up(found.columns):
         made["columns"] = list(found.columns)
         for what in ("constant_columns", "dependent_columns"):
             made[what] = [found.columns[j] for j in made.get(what, ())]
-    found_plain: dict[str, Any] = plain(made)
-    return found_plain
+    made_plain: dict[str, Any] = plain(made)
+    return made_plain

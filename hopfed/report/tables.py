@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hopfed._lib.settings import describe, from_plain
+import numpy as np
+
+from hopfed._lib.settings import describe, from_plain, require
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import NAMES, OTHERS, Measure, Table, compared, find
 from hopfed.runs import Run, require_seeds, settings_of
@@ -80,6 +84,63 @@ def side_by_side(runs: Sequence[Run]) -> list[tuple[str, ...]]:
         return [(label, *map(number, values)) for label, values in held]
     names = list(dict.fromkeys(name for run in runs for name in run.summary))
     return [(name, *(words(run.summary.get(name)) for run in runs)) for name in names]
+
+
+HEADS = {  # numbers of a federation of networks -> what heads their column in a paper
+    "test": "accuracy",
+    "decile": "worst tenth",
+    "auc": "AUC",
+    "f1": "F1",
+    "balanced": "balanced accuracy",
+    "loss": "test loss",
+    "megabytes_up": "MB up",
+    "megabytes_down": "MB down",
+    "gigaflops": "GFLOP",
+    "epsilon": "epsilon",
+    "record_epsilon": "epsilon of an example",
+}
+
+
+def for_papers(runs: Sequence[Run]) -> list[tuple[str, np.ndarray | list[str]]]:
+    """Columns of a table with a row for each run of `fl`: means over seeds, standard errors."""
+    kinds = {run.kind for run in runs}
+    require(kinds == {"fl"}, "RUN", "runs of hopfed fl run", ", ".join(sorted(kinds)))
+    same = len({run.config["method"] for run in runs}) < len(runs)
+    found: list[tuple[str, np.ndarray | list[str]]] = [("method", [])]
+    for run in runs:
+        own = run.config["options"] if same else ""
+        found[0][1].append(f"{run.config['method']}{f' ({own})' * bool(own)}")  # type: ignore[union-attr]
+    for key, head in HEADS.items():
+        pairs = [run.summary.get(key) for run in runs]
+        if any(pairs):
+            held = np.array([p or (np.nan, np.nan) for p in pairs], float)
+            roots = np.sqrt([run.config["seeds"] for run in runs])
+            found += [(head, held[:, 0]), (f"{head} +-", held[:, 1] / roots)]
+    return found
+
+
+def latex(columns: Sequence[tuple[str, np.ndarray | list[str]]]) -> str:
+    """Return what `for_papers` found as a tabular of LaTeX, which needs no package."""
+    (first, names), *numbers = columns
+    means, errors = numbers[::2], numbers[1::2]
+    rows = [
+        [name, *(_in_latex(m[i], e[i]) for (_, m), (_, e) in zip(means, errors, strict=True))]
+        for i, name in enumerate(names)
+    ]
+    lines = [" & ".join(row) + r" \\" for row in [[first, *(h for h, _ in means)], *rows]]
+    lines = [re.sub(r"(?<!\\)([_#%])", r"\\\1", line) for line in lines]
+    body = "\n".join((r"\hline", lines[0], r"\hline", *lines[1:], r"\hline"))
+    return f"\\begin{{tabular}}{{l{'r' * len(means)}}}\n{body}\n\\end{{tabular}}\n"
+
+
+def _in_latex(mean: float, error: float) -> str:
+    """A number, with its standard error to two digits."""
+    if not np.isfinite(mean):
+        return "--"
+    if not error > 0:  # one seed
+        return f"{mean:.4g}"
+    digits = max(0, 1 - math.floor(math.log10(error)))
+    return rf"${mean:.{digits}f} \pm {error:.{digits}f}$"
 
 
 def number(value: Any) -> str:

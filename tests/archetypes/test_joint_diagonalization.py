@@ -10,6 +10,7 @@ from hopfed.archetypes.joint_diagonalization import (
     joint_eigenbasis,
 )
 from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.patterns import Patterns
 from hopfed.archetypes.subspace import Subspace
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
@@ -77,5 +78,5 @@ def test_the_common_fit_loses_no_archetype_that_was_found_before_it(seed):
     xi = rademacher(40, 200, rng)
     mixtures = (rng.dirichlet(np.full(40, 0.3)) for _ in range(10))
     owners = [draw_examples(xi, 200, 0.8, rng, exposures=e)[0] for e in mixtures]
-    found = retrieval(recover(owners, method="joint", seed=seed).patterns, xi)
+    found = retrieval(recover(owners, patterns=Patterns(method="joint"), seed=seed).patterns, xi)
     assert (found.found(0.95), found.false_discoveries) == (40, 0)

@@ -63,10 +63,8 @@ def test_single_file_split_over_clients(hopfed, three_files, tmp_path, suffix):
 @pytest.mark.parametrize(
     "options",
     [
-        ("--rank-rule", "mp"),
-        ("--rank-rule", "0.2"),
+        ("--alpha", "0.01"),
         ("--quality", "0.7"),
-        ("--method", "layered"),
     ],
 )
 def test_options(hopfed, three_files, options):
@@ -102,10 +100,8 @@ def bad_inputs(tmp_path):
         (("seven.npy",), "at row 1, column 1"),
         (("good.npy", "wide.npy"), "equal width"),
         (("good.npy", "--quality", "1.5"), "--quality must be auto or a number in (0, 1]"),
-        (("good.npy", "--rank-rule", "mp", "--alpha", ".1"), "alpha must be left out"),
         (("good.npy", "--clients", "99"), "clients must be between"),
         (("good.npy", "good.npy", "--clients", "2"), "--clients must be left out"),
-        (("good.npy", "--method", "magic"), "magic"),
         (("good.npy", "--seed", "-1"), "seed must be"),
         ((), "Missing argument"),
     ]

@@ -12,8 +12,8 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.batches import Batches
-from hopfed.hopfield.clients import RELATED, ClassClient, answer
-from hopfed.hopfield.columns import told_names
+from hopfed.hopfield.clients import ClassClient
+from hopfed.hopfield.relating import RELATED, answer
 from hopfed.kernels import pack
 
 FIRST = np.arange(8) < 4
@@ -81,7 +81,7 @@ def test_questions_that_are_none():
     x, y, _ = drawn(np.random.default_rng(5), 100)
     client = ClassClient(Batches((pack(x),), 1), 8)
     asked = {"means": np.zeros((2, 8)), "shares": np.full(2, 0.5), "part": np.array(0)}
-    asked |= {"question": np.array(RELATED), **told_names(["y"])}
+    asked |= {"question": np.array(RELATED), "outcome": np.array([121], np.uint8)}
     assert set(client.question(asked)) == set(asked)
     for wrong in (
         {"part": np.array(9)},
@@ -89,7 +89,7 @@ def test_questions_that_are_none():
         {"means": np.zeros((2, 7))},
         {"shares": np.full(2, np.nan)},
         {"part": np.array(3), "along": np.zeros((2, 3, 9))},
-        {"lengths": np.array([7], np.uint16)},
+        {"outcome": np.array([255], np.uint8)},
     ):
         with pytest.raises(DataError, match="malformed message from the server"):
             client.question(asked | wrong)

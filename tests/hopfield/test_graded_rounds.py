@@ -102,7 +102,7 @@ def test_a_class_that_stays_away_is_remembered_for_a_while_and_then_dropped():
 def test_a_run_that_is_stopped_goes_on_to_the_same_bits():
     method = of_classes(planted(2, 24, np.full((2, 2), 1 / 2), rows=60), 24)
     first = play_round(method, None, 0, seed=3, clients=4, engine=LocalEngine()).state
-    resumed = FederationState.of_parts(first.parts())
+    resumed = FederationState.of_arrays(first.arrays())
     one, two = (
         arrays_of(play_round(method, state, 1, seed=3, clients=4, engine=LocalEngine()).state)
         for state in (first, resumed)

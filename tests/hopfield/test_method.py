@@ -180,7 +180,7 @@ def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
     source = stream(schedule=Sequential(), rounds=6)
     method = of_patterns(source, Encoding(N), rule=Structure(), discount=0.7)
     whole = arrays_of(play(method, 6)[-1].state)
-    half = FederationState.of_parts(play(method, 3)[-1].state.parts())
+    half = FederationState.of_arrays(play(method, 3)[-1].state.arrays())
     rest = arrays_of(play(method, 3, state=half, start=3)[-1].state)
     assert whole.keys() == rest.keys()
     for name, array in whole.items():

@@ -140,7 +140,7 @@ def played(asking, clients=5, engine=None):
         result = play_round(
             asking, state, t, seed=0, clients=clients, engine=engine or LocalEngine()
         )
-        state = FederationState.of_parts(result.state.parts())
+        state = FederationState.of_arrays(result.state.arrays())
     return result
 
 

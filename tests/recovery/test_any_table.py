@@ -8,6 +8,7 @@ import pytest
 from helpers import DATA, rest_slow
 
 import hopfed
+from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import ArgumentError, DataError
 from hopfed.hopfield.channel import rademacher
 
@@ -67,7 +68,7 @@ def test_what_only_the_symmetric_channel_knows_needs_complete_rows():
     with pytest.raises(ArgumentError, match="channel must be"):
         hopfed.recover(x, seed=0, channel="grey")
     with pytest.raises(ArgumentError, match="channel must be auto or symmetric with method"):
-        hopfed.recover(x, seed=0, channel="graded", method="joint")
+        hopfed.recover(x, seed=0, channel="graded", patterns=Patterns(method="joint"))
     with pytest.raises(DataError, match="fewer than two columns"):
         hopfed.recover(x, seed=0)
 

@@ -5,7 +5,7 @@ import pytest
 from helpers import rest_slow
 
 import hopfed
-from hopfed.archetypes.votes import equal_pairs, summed
+from hopfed.archetypes.votes import Agreement, equal_pairs
 
 
 def noisy(n, columns, seed, quality=0.6):
@@ -36,8 +36,12 @@ def agreement(rows, patterns):
     """Sums of one client, each of its rows with the pattern that it resembles most."""
     products = rows @ patterns.T
     own, best = np.eye(len(patterns))[products.argmax(axis=1)], products.max(axis=1)
-    moments = np.array([len(best), best.sum(), (best**2).sum()])
-    return summed(patterns, moments, own.sum(axis=0), own.T @ rows, np.zeros(2), np.zeros(3))
+    sums = {
+        "moments": np.array([len(best), best.sum(), (best**2).sum()]),
+        "counts": own.sum(axis=0),
+    }
+    sums |= {"sums": own.T @ rows, "equal": np.zeros(2), "order": np.zeros(3)}
+    return Agreement.of(patterns, sums)
 
 
 @pytest.mark.parametrize("quality", [0.6, 0.8])

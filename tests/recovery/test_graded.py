@@ -45,16 +45,6 @@ def test_symmetric_patterns_get_their_quality():
     assert {tuple(p) for p in found.patterns} == {tuple(p) for p in xi}
 
 
-def test_an_owner_who_lies_moves_no_more_than_its_bound():
-    T, _, x = classes(3, 60, 900, 5)
-    liar = np.ones((9000, 60), np.int8)
-    rows = [x[:300], x[300:600], x[600:], liar]
-    found = recovered(rows, influence=0.25).archetypes
-    assert len(found) == 4
-    distance = np.sqrt(((found.means[:, None] - T) ** 2).mean(axis=2)).min(axis=0)
-    assert distance.max() < 0.1
-
-
 def test_votes_in_congress():
     path = DATA / "tables" / "votes.csv"
     if not path.is_file():

@@ -6,7 +6,7 @@ from helpers import rest_slow
 from scipy.special import expit
 
 import hopfed
-from hopfed.archetypes.rivals import trait_evidence
+from hopfed.archetypes.judging import trait_evidence
 from hopfed.archetypes.session import Session
 from hopfed.kernels import pack
 

@@ -6,7 +6,9 @@ from helpers import rest_slow, sample
 
 import hopfed
 from hopfed.archetypes.overlap import retrieval
-from hopfed.archetypes.votes import FEW, elected, least_overlap, votes_of
+from hopfed.archetypes.patterns import Patterns
+from hopfed.archetypes.session import Session
+from hopfed.archetypes.votes import FEW, elected, vote
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
 from hopfed.recovery.recover import run_recovery
@@ -33,7 +35,9 @@ def drawn(K, N, M, quality, seed):
 @pytest.mark.parametrize("seed", [100, 101])
 def test_all_come_out_in_layers_where_one_spectrum_is_too_crowded(K, N, M, r, seed):
     xi, eta, labels = drawn(K, N, M, r, seed)
-    one = hopfed.recover(eta, seed=seed, method="joint")  # which stops at one spectrum
+    one = hopfed.recover(
+        eta, seed=seed, patterns=Patterns(method="joint")
+    )  # which stops at one spectrum
     assert one.status in ("incomplete", "poor fit")
     run = run_recovery(eta, seed=seed)
     assert run.layers > 1
@@ -105,12 +109,15 @@ def test_where_rows_do_not_tell_patterns_apart_it_says_so():
     assert found.status != "ok"
 
 
+def votes_of(rows, patterns, quality):
+    return vote(Session.over([pack(rows)], 0), patterns, quality)
+
+
 def test_votes_of_parts_add_up_and_mixtures_get_none():
     xi, eta, _ = drawn(6, 300, 200, 0.8, 107)
     mixture = np.where(xi[:3].sum(axis=0) > 0, 1, -1)
     patterns = np.vstack([xi, mixture]).astype(np.int8)
-    least = least_overlap(0.8, len(patterns), 300)
-    whole, *parts = (votes_of(pack(x), patterns, least) for x in (eta, eta[:70], eta[70:]))
+    whole, *parts = (votes_of(x, patterns, 0.8) for x in (eta, eta[:70], eta[70:]))
     for name in ("counts", "signs", "sums"):
         np.testing.assert_array_equal(whole[name], sum(part[name] for part in parts))
     assert (
@@ -127,7 +134,7 @@ def test_votes_of_parts_add_up_and_mixtures_get_none():
 def test_sums_over_few_rows_make_no_pattern():
     xi, eta, labels = drawn(6, 300, 400, 0.8, 108)
     short = np.delete(eta, np.flatnonzero(labels == 2)[FEW - 1 :], axis=0)
-    choice = elected(votes_of(pack(short), xi, least_overlap(0.8, 6, 300)), xi)
+    choice = elected(votes_of(short, xi, 0.8), xi)
     assert len(choice.patterns) == 5
     assert choice.counts.min() >= FEW
 
@@ -138,5 +145,5 @@ def test_copies_are_one_pattern_and_likenesses_are_not():
     xi[1, :240] = xi[0, :240]  # overlap about .8
     eta = draw_examples(xi, 400, 0.9, rng)[0]
     patterns = np.vstack([xi, xi[:1], -xi[:1]])
-    choice = elected(votes_of(pack(eta), patterns, least_overlap(0.9, 4, 300)), patterns)
+    choice = elected(votes_of(eta, patterns, 0.9), patterns)
     assert len(choice.patterns) == 2

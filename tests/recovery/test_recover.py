@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import hopfed
 from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import ArgumentError, DataError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
@@ -42,15 +43,22 @@ def test_many_archetypes_from_one_file_as_from_five():
 
 def test_layered_alone_needs_one_operator_only():
     xi, eta = sample(40, 500, 5000, 0.8, 2)
-    run = run_recovery(np.array_split(eta, 3), seed=2, method="layered")
+    run = run_recovery(np.array_split(eta, 3), seed=2, patterns=Patterns(method="layered"))
     assert complete(run.archetypes, xi)
     assert run.archetypes.status == "ok"
     assert run.exchanges == 3  # the operator, each client's noise, and whether rows bear it out
-    believed = run_recovery(np.array_split(eta, 3), seed=2, method="layered", channel="symmetric")
+    believed = run_recovery(
+        np.array_split(eta, 3), seed=2, patterns=Patterns(method="layered"), channel="symmetric"
+    )
     assert believed.exchanges == 2
 
 
-OPTIONS = ({"refit": True}, {"method": "joint"}, {"quality": 0.7}, {"rank_rule": "tw"})
+OPTIONS = (
+    {"refit": True},
+    {"patterns": Patterns(method="joint")},
+    {"quality": 0.7},
+    {"alpha": 0.01},
+)
 
 
 @pytest.mark.parametrize("option", OPTIONS[:2], ids=str)
@@ -62,7 +70,8 @@ def test_an_option_of_the_symmetric_channel_bears_nothing_out(option):
     assert hopfed.recover(x, seed=0, channel="symmetric", **option).status == "incomplete"
     found = hopfed.recover(x, seed=0, **option)
     assert found.status == "poor fit"
-    assert f"'{next(iter(option))}' takes for granted" in found.advice
+    name = "method" if "patterns" in option else next(iter(option))
+    assert f"'{name}' takes for granted" in found.advice
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=str)
@@ -98,8 +107,8 @@ def test_gauge_of_the_whole_pipeline(seed):
     xi, eta = sample(5, 150, 500, 0.8, seed)
     D = np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), size=150)
     for method in ("auto", "layered"):
-        one = hopfed.recover(eta, seed=7, method=method)
-        two = hopfed.recover(eta * D, seed=7, method=method)
+        one = hopfed.recover(eta, seed=7, patterns=Patterns(method=method))
+        two = hopfed.recover(eta * D, seed=7, patterns=Patterns(method=method))
         assert one.status == two.status
         assert one.status == "ok" or one.n_detected == 6  # a false alarm, one draw of a thousand
         np.testing.assert_array_equal(two.patterns, one.patterns * D)
@@ -119,7 +128,7 @@ def test_order_of_examples_and_clients_does_not_matter(seed):
 
 def test_same_seed_same_result():
     eta = sample(20, 300, 1500, 0.7, 8)[1]
-    one, two = (hopfed.recover(eta, seed=5, method="layered") for _ in range(2))
+    one, two = (hopfed.recover(eta, seed=5, patterns=Patterns(method="layered")) for _ in range(2))
     np.testing.assert_array_equal(one.patterns, two.patterns)
     np.testing.assert_array_equal(one.scores, two.scores)
 
@@ -173,7 +182,7 @@ def test_clients_of_unequal_quality_add_no_false_archetypes(N, M, qualities, met
     rng = np.random.default_rng(16)
     xi = rademacher(3, N, rng)
     clients = [draw_examples(xi, M, r, rng)[0] for r in qualities]
-    found = hopfed.recover(clients, seed=0, method=method)
+    found = hopfed.recover(clients, seed=0, patterns=Patterns(method=method))
     assert complete(found, xi)
     assert (found.n_detected, found.status) == (3, "ok")
 
@@ -243,21 +252,17 @@ def test_bad_arguments():
     with pytest.raises(ArgumentError, match="quality must be in"):
         hopfed.recover(eta, seed=0, quality=0)
     with pytest.raises(ArgumentError, match="method must be one of"):
-        hopfed.recover(eta, seed=0, method="magic")
-    with pytest.raises(ArgumentError, match="rank_rule must be tw"):
-        hopfed.recover(eta, seed=0, rank_rule="high")
+        Patterns(method="magic")
+    with pytest.raises(ArgumentError, match="patterns must be given without"):
+        hopfed.recover(eta, seed=0, patterns=Patterns(), quality=0.5)
     with pytest.raises(ArgumentError, match="seed must be"):
         hopfed.recover(eta, seed=-1)
-    for name, bad in (
-        ("groups", -1),
-        ("groups", 2.5),
-        ("support", "a"),
-        ("quality", "a"),
-        ("alpha", "a"),
-        ("search", 3),
-    ):
+    for name, bad in (("support", "a"), ("quality", "a"), ("alpha", "a")):
         with pytest.raises(ArgumentError, match=f"{name} must be a"):
             hopfed.recover(eta, seed=0, **{name: bad})
+    for name, bad in (("groups", -1), ("groups", 2.5), ("search", 3)):
+        with pytest.raises(ArgumentError, match=f"{name} must be a"):
+            Patterns(**{name: bad})
     with pytest.raises(ArgumentError, match="clients must be between"):
         split(pack(eta), 16, seed=0)
     with pytest.raises(DataError, match="same columns"):

@@ -15,11 +15,13 @@ from helpers import rest_slow
 import hopfed
 from hopfed.archetypes import classes as graded
 from hopfed.archetypes.class_questions import class_sums
+from hopfed.archetypes.patterns import Patterns
 from hopfed.archetypes.session import Session
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import pack, pack_masked, unpack
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.partitions import Partitioned
+from hopfed.spectral.rank import MarchenkoPastur
 from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables.reading import read_partitions, read_tables
 
@@ -122,7 +124,11 @@ def check_alike(held, other, exact=True):
             ("again", "symmetric", {"refit": True}),
             ("apart", "constant", {}),
             ("again", "graded", {}),
-            ("apart", "symmetric", {"rank_rule": "mp", "channel": "symmetric"}),
+            (
+                "apart",
+                "symmetric",
+                {"patterns": Patterns(MarchenkoPastur()), "channel": "symmetric"},
+            ),
             ("apart", "graded", {}),
         ],
         3,

@@ -3,6 +3,7 @@ import pytest
 from helpers import sample
 
 import hopfed
+from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import ArgumentError
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample, noise_variance
@@ -132,10 +133,10 @@ def test_the_threshold_of_an_endless_dream_is_zero():
 def test_a_fixed_threshold_that_counts_nothing_says_nothing_of_noise():
     """Three plain archetypes were said not to stand above the noise."""
     rows = sample(3, 60, 500, 0.7, 0)[1]
-    found = hopfed.recover(rows, rank_rule=0.5)
+    found = hopfed.recover(rows, patterns=Patterns(Fixed(0.5)))
     assert (found.status, len(found)) == ("no signal", 0)
     assert found.advice.startswith("No sharpened eigenvalue exceeds the chosen threshold of 0.5")
     assert "try a smaller threshold, or the rule tw" in found.advice
-    assert len(hopfed.recover(rows, rank_rule=0.05)) == 3
+    assert len(hopfed.recover(rows, patterns=Patterns(Fixed(0.05)))) == 3
     noise = np.random.default_rng(0).choice([-1, 1], (200, 40))
     assert hopfed.recover(noise).advice.startswith("No eigenvalue stands above the noise")

@@ -38,7 +38,7 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.runs import plain
 
 ROWS = 60  # of the table; --json and --out hold all
-CHOSEN = ("method", "rank_rule", "alpha", "refit", "channel")
+CHOSEN = ("alpha", "refit", "channel")
 SHORT = {"archetypes": "K", "log_likelihood": "log L", "parameters": "p", "smallest": "least"}
 FREE = 4  # part of the free memory that the examples may take
 
@@ -72,21 +72,7 @@ FREE = 4  # part of the free memory that the examples may take
 )
 @click.option("--clients", type=COUNT, help="Split a single file at random over this many clients.")
 @click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
-@click.option(
-    "--method",
-    type=click.Choice(["auto", "joint", "layered", "paper"]),
-    default="auto",
-    show_default=True,
-    help="How candidates are found; layered uses the sum of all operators only.",
-)
-@click.option(
-    "--rank-rule",
-    "rank_rule",
-    default="tw",
-    show_default=True,
-    help="tw (Tracy-Widom), mp (Marchenko-Pastur edge), or a number (fixed tau).",
-)
-@click.option("--alpha", type=FINITE, help="False-alarm rate of tw [0.001].")
+@click.option("--alpha", type=FINITE, help="False-alarm rate of the count [0.001].")
 @click.option(
     "--channel",
     type=click.Choice(["auto", "symmetric", "graded"]),

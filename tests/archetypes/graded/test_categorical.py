@@ -5,7 +5,6 @@ import pytest
 from helpers import rest_slow
 
 import hopfed
-from hopfed.archetypes.class_questions import residual_product, residual_squares
 from hopfed.archetypes.mixture import ClassSums, Prior
 from hopfed.archetypes.replicas import drawn
 from hopfed.archetypes.session import Owner, Session, Variables
@@ -89,18 +88,17 @@ def test_the_likelihood_of_a_row_is_that_of_its_levels():
     np.testing.assert_allclose(owner.posterior, each * [0.4, 0.6] / whole[:, None], rtol=1e-3)
 
 
-def test_products_of_levels_are_those_of_the_residuals():
+def test_what_levels_owe_each_other_is_taken_out_of_products():
     owner, x, means, variables = world()
-    E = np.where(x != 0, x - owner.posterior @ means, 0.0)
-    said = residual_squares(owner, {})
-    np.testing.assert_allclose(said["squares"], (E**2).sum(axis=0), rtol=1e-3)
-    a, b = variables.pairs
-    np.testing.assert_allclose(
-        said["inside"], (E[:, a] * E[:, b]).sum(axis=0), rtol=2e-3, atol=0.02
-    )
-    w = np.random.default_rng(1).normal(size=8)
-    product = residual_product(owner, {"vector": w.astype(np.float32)})["product"]
-    np.testing.assert_allclose(product, E.T @ (E @ w), rtol=2e-3, atol=0.02)
+    w = np.random.default_rng(1).normal(size=(2, 8))
+    seen = owner.weights.T @ (x != 0)
+    found = variables.within(owner.means, seen, w)
+    p = np.where(variables.inside, (1 + owner.means) / 2, 0.0)
+    for group in variables.groups:
+        covariance = -4 * p[:, group, None] * p[:, None, group] * (1 - np.eye(len(group)))
+        want = -seen[:, group] * np.einsum("kab,kb->ka", covariance, w[:, group])
+        np.testing.assert_allclose(found[:, group], want, rtol=1e-6)
+    assert (found[:, ~variables.inside] == 0).all()
 
 
 def test_evidence_of_a_variable_is_that_of_its_sequence():

@@ -13,7 +13,6 @@ from hopfed.archetypes.search import (
     _better,
     find_classes,
     halves,
-    joint_start,
     merge_gains,
 )
 from hopfed.archetypes.session import Session
@@ -85,17 +84,6 @@ def test_steps_of_a_scale_beyond_the_rank_are_found_by_splitting():
     fit, _ = found(x)
     assert fit.size == 4
     assert error(fit.classes.means, T) < 0.08
-
-
-def test_joint_diagonalisation_needs_no_search():
-    T, _, x = classes(6, 200, 6000, 12, missing=0.3)
-    white, owners = whiten([x]), Session.of([x], 0)
-    root = np.sqrt(white.variances)[:, None]
-    U = white.spectrum.vectors
-    start = joint_start(owners, U / root, U * root, Prior.of(owners))
-    assert U.shape[1] == 6
-    assert error(start.means, T) < 0.5
-    assert owners.exchanges == 2
 
 
 def test_a_sketch_holds_no_centre_of_few_rows():

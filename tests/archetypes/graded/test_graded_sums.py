@@ -8,11 +8,9 @@ from scipy.special import gammaln
 from hopfed.archetypes.class_questions import (
     class_sums,
     repeated,
-    residual_product,
     residual_products,
-    residual_squares,
 )
-from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, bounded, expect, improve, iterate
+from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, expect, improve, iterate
 from hopfed.archetypes.search import leading
 from hopfed.archetypes.session import Owner, Session
 from hopfed.errors import ArgumentError
@@ -34,9 +32,8 @@ def test_bits_answer_like_dense_rows():
     w = np.random.default_rng(0).standard_normal((3, 70)).astype(np.float32)
     for question, told in (
         (class_sums, {"means": T, "shares": shares}),
-        (residual_squares, {}),
-        (residual_product, {"vector": w[0]}),
         (residual_products, {"directions": w}),
+        (residual_products, {"directions": w[:1]}),
         (repeated, {}),
     ):
         a, b = question(dense, told), question(bits, told)
@@ -55,17 +52,6 @@ def test_responsibilities_are_those_of_bayes():
     np.testing.assert_allclose(found.log_densities, -energy, rtol=1e-5)
 
 
-def test_residuals_are_those_of_the_dense_matrix():
-    T, _, x = classes(3, 40, 60, 2, missing=0.2)
-    found = owner(x, T, np.full(3, 1 / 3))
-    E = np.where(x != 0, x - found.posterior @ found.means, 0)
-    w = np.random.default_rng(0).standard_normal(40).astype(np.float32)
-    squares = residual_squares(found, {})["squares"]
-    np.testing.assert_allclose(squares, (E**2).sum(0), rtol=1e-4)
-    product = residual_product(found, {"vector": w})["product"]
-    np.testing.assert_allclose(product, E.T @ (E @ w), rtol=1e-3, atol=1e-2)
-
-
 def test_products_of_classes_are_those_of_their_residual_moments():
     T, _, x = classes(2, 25, 60, 3, missing=0.2)
     found = owner(x, T, np.array([0.6, 0.4]))
@@ -75,6 +61,10 @@ def test_products_of_classes_are_those_of_their_residual_moments():
         E = np.where(x != 0, x - found.means[k], 0)
         want = E.T @ (found.posterior[:, k] * (E @ w[k]))
         np.testing.assert_allclose(products[k], want, rtol=1e-3, atol=1e-2)
+    whole, alike = (
+        residual_products(found, {"directions": d})["products"] for d in (w[:1], w[[0, 0]])
+    )
+    np.testing.assert_allclose(whole[0], alike.sum(axis=0), rtol=1e-3, atol=1e-2)
 
 
 def test_owners_together_say_what_one_owner_of_all_says():
@@ -132,25 +122,6 @@ def test_evidence_of_sure_rows_is_that_of_the_labelled_table():
     total += gammaln(2) + gammaln(n + 1).sum() - gammaln(62)
     total -= 20 * np.log((1 / (1 / (c + 1) + 1 / n)).sum())  # the columns' own rates, by Laplace
     assert fit.evidence == pytest.approx(total, abs=0.2)
-
-
-def test_bounded_owners():
-    assert bounded(np.array([10, 10]), 1.0).tolist() == [1, 1]
-    for sizes, most in (([100, 100, 800], 0.5), ([10, 20, 30, 940], 0.4), ([5, 5, 5], 0.2)):
-        sizes = np.array(sizes)
-        counted = sizes * bounded(sizes, most)
-        assert counted.max() / counted.sum() <= max(most, 1 / len(sizes)) + 1e-9
-        assert (bounded(sizes, most) <= 1).all()
-
-
-def test_a_bounded_owner_moves_the_sums_by_its_bound():
-    _, _, x = classes(1, 20, 1000, 6)
-    liar = np.ones((9000, 20), np.int8)
-    owners = Session.of([x[:500], x[500:], liar], 0)
-    free, held = Prior.of(owners), Prior.of(owners, 0.4)
-    assert free.rates.mean() > 0.9
-    assert (held.influence * owners.sizes)[2] == pytest.approx(0.4 * held.influence @ owners.sizes)
-    assert held.rates.mean() < 0.75
 
 
 def test_lanczos_of_several_matrices_finds_each_top():

@@ -7,9 +7,8 @@ from helpers import rest_slow
 
 from hopfed.archetypes.judging import (
     CHANCE,
-    faded,
     gain_of_chance,
-    put_together,
+    weaker_forms,
 )
 
 N, M = 120, 1500
@@ -30,7 +29,7 @@ def rows(seed, levels, parts, M=M, N=N):
 
 def test_kinds_at_two_qualities():
     fit, owners = found(rows(1, [1, 0.5], [0.5, 0.5]))
-    qualities = faded(fit)
+    qualities = weaker_forms(fit)[1]
     assert fit.size == 6
     assert np.isnan(qualities).sum() == 3
     np.testing.assert_allclose(qualities[~np.isnan(qualities)], 0.5, atol=0.05)
@@ -40,7 +39,7 @@ def test_kinds_at_two_qualities():
 
 def test_careless_rows_are_one_class_of_coins():
     fit, owners = found(rows(2, [1, 0], [0.8, 0.2]))
-    qualities = faded(fit)
+    qualities = weaker_forms(fit)[1]
     assert fit.size == 4
     assert qualities[~np.isnan(qualities)].tolist() == [0.0]
     assert abs(fit.classes.means[np.flatnonzero(qualities == 0)]).mean() < 0.06
@@ -53,15 +52,14 @@ def test_careless_rows_are_one_class_of_coins():
 )
 def test_classes_of_their_own_are_none_of_this(shape, K, M):
     fit, _ = found(classes(K, N, M, K, shape=shape, missing=0.2)[2])
-    assert np.isnan(faded(fit)).all(), faded(fit)
-    assert np.isnan(put_together(fit)).all(), put_together(fit)
+    assert np.isnan(weaker_forms(fit)).all(), weaker_forms(fit)
 
 
 @pytest.mark.parametrize("seed", rest_slow([10, 11], 1))
 def test_weak_rows_of_all_kinds_in_one_class_are_told_by_its_means(seed):
     """No test of rows can: the likelihoods differ by two nats, all parameters known."""
     fit, owners = found(rows(seed, [0.9, 0.15], [0.5, 0.5], 1000, 50))
-    qualities = put_together(fit)
+    qualities = weaker_forms(fit)[0]
     assert fit.size == 4
     assert np.flatnonzero(~np.isnan(qualities)) == fit.sums.counts.sum(axis=0).argmax()
     assert np.nanmax(qualities) == pytest.approx(0.15, abs=0.06)
@@ -74,7 +72,7 @@ def test_weak_rows_of_all_kinds_in_one_class_are_told_by_its_means(seed):
 def test_coins_in_their_place_are_a_class():
     fit, owners = found(rows(12, [0.9, 0], [0.5, 0.5], 1000, 50))
     assert fit.size == 4
-    assert np.isnan(put_together(fit)).all()
+    assert np.isnan(weaker_forms(fit)[0]).all()
     said = judged(owners, fit)
     assert said.status == "ok"
     assert "coins" in said.advice
@@ -86,8 +84,8 @@ def test_weak_rows_of_one_kind_are_that_kind_faded():
     T = np.vstack([T, 0.4 * T[:1]])
     fit, _ = found(np.where(rng.random((M, N)) < (1 + T[rng.integers(4, size=M)]) / 2, 1, -1))
     assert fit.size == 4
-    assert np.nanmax(faded(fit)) == pytest.approx(0.4, abs=0.05)
-    assert np.isnan(put_together(fit)).all()
+    assert np.nanmax(weaker_forms(fit)[1]) == pytest.approx(0.4, abs=0.05)
+    assert np.isnan(weaker_forms(fit)[0]).all()
 
 
 @pytest.mark.parametrize("others", [1, 3, 8])

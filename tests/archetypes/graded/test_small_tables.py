@@ -5,7 +5,7 @@ import pytest
 
 from hopfed import kernels
 from hopfed.archetypes import session as asking
-from hopfed.archetypes.class_questions import mixed_ratios, sums_and_pairs
+from hopfed.archetypes.class_questions import ratios, residual_products, sums_and_pairs
 from hopfed.archetypes.session import Owner, Variables
 
 K, M, N = 4, 90, 33
@@ -42,10 +42,12 @@ def test_sums_over_classes(monkeypatch, gaps):
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize("classes", [None, [2]])
-def test_ratios(monkeypatch, gaps, classes):
+def test_ratios_and_products(monkeypatch, gaps):
     held, _, packed, _ = owners(monkeypatch, gaps)
     rng = np.random.default_rng(4)
-    asked = rng.normal(0, 0.3, (3, K, N)), rng.normal(0, 0.3, (3, K, N)), rng.normal(0, 1, (3, K))
-    found, wanted = (mixed_ratios(o, *asked, classes) for o in (held, packed))
+    asked = rng.uniform(-0.9, 0.9, (3, K, N)), rng.normal(0, 1, (3, K))
+    found, wanted = (ratios(o, *asked) for o in (held, packed))
     np.testing.assert_allclose(found, wanted, rtol=1e-4)
+    told = {"directions": rng.normal(size=(K, N)).astype(np.float32)}
+    found, wanted = (residual_products(o, told)["products"] for o in (held, packed))
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-2)

@@ -6,7 +6,15 @@ from graded_tables import classes, error, known, whiten
 from helpers import rest_slow
 
 from hopfed.archetypes.class_questions import sums_and_pairs
-from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, Unsure, expect, iterate
+from hopfed.archetypes.mixture import (
+    ClassSums,
+    Mixture,
+    Prior,
+    Unsure,
+    collected,
+    expect,
+    iterate,
+)
 from hopfed.archetypes.search import DEEP, Search, find_classes, one_more, split, without_tails
 from hopfed.archetypes.session import Session, Variables, standardised
 
@@ -56,9 +64,8 @@ def test_owners_add_up_what_their_rows_are_unsure_of():
     x = few_entries(900)[2]
     told = {"means": np.random.default_rng(0).uniform(-0.5, 0.5, (3, 150)).astype(np.float32)}
     told["shares"] = np.array([0.5, 0.3, 0.2])
-    prior = Prior.of(Session.of([x[:400], x[400:]], 0))
-    one = Prior.of(Session.of([x], 0)).collect(Session.of([x], 0).ask(sums_and_pairs, told))
-    two = prior.collect(Session.of([x[:400], x[400:]], 0).ask(sums_and_pairs, told))
+    one = collected(Session.of([x], 0).ask(sums_and_pairs, told))
+    two = collected(Session.of([x[:400], x[400:]], 0).ask(sums_and_pairs, told))
     np.testing.assert_allclose(one.pairs, two.pairs, rtol=1e-4)
     np.testing.assert_allclose(one.pairs.sum(axis=0), one.counts[0], rtol=1e-4)
     joined = one.joined(np.array([0, 1, 1]))

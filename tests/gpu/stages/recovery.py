@@ -6,6 +6,7 @@ import time
 import numpy as np
 
 from hopfed import kernels, recover
+from hopfed.archetypes.patterns import Patterns
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels.place import Place
 from stages import NotHereError, Rows, run, the_device, torch_on
@@ -55,15 +56,19 @@ def _rng() -> np.random.Generator:
 def _both(rows: Rows, device, name: str, x: np.ndarray, method: str) -> None:
     bits = kernels.pack(x)
     there = Place(0).put(bits)
-    here, cpu = _timed(lambda: recover(bits, seed=0, method=method), rows)
-    found, seconds = _timed(lambda: recover(there, seed=0, method=method), rows)
-    _, with_moving = _timed(lambda: recover(bits, seed=0, method=method, device="cuda"), rows)
+    here, cpu = _timed(lambda: recover(bits, seed=0, patterns=Patterns(method=method)), rows)
+    found, seconds = _timed(lambda: recover(there, seed=0, patterns=Patterns(method=method)), rows)
+    _, with_moving = _timed(
+        lambda: recover(bits, seed=0, patterns=Patterns(method=method), device="cuda"), rows
+    )
     same = np.array_equal(here.patterns, found.patterns)
     times = {"cpu": cpu, "ratio": cpu / seconds, "from host": with_moving}
     rows.add(name, seconds=seconds, same=same, status=found.status, **times)
     rows.failed |= not same
     with rows.attempt(f"transfers of {name}"):
-        copies = transfers(device, lambda: recover(there, seed=0, method=method), rows.emulate)
+        copies = transfers(
+            device, lambda: recover(there, seed=0, patterns=Patterns(method=method)), rows.emulate
+        )
         rows.add(f"transfers of {name}", **copies)
 
 
@@ -95,7 +100,10 @@ def _timed(work, rows: Rows):
 
 
 def transfers(device, work, emulate: bool) -> dict[str, int]:
-    """Copies from the host to the device and back during `work`, of whatever size."""
+    """Copies from the host to the device and back during `work`, of whatever size, and launches.
+
+    A yes or no that the host waits for is a copy to the profiler; emulated it is counted apart.
+    """
     if emulate:
         with device.counted() as copies:
             work()
@@ -110,7 +118,8 @@ def transfers(device, work, emulate: bool) -> dict[str, int]:
     if not names:
         raise NotHereError("PyTorch's profiler sees nothing on this device")
     kinds = {"up": "Memcpy HtoD", "down": "Memcpy DtoH"}
-    return {kind: sum(n.startswith(start) for n in names) for kind, start in kinds.items()}
+    found = {kind: sum(n.startswith(start) for n in names) for kind, start in kinds.items()}
+    return found | {"launches": sum(not n.startswith("Mem") for n in names)}
 
 
 def _large(rows: Rows, device, M: int, N: int, K: int) -> None:

@@ -5,10 +5,11 @@ import pytest
 from helpers import sample
 
 import hopfed
-from hopfed.archetypes import factorize as published
-from hopfed.archetypes.factorize import published_patterns
 from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import ArgumentError
+from hopfed.experiments.shared import published
+from hopfed.experiments.shared.published import published_patterns
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import FactorOperator
@@ -50,7 +51,9 @@ def test_given_mixtures_take_the_place_of_random_ones():
 
 def test_recover_says_when_it_accepted_too_many():
     xi, eta = sample(6, 400, 4000, 0.8, 100)
-    found = hopfed.recover(eta, seed=100, method="paper", channel="symmetric")
+    found = hopfed.recover(
+        eta, seed=100, patterns=Patterns(method=published_patterns), channel="symmetric"
+    )
     assert len(found) > found.n_detected == 6
     assert found.status == "poor fit"
     assert retrieval(found.patterns, xi).false_discoveries > 0

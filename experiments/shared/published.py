@@ -1,0 +1,77 @@
+"""The paper's own factorisation of a counted spectrum: a baseline.
+
+Source: arXiv:2603.19902, Algorithms 1 and 2 as printed. What is known of the truth in its authors'
+programs is not used: the operator is multiplied by the number of eigenvalues counted, in the place
+of the true number of archetypes, because otherwise none exceeds tau once sharpened.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hopfed._lib.arrays import to_host
+from hopfed._lib.random import derive, stream
+from hopfed._lib.settings import require
+from hopfed.memory.layered import LayeredMemory
+from hopfed.spectral.eigenpairs import Spectrum
+from hopfed.spectral.rank import RankEstimate
+
+# Settings of the algorithm, as its authors have them.
+TAU = 0.5  # sharpened eigenvalue above which an eigenvector counts
+SCORE = 0.6  # tau_2, part of an accepted pattern that lies in the subspace
+OVERLAP = 0.4  # delta, below which two patterns are different, of either sign
+EPS, STEPS = 0.01, 200  # of the sharpening
+LAYERS = 5
+BETA, UPDATES = 2.5, 50  # of the layered memory
+# It is synchronous, its cue is clamped, and the self-field is kept; the amplitude of the noise
+# falls from and to these, over beta.
+MEMORY = LayeredMemory(
+    layers=LAYERS,
+    repulsion=0.2,
+    field=0.1,
+    noise=(0.3, 0.02),
+    noise_over_beta=True,
+    self_field=True,
+)
+
+
+def published_patterns(
+    spectrum: Spectrum,
+    rank: RankEstimate,
+    seed: int,
+    mixtures: np.ndarray | None = None,
+) -> np.ndarray:
+    """Patterns (C, N) that Algorithms 1 and 2 accept, in their order."""
+    k = rank.n_detected
+    N = spectrum.n_sites
+    values = k * spectrum.values[:k] / N
+    for n in range(STEPS):  # each eigenvalue by itself: the iteration keeps the vectors
+        values = values + EPS / (1 + EPS * n) * (values - values**2)
+    V = to_host(spectrum.vectors)[:, :k][:, values > TAU].astype(np.float64)
+    values = values[values > TAU]
+    if not len(values):
+        return np.zeros((0, N), np.int8)
+    if mixtures is None:
+        count = max(1, 10 * int(len(values) / LAYERS * np.log(len(values) / 0.01)))
+        combined = stream(seed, "published").standard_normal((count, len(values))) @ V.T
+        mixtures = np.where(combined >= 0, 1, -1)
+    require(mixtures.ndim == 2 and mixtures.shape[1] == N, "mixtures", f"of {N} columns", "others")
+    relaxed = MEMORY.relax(
+        mixtures.astype(np.int8),
+        V * np.sqrt(values),
+        beta=BETA,
+        updates=UPDATES,
+        seed=derive(seed, "published"),
+    )
+    return _accepted(relaxed.state.reshape(-1, N), V)
+
+
+def _accepted(states: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """States above tau_2 (18), in their order, each unlike those before it (14), (19)."""
+    x = states.astype(np.float64)
+    good = ((x @ V) ** 2).sum(axis=1) / x.shape[1] > SCORE
+    kept: list[int] = []
+    for i in np.flatnonzero(good):
+        if not kept or np.abs(x[kept] @ x[i]).max() / x.shape[1] < OVERLAP:
+            kept.append(int(i))
+    return states[kept].astype(np.int8)
