@@ -25,7 +25,6 @@ from hopfed.tables.table import (
     SHOWN,
     Source,
     columns_error,
-    doubtful,
     is_made_up,
     listed,
     nearest,
@@ -186,7 +185,7 @@ class Looked:
     what: str
     names: tuple[str, ...]
     held: list[Held]
-    commas: bool | None  # whether it has decimal commas; None where points are decimal ones
+    doubts: dict[str, str]  # why points in numbers may be those of thousands, by name
     notes: list[str]
     parts: list[Looked] = field(default_factory=list)
 
@@ -194,7 +193,7 @@ class Looked:
     def begun(cls, source: Source, choices: Choices) -> Looked:
         """Return what is known of a source before its first row."""
         held = [Held.of(choices, name) for name in source.names]
-        return cls(source.what, source.names, held, source.pointed, source.notes)
+        return cls(source.what, source.names, held, source.doubts, source.notes)
 
     def add(self, cells: Sequence[Cells], left: Collection[str] = ()) -> None:
         """Look at a block of rows, but for the columns that are `left` out."""
@@ -478,9 +477,8 @@ class Decider:
                 return self._category(c, sure=True)  # codes of places and the like
         if how == "levels":
             return self._category(c)
-        for doubts, part in zip(self._doubts, c.parts, strict=True):
-            if doubts and doubts[c.place] and part.words:
-                return self._fault(c, doubts[c.place])
+        if why := next((t.doubts[c.name] for t in self.tables if c.name in t.doubts), ""):
+            return self._fault(c, why)
         endless = {spelt(v) for v in values if math.isinf(v)}
         if endless:
             return self._odd(c, endless, "is no number to use")
@@ -492,14 +490,6 @@ class Decider:
             words = zip(map(spelt, sorted(values)), (-1, 1)[-len(values) :], strict=True)
             return Code("words", (*words, *gone))
         return self._uncut(c, values, codes if coded else [])
-
-    @cached_property
-    def _doubts(self) -> list[list[str]]:
-        """Of each source and column why its points may stand between thousands."""
-        return [
-            [] if t.commas is None else doubtful([h.words.keys() for h in t.held], t.commas)
-            for t in self.tables
-        ]
 
     def _category(self, c: Column, sure: bool = False) -> Code | None:
         """Code of a column of categories."""

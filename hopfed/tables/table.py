@@ -55,15 +55,11 @@ class Source:
     numbers: Numbers | None = None  # of an array without words or names
     dialect: Dialect = PLAIN  # how it is written, of a text file
     commas: frozenset[int] = frozenset()  # places of columns of numbers with a decimal comma
+    doubts: dict[str, str] = field(default_factory=dict)  # why points may be of thousands, by name
     watch: Callable[[float], None] | None = None  # is told what part is read
     most: int = KEPT  # bytes of blocks that are kept
     readings: int = 0  # times that it was read
     _kept: list[Block] | None = None
-
-    @property
-    def pointed(self) -> bool | None:
-        """Whether it has decimal commas; None where points in numbers are decimal ones."""
-        return True if self.commas else False if self.dialect.delimiter == ";" else None
 
     def blocks(self) -> Iterator[Block]:
         """Yield all rows, a block at a time, with points for decimal commas."""
