@@ -4,7 +4,9 @@ In come the rows of clients; out go archetypes, which all clients are told after
 
 federation : the federation: a channel, a policy of noise, and what the server believes.
 clients : what clients answer about patterns and about classes.
+class_questions : questions about classes as messages, and what answers may hold.
 patterns, classes : the two channels, at the server.
+verdict : whether rows lie in the classes that were found.
 noise, noisy_classes : the noise that hides a row, and classes in spite of it.
 guard, possible, support : what the server believes of clients that may lie.
 evidence, remembered : what is kept from round to round.
