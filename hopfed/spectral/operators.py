@@ -168,8 +168,9 @@ class FactorOperator(HebbianOperator):
     def _added(self, *others: Self) -> Self:
         every = (self, *others)
         masses = (sum(getattr(op, name) for op in every) for name in ("mass", "sum_sq_weights"))
-        weights = namespace(self.weights).concat([op.weights for op in every])
-        return type(self)(self.n_sites, *masses, concatenate([op.rows for op in every]), weights)
+        weights = [op.weights for op in every]
+        together = namespace(*weights).concat(weights)
+        return type(self)(self.n_sites, *masses, concatenate([op.rows for op in every]), together)
 
     def __mul__(self, weight: float) -> Self:
         return replace(self, weights=self.weights * weight, **self._scaled(weight))
