@@ -64,12 +64,20 @@ def _overlap_counts(rows: Rows, patterns: np.ndarray) -> np.ndarray:
 
 def best_overlaps(rows: Rows, patterns: np.ndarray) -> np.ndarray:
     """Largest overlap of each row with a pattern, of either sign: (M,), in [0, 1]."""
-    columns = like(np.ascontiguousarray(patterns.T, np.float32), array_beside(rows))
+    columns = _columns(patterns, array_beside(rows))
     best = [
         to_host(namespace(columns).abs(times(block, columns)).max(axis=1))
         for block in parts(rows, BLOCK)
     ]
     return np.concatenate(best) / patterns.shape[1]
+
+
+def _columns(patterns: np.ndarray, home: Any) -> Any:
+    """Patterns in columns, (N, K) float32, beside an array; to a device they go in bits."""
+    if not on_device(home):
+        return like(np.ascontiguousarray(patterns.T, np.float32), home)
+    bits = Rows(like(kernels.pack(patterns).signs, home), patterns.shape[1])
+    return kernels.unpack(bits, np.float32).T
 
 
 def least_overlap(quality: float, n_patterns: int, n_sites: int) -> float:
@@ -324,7 +332,7 @@ _SUMS = ("moments", "counts", "signs", "sums", "equal", "order")
 
 def _nearest(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> Sums:
     """The same of one block of rows, which are all where they are `brief`."""
-    columns = like(np.ascontiguousarray(patterns.T, np.float32), array_beside(part))
+    columns = _columns(patterns, array_beside(part))
     xp = namespace(columns)
     one, labels, best, sums = xp.eye(len(patterns), dtype=xp.float32), [], [], np.zeros(())
     signs, equal = np.zeros(len(patterns)), equals(part)
