@@ -388,7 +388,7 @@ def agreement(
     session: Session, patterns: np.ndarray, quality: float | None = None
 ) -> tuple[list[Agreement], Agreement]:
     """Sums over each owner's rows that tell whether the patterns' channel is symmetric, and all."""
-    more = {} if quality is None else {"quality": np.float32(quality)}
+    more: dict[str, Any] = {} if quality is None else {"quality": np.float32(quality)}
     alone = len(session.members) == 1 and on_device(array_beside(session.members[0].rows))
     more |= {"brief": np.bool_(True)} if alone else {}  # so that no sums of columns are copied
     answers = session.ask(nearest, _packed(patterns, either=False, **more))
