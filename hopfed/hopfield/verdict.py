@@ -27,7 +27,8 @@ from hopfed.archetypes.class_questions import (
     mixture_sums,
     offered,
     repeated,
-    residual_products,
+    residual_product,
+    residual_squares,
     sums_and_pairs,
 )
 from hopfed.archetypes.classes import searched
@@ -128,10 +129,10 @@ def size_of(owner: Owner, _: Message) -> Message:
 
 
 TESTS: tuple[Callable[[Owner, Message], Message], ...] = (
-    column_sums, sums_and_pairs, repeated, offered, mixture_sums, residual_products, class_sums,
-    size_of,
+    column_sums, sums_and_pairs, repeated, offered, mixture_sums, residual_squares,
+    residual_product, class_sums, size_of,
 )  # fmt: skip
-SUMS, PAIRS, EQUAL, OFFERED, MIXED, PRODUCT, CLASSES, SIZE = range(len(TESTS))
+SUMS, PAIRS, EQUAL, OFFERED, MIXED, SQUARES, PRODUCT, CLASSES, SIZE = range(len(TESTS))
 OFFER = ("points", "more")  # what a question about rows beside the classes is about
 LEARNT = (PAIRS, CLASSES)  # that tell the classes which the others are about
 TABLES = 32  # that a server may ask about at once
@@ -146,8 +147,8 @@ def spec_of(down: Message, n_sites: int, most: int) -> Spec:
         mixed = {"value": (), "slopes": (point,), "bends": (point, point)}
         shapes: dict[int, dict[str, tuple[Any, ...]]] = {
             SUMS: {"sums": (N,), "seen": (N,)}, PAIRS: {**sums, "pairs": (K, K)},
-            EQUAL: {"equal": (2,)}, OFFERED: mixed, MIXED: mixed, PRODUCT: {"products": (1, N)},
-            CLASSES: sums, SIZE: {"rows": ()},
+            EQUAL: {"equal": (2,)}, OFFERED: mixed, MIXED: mixed, SQUARES: {"squares": (N,)},
+            PRODUCT: {"product": (N,)}, CLASSES: sums, SIZE: {"rows": ()},
         }  # fmt: skip
         for name, shape in shapes[int(asked["question"])].items():
             bounded = "examples" if name in ("counts", "signed", "seen", "sums", "rows") else None
