@@ -21,10 +21,14 @@ from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, over
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.plasticity import Smoothing, rule
+from hopfed.hopfield.plasticity import Agreement, Entropy, Rule, Smoothing, Structure
 from hopfed.hopfield.stream import ArchetypeStream
 
-RULE_NAMES = ("entropy", "agreement", "structure")
+RULES: dict[str, Rule] = {
+    "entropy": Entropy(),
+    "agreement": Agreement(),
+    "structure": Structure(),
+}
 
 
 @dataclass(frozen=True)
@@ -62,11 +66,11 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
     how: dict[str, Any] = {"memory": config.memory, "smoothing": Smoothing(ema=config.ema)}
     variants = {}
-    for (scenario, (good, r)), name in product(config.scenarios.items(), RULE_NAMES):
+    for (scenario, (good, r)), name in product(config.scenarios.items(), RULES):
         qualities = np.where(np.arange(config.clients) < good, config.quality, r)
         source = ArchetypeStream(xi, mixtures, config.examples, qualities, seed)
         variants[f"{scenario}/{name}"] = hopfield(
-            source, config.N, discount=0.0, votes=False, rule=rule(name), **how
+            source, config.N, discount=0.0, votes=False, rule=RULES[name], **how
         )
     return play(variants, xi, (seed, config, engine))
 
@@ -74,7 +78,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Weights in the last round, and the lowest magnetisation, over all scenarios."""
     summary: dict[str, Any] = {}
-    for name in RULE_NAMES:
+    for name in RULES:
         at = [f"{scenario}/{name}" for scenario in config.scenarios]
         split = [good for good, _ in config.scenarios.values()]
         last = [arrays[f"{a}/client/weight"][:, -1] for a in at]
@@ -98,7 +102,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     name = min(config.scenarios, key=lambda s: config.scenarios[s])
     good, made, lowest = config.scenarios[name][0], [], {}
     at = range(1, config.rounds + 1)
-    for each in RULE_NAMES:
+    for each in RULES:
         w = np.moveaxis(arrays[f"{name}/{each}/client/weight"], 1, 2)  # seeds, clients, rounds
         lines = {"good": w[:, :good], "attacker": w[:, good:]}
         lines = {label: part.reshape(-1, config.rounds) for label, part in lines.items()}

@@ -30,7 +30,7 @@ from hopfed.figures.kinds import UNIT, Panel, against, over
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding, unpack_patterns
 from hopfed.hopfield.evidence import Counted, Evidence
-from hopfed.hopfield.guard import Guard, Robust
+from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.hopfield.support import Support, random_groups
@@ -41,8 +41,6 @@ DEFENCES: dict[str, dict[str, Any]] = {
     "persistence": {"persistence": 3},
     "agreement": {"quorum": 0.5},
     "both": {"persistence": 3, "quorum": 0.5},
-    "median": {"robust": Robust("median")},
-    "trimmed": {"robust": Robust("trimmed", 0.1)},
 }
 KINDS = ("fixed", "wandering")
 SCORES = ("level", "rounds", "groups")  # scores to which the defences apply a threshold
@@ -150,7 +148,7 @@ def _visible(config: Config, xi: np.ndarray, t: int, seed: int) -> np.ndarray:
         heard = honest | _heard(method, t, seed, range(method.attackers))
         encoding, ones = Encoding(config.N), dict.fromkeys(heard, 1.0)
         operators = {c: encoding.decode(m) for c, m in heard.items()}
-        evidence = Evidence(encoding).extend(Robust().pooled(operators, heard, ones))
+        evidence = Evidence(encoding).extend(operators, heard, ones)
         none = np.zeros((0, config.N), np.int8)
         how = "separate", evidence, none, operators, ones
         return Counted.of(*how, Patterns.alpha).rank.n_detected

@@ -21,7 +21,7 @@ from hopfed.experiments.shared.statistics import by_name, crossing, half_lost, l
 from hopfed.figures.kinds import UNIT, Panel, by, matrix, over
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Projector, Rule
-from hopfed.theory import dense_storage, storage
+from hopfed.theory import storage
 
 RULE_NAMES = ("hebb", "dreamed", "projector", "dense", "exponential")
 DATA = ("random", "pictures")
@@ -89,7 +89,7 @@ def measure(seed: int, config: Config) -> Arrays:
             if count <= len(pool):
                 found[:, i, j] = _measured(config, pool[:count], rule, seed)
         arrays[f"{name}/overlap"], arrays[f"{name}/returned"] = found
-    N, pairs = config.dense_sites, dense_storage.pairings(3)
+    N, pairs = config.dense_sites, storage.pairings(3)
     sizes = [max(1, round(load * N**2 / pairs)) for load in config.dense_loads]
     dense = _law(config, seed, N, sizes, Dense(3))
     arrays["dense/overlap"], arrays["dense/returned"] = dense.swapaxes(0, 1)
@@ -158,7 +158,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     summary["critical_dense"] = crossing(np.array(config.dense_loads), dense)
     near = int(np.abs(np.array(config.exp_rates) - 0.2).argmin())
     half = crossing(flips, arrays["exponential/returned"][:, near].mean(axis=0))
-    least = float(dense_storage.exponential_reach(config.exp_rates[near], config.exp_beta))
+    least = float(storage.exponential_reach(config.exp_rates[near], config.exp_beta))
     reach = "none" if half is None else f"{half:.3f}"
     at = int(np.abs(loads - 0.1).argmin())
     basins = [basin(flips, overlap[:, i, at].mean(axis=0)) for i in range(len(RULE_NAMES))]
@@ -195,15 +195,15 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     lines = by(RULE_NAMES[:3], arrays["random/overlap"][..., 0], 1)
     title = f"overlap, N = {config.N:,}"
     made = [over(title, config.loads, lines, laws, xlabel="load K / N", **dots)]
-    last = dense_storage.dense_capacity(3)
+    last = storage.dense_capacity(3)
     x = np.linspace(0, last, 200)
-    law = {"law": ([*x, last], [*dense_storage.dense_magnetisation(x, 3), 0])}
+    law = {"law": ([*x, last], [*storage.dense_magnetisation(x, 3), 0])}
     lines = {"dense": arrays["dense/overlap"][..., 0]}
     title, words = f"overlap, dense, N = {config.dense_sites:,}", {"xlabel": "load $3 K / N^2$"}
     made.append(over(title, config.dense_loads, lines, law, **dots | words))
     rates, beta = config.exp_rates, config.exp_beta
-    x = np.linspace(rates[0], min(rates[-1], float(dense_storage.exponential_capacity(beta))), 100)
-    line = x, (1 - dense_storage.exponential_reach(x, beta)) / 2
+    x = np.linspace(rates[0], min(rates[-1], float(storage.exponential_capacity(beta))), 100)
+    line = x, (1 - storage.exponential_reach(x, beta)) / 2
     shares = arrays["exponential/returned"].mean(axis=0)
     words = {"xlabel": "log(K) / N", "ylabel": "flips"}
     title = rf"returned, exponential, $\beta$ = {beta:g}"

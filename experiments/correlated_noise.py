@@ -27,8 +27,8 @@ from hopfed.experiments.shared.noise import (
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
-from hopfed.theory import general_spikes, spikes
-from hopfed.theory.covariance import Population, noise_threshold
+from hopfed.theory import spikes
+from hopfed.theory.covariance import Population, noise_threshold, outlier, population_spike
 
 METHODS = ("classical", "generalised", "whitened")
 ALPHA = 0.01  # false-alarm rate of every test
@@ -104,8 +104,8 @@ def _foreseen(
         return [0, 0], np.full(K, np.nan)
     population = Population.of_matrix(covariance)
     theta = np.linalg.svd(signal, compute_uv=False) ** 2
-    ell, _ = general_spikes.population_spike(theta, population)
-    outliers = general_spikes.outlier(ell, population, N / M)
+    ell, _ = population_spike(theta, population)
+    outliers = outlier(ell, population, N / M)
     kappa = np.linalg.svd(np.linalg.solve(root, signal), compute_uv=False) ** 2
     whitened = spikes.outlier(kappa, N / M)
     seen = (outliers > noise_threshold(population, N, M, ALPHA)).sum()

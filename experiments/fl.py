@@ -64,6 +64,8 @@ class Shared(Settings):
     drop: float = 0.0
     stragglers: float = 0.0
     newcomers: int = 0
+    record_bound: float = 0.0
+    record_noise: float = 0.0
     way: str = "auto"
     precision: str = "float32"
     compile: str = ""
@@ -379,6 +381,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     }
     if own_setting(config, "noise") and getattr(method := config.make(0), "poisson", False):
         numbers["epsilon"] = np.full(len(best), method.epsilon(test.shape[1], config.rate))
+    if config.record_noise:
+        sizes, method = arrays["sizes"][:, 0, : config.seen, 0], config.make(0)
+        rounds = test.shape[1]
+        numbers["record_epsilon"] = np.array([method.record_epsilon(rounds, n) for n in sizes])
     if "measures/auc" in arrays:
         lost = np.isnan(over_clients(arrays, "measures/loss")[seeds, best])
         for name in ("auc", "f1", "balanced", "loss"):  # a client of one class has no AUC
@@ -448,7 +454,7 @@ def _whole(accuracy: np.ndarray) -> np.ndarray:
 
 def scores_over_clients(accuracy: np.ndarray, arrays: Arrays) -> dict[str, np.ndarray]:
     """Numbers (seeds,) of the clients' accuracy (seeds, clients): means, worst tenth, deviation."""
-    from hopfed.neural.training.evaluation import bottom_decile, low_quantile
+    from hopfed.neural.training.evaluation import bottom_decile
 
     weights = arrays["sizes"][:, 0, :, 2] * ~np.isnan(accuracy)  # test examples
     each = [_whole(row) for row in accuracy]
@@ -458,7 +464,6 @@ def scores_over_clients(accuracy: np.ndarray, arrays: Arrays) -> dict[str, np.nd
         "test": np.array([row.mean() for row in each]),
         "weighted": weighted,
         "decile": np.array([bottom_decile(row) for row in each]),
-        "quantile": np.array([low_quantile(row) for row in each]),
         "spread": np.array([row.std() for row in each]),
     }
 

@@ -45,9 +45,8 @@ _PLAIN = (
 METHODS = {
     **{name: (name, "") for name in _PLAIN},
     "proposed: hopfield": ("knn-per", "store=hopfield"),
-    "proposed: archetypes": ("knn-per", "store=archetypes"),
 }
-BESIDE = ("standalone", *SWEPT, "proposed: hopfield", "proposed: archetypes")  # features shift
+BESIDE = ("standalone", *SWEPT, "proposed: hopfield")  # features shift
 OUTSIDE = ("fedavg", "fedavg-prior", "fedavg+", "pfedgp", "knn-per", "proposed: hopfield")
 SHARE = 0.2  # share of the clients that are unseen
 CAPACITIES = (0.05, 0.1, 0.25, 0.5, 1.0)

@@ -1,9 +1,8 @@
 """The results of an experiment while it runs, seed by seed and round by round.
 
 Every commit replaces the whole run file, so a killed process leaves the state after some commit,
-and one that was killed and resumed ends in the same bytes as an undisturbed one. Until a seed's
-last round, large states of its clients are files in ``RUN.h5.states``; a commit writes new ones,
-then the run file, and then removes those without a reference.
+and one that was killed and resumed ends in the same bytes as an undisturbed one. A file with the
+states of clients is for its owner alone.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.other_accounts import followed
 from hopfed._lib.outputs import remove_leftovers
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays
+from hopfed.federation.messages import below
+from hopfed.federation.packing import pack, unpack
 from hopfed.federation.rounds import FederationState
-from hopfed.federation.states import BUDGET, Held, StateStore
 from hopfed.runs import FOUND, Run, blaming, first_seed, plain, provenance, require_seeds
 
 SHARE = 0.05  # share of the time that commits between the rounds of a seed may take
@@ -32,7 +31,7 @@ SHARE = 0.05  # share of the time that commits between the rounds of a seed may 
 _OPEN = "unfinished"  # arrays below this name belong to seeds whose last round is still to come
 _ENDED = "ended"  # and below this one are states after the last round, for more rounds
 MOST = 1 << 26  # bytes of such a state
-_WHOLE = ""  # name of the only part of a state without parts
+_WHOLE = "whole"  # name below which the arrays of a state that is no federation's are
 
 State = dict[str, np.ndarray] | FederationState
 
@@ -60,7 +59,6 @@ class Ledger:
         longer: Callable[[int], None] | None = None,
         callbacks: Sequence[Callable[[int, int, Arrays], object]] = (),
         path: str | Path | None = None,
-        memory: int = BUDGET,
     ):
         self.kind, self.config, self.summarise = kind, config, summarise
         self.by_round, self.rounds, self.path = by_round, rounds, path
@@ -72,8 +70,6 @@ class Ledger:
         self.done: dict[int, Arrays] = {}
         self.open: dict[int, OpenSeed] = {}
         self.ended: dict[int, np.ndarray] = {}  # states after the last round
-        folder = None if path is None else _folder(Path(f"{path}.states"))
-        self.store = StateStore(folder, memory)
         self.pace = "seed"  # the file is written after every "round", "seed", or at the "end"
         self._behind = False  # whether some results are not in the file yet
         self._wrote, self._cost = 0.0, 0.0  # end time and duration of the last commit
@@ -110,13 +106,12 @@ class Ledger:
             self.done[seed] = done
             self.open.pop(seed, None)
             keeps = self._longer is not None and self.path is not None
-            parts = state.parts() if keeps and isinstance(state, FederationState) else {}
-            if parts and sum(held.nbytes for held in parts.values()) <= MOST:
-                self.ended[seed] = self.store.freeze(parts, whole=True)
+            if keeps and isinstance(state, FederationState):
+                packed = _packed(state)
+                if packed.nbytes <= MOST:
+                    self.ended[seed] = packed
         else:
-            if isinstance(state, FederationState):
-                self.store.keep(state.clients, state.down)
-            else:
+            if not isinstance(state, FederationState):
                 state = {k: np.asarray(v) for k, v in state.items()}
             self.open[seed] = OpenSeed(rounds, state)  # one assignment: a flush may follow
         self._behind = True
@@ -144,23 +139,13 @@ class Ledger:
         if self.path is None:
             return
         began = time.monotonic()
-        parts = self._parts()
-        self.run(parts).save(self.path)
-        self.store.committed(_flat(parts))
-        if len(self.done) == self.planned:
-            self.store.close()
+        states = {s: e.state for s, e in sorted(self.open.items()) if s not in self.done}
+        private = any(isinstance(state, FederationState) for state in states.values())
+        self.run(states).save(self.path, private=private)
         self._wrote = time.monotonic()
         self._cost = self._wrote - began
 
-    def _parts(self) -> dict[int, dict[str, Held]]:
-        """Parts of the state of every open seed; each part is written as a unit."""
-        states = {s: e.state for s, e in sorted(self.open.items()) if s not in self.done}
-        return {
-            s: state.parts() if isinstance(state, FederationState) else {_WHOLE: Held(state or {})}
-            for s, state in states.items()
-        }
-
-    def run(self, states: Mapping[int, Mapping[str, Held]] = MappingProxyType({})) -> Run:
+    def run(self, states: Mapping[int, State | None] = MappingProxyType({})) -> Run:
         """Return the run with all present results, and a summary once all seeds are done."""
         seeds = sorted(self.done)
         arrays = _stacked([self.done[seed] for seed in seeds])
@@ -169,10 +154,10 @@ class Ledger:
             with self.blamed():
                 summary = plain(self.summarise(arrays))
         arrays["seeds"] = np.array(seeds, dtype=np.int64)
-        for seed, parts in states.items():
+        for seed, state in states.items():
             rounds = _stacked(self.open[seed].rounds)
             arrays |= {f"{_OPEN}/{seed}/rounds/{name}": array for name, array in rounds.items()}
-            arrays[f"{_OPEN}/{seed}/state"] = self.store.freeze(parts)
+            arrays[f"{_OPEN}/{seed}/state"] = _packed(state or {})
         arrays |= {f"{_ENDED}/{seed}": state for seed, state in self.ended.items()}
         counts = {"committed": len(seeds), "planned": self.planned}
         return Run(self.kind, self.config, arrays, summary, **counts)  # type: ignore[arg-type]
@@ -193,9 +178,6 @@ class Ledger:
         with self.blamed():
             self._take(run)
         self._taken = set(self.open)
-        self.store.clear(_flat(self._parts()))
-        if run.complete:
-            self.store.close()
 
     def _take(self, run: Run) -> None:
         seeds = run.arrays["seeds"].tolist()
@@ -229,14 +211,12 @@ class Ledger:
 
     def _thawed(self, name: str, array: np.ndarray) -> State:
         try:
-            parts = self.store.thaw(array)
+            found = unpack(array)
+            if _WHOLE in found:
+                return below(found, _WHOLE)
+            return FederationState.of_arrays(found)
         except (DataError, IndexError, KeyError, TypeError, ValueError) as error:
             raise RunFileError(f"{self.path}: {name}: {shown(error)}") from None
-        if _WHOLE in parts:
-            return parts[_WHOLE].read()
-        state = FederationState.of_parts(parts)
-        self.store.keep(state.clients, state.down)
-        return state
 
     def _lengthen(self, seeds: Sequence[int]) -> None:
         """Open the seeds again that have fewer rounds than the run is to have."""
@@ -301,17 +281,11 @@ def require_settings(run: Run, config: dict[str, Any], path: Any) -> None:
             raise RunFileError(f"{path}: made with {name} = {held}, not {mine}")
 
 
-def _folder(states: Path) -> Path:
-    """Where states are kept; what lies where a link in its place leads to would be removed."""
-    try:
-        return followed(states.parent) / states.name
-    except OSError as error:
-        raise RunFileError(f"{states}: cannot be used: {error.strerror}") from None
-
-
-def _flat(parts: Mapping[int, Mapping[str, Held]]) -> dict[str, Held]:
-    """Parts of all seeds, by names of their own."""
-    return {f"{seed}/{name}": held for seed in parts for name, held in parts[seed].items()}
+def _packed(state: State) -> np.ndarray:
+    """A state as one array."""
+    if isinstance(state, FederationState):
+        return pack(state.arrays())
+    return pack({_WHOLE: np.zeros(0)} | {f"{_WHOLE}/{name}": a for name, a in state.items()})
 
 
 def _stacked(parts: list[Arrays]) -> Arrays:

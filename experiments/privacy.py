@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+from scipy.special import erf
 
 from hopfed._lib.random import stream
 from hopfed.archetypes.factorize import factorize
@@ -25,7 +26,7 @@ from hopfed.privacy.mechanism import GaussianMechanism, PrivateOperator, noisy
 from hopfed.privacy.recover import PRIVATE_SEARCH, private_spectrum
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, pool
-from hopfed.theory import private
+from hopfed.theory import private, spikes
 
 STRAY_BELOW = 0.5  # a pattern with lower overlaps is not even a blurred archetype
 
@@ -92,7 +93,7 @@ def _cell(
     found = retrieval(patterns, xi)
     cosines = (eigenpairs(released, K).vectors.T @ xi.T) ** 2 / N
 
-    theory = private.finite_size(xi, exposures, config.quality, M, released.radius)
+    theory = spikes.finite_size(xi, exposures, config.quality, M, released.radius)
     partner = ((theory.directions @ xi.T) ** 2).argmax(axis=0)  # eigenvector by archetype
     foreseen = _count(theory, config, released.radius)
     own = np.arange(K)
@@ -106,12 +107,24 @@ def _cell(
         "foreseen/n_detected": foreseen,
         "foreseen/outliers": theory.outliers,
         "foreseen/overlap": theory.overlaps[partner, own],
-        "foreseen/magnetisation": theory.magnetisations(xi, foreseen),
+        "foreseen/magnetisation": _magnetisations(theory, xi, foreseen),
         "foreseen/seen": partner < foreseen,
     }
 
 
-def _count(theory: private.PrivateFiniteSize, config: Config, radius: float) -> int:
+def _magnetisations(theory: spikes.FiniteSize, xi: np.ndarray, rank: int) -> np.ndarray:
+    """(K,) predicted `|<xihat, xi>| / N` of patterns from the `rank` leading eigenvectors.
+
+    The part of an archetype that lies in their span is a field of independent Gaussian sites.
+    """
+    gamma, p = theory.gammas[:rank], theory.directions[:rank]
+    a = p @ xi.T  # (rank, K)
+    signal = (gamma[:, None] * a).T @ p  # (K, N)
+    noise = (gamma * (1 - gamma)) @ a**2 / xi.shape[1]
+    return np.mean(xi * erf(signal / np.sqrt(2 * np.maximum(noise, 1e-300))[:, None]), axis=1)
+
+
+def _count(theory: spikes.FiniteSize, config: Config, radius: float) -> int:
     """Number of predicted outliers that pass the sequential test."""
     s2, N, M = theory.variance, config.N, config.n_examples
     for k, outlier in enumerate(theory.outliers):

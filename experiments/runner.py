@@ -32,10 +32,8 @@ from hopfed.experiments import ON_DEVICE, Arrays
 from hopfed.experiments.ledger import Ledger
 from hopfed.experiments.settings import MOST_SEEDS
 from hopfed.federation.engines import Engine
-from hopfed.federation.engines.dask import DaskEngine
 from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.engines.pool import PoolEngine
-from hopfed.federation.states import BUDGET
+from hopfed.federation.engines.workers import DaskEngine, PoolEngine
 from hopfed.runs import Run
 
 PER_UNIT = 500  # smallest size in bytes of the arrays of a seed, or of one of its rounds
@@ -55,7 +53,6 @@ def execute(
     resume: bool = False,
     engine: str | Engine = "local",
     workers: int = 1,
-    memory: int = BUDGET,
     at_once: bool = False,
     report: Report | None = None,
     first: int = 0,
@@ -79,7 +76,6 @@ def execute(
         nodes of Flower in this process; an engine object stays open.
     workers : number of processes. Results of "local" do not depend on it. Another engine has the
         same up to the order of sums, where clients are trained together or elsewhere.
-    memory : bytes of the clients' states to keep in memory; the others are in files.
     at_once : write the run file after every round, at any cost.
     report : called after every seed, or every round of a federation.
     first : the first seed; others than those that settings were tuned on are drawn from 100 on.
@@ -102,7 +98,6 @@ def execute(
     by_round = hasattr(experiment, "measure_round")
     federated = by_round or "engine" in signature(experiment.measure).parameters
     require(workers >= 1, "workers", "at least 1", workers)
-    require(memory >= 0, "memory", "at least 0", memory)
     known = not isinstance(engine, str) or engine in ENGINES
     require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
     anything = federated or engine in ("local", "dask")
@@ -110,7 +105,7 @@ def execute(
     alone = engine in ENGINES[:3] or workers == 1
     require(alone, "workers", "1 with this engine: its nodes share one process", workers)
     check_fits(config)
-    job = begun(experiment, config, out, resume, memory, first, device, callbacks)
+    job = begun(experiment, config, out, resume, first, device, callbacks)
     ledger = job.ledger
     if not ledger.pending():
         return ledger.run()
@@ -172,7 +167,6 @@ def begun(
     config: Any,
     out: str | Path | None,
     resume: bool,
-    memory: int = BUDGET,
     first: int = 0,
     device: str = "cpu",
     callbacks: Sequence[Callback] = (),
@@ -199,7 +193,6 @@ def begun(
         longer=check and partial(check, config),
         callbacks=[*alarm, *callbacks],
         path=out,
-        memory=memory,
     )
     if resume:
         ledger.resume()

@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.settings import require
+from hopfed.archetypes.relate import LEVELS, NAMES, Relation, told_apart
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Settings, Words, at_least, within
 from hopfed.federation.contract import EVERYONE
@@ -31,10 +32,10 @@ from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.batches import Elsewhere, Source
 from hopfed.hopfield.classes import Classes, Memory
 from hopfed.hopfield.encoding import Encoding, pack_patterns, unpack_patterns
-from hopfed.hopfield.flat import unflatten
-from hopfed.hopfield.guard import Guard, Robust
+from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
+from hopfed.hopfield.relating import outcome_of
 from hopfed.hopfield.told import Told
 
 MOST_CLIENTS = 10_000
@@ -79,10 +80,9 @@ class Config(Settings):
     check: Annotated[bool, "broadcast only what others show without strongest supporters"] = True
     graded: Annotated[bool, "sums over classes with a mean for each column, and gaps"] = False
     archetypes: Annotated[int, at_least(0), "classes of graded exact sums; 0: as found"] = 0
+    relate: Annotated[str, "NAME or NAME=WORD,... of clients' outcome, related to classes"] = ""
     steps: Annotated[int, "of the fit after each search for classes, of sums with noise"] = 3
     looks: Annotated[int, "searches for classes in a round, of sums with noise"] = 2
-    robust: Annotated[str, "mean, trimmed or median of the operators"] = "mean"
-    share: Annotated[float, "that is trimmed"] = 0.1
     quorum: float = 0.0
     client_groups: int = 10
     persistence: Annotated[int, at_least(1)] = 1
@@ -91,7 +91,6 @@ class Config(Settings):
     epsilon: Annotated[float, "of one example in a client's release; inf: no noise"] = math.inf
     delta: float = 1e-5
     most: Annotated[int, at_least(1), "archetypes in the run file"] = 256
-    name: Annotated[str, "under which clients store their state"] = "federation"
     seeds: Annotated[int, within("[1, 1]"), "these data are there once"] = 1
 
     def validate(self) -> None:
@@ -104,6 +103,10 @@ class Config(Settings):
         require(self.persistence <= self.rounds, "persistence", rule, self.persistence)
         rule = "left out without graded exact sums"
         require(self.archetypes == 0 or self.exact, "archetypes", rule, self.archetypes)
+        require(not self.relate or self.exact, "relate", rule, self.relate)
+        name, *words = outcome_of(self.relate)
+        fits = (bool(name) or not self.relate) and len(words) != 1 and len(words) <= LEVELS
+        require(fits, "relate", f"a column, or COLUMN=WORD,... of 2 to {LEVELS} words", self.relate)
         self.make()
 
     @property
@@ -121,11 +124,11 @@ class Config(Settings):
         source = Elsewhere(self.rounds) if source is None else source
         noise = Noise(self.epsilon, self.delta) if self.epsilon < math.inf else None
         guards = {name: getattr(self, name) for name in GUARDS}
-        guard = Guard(robust=Robust(self.robust, self.share), **guards)
+        guard = Guard(**guards)
         channel: Classes | Patterns
         if self.graded:
             own = {name: getattr(self, name) for name in ("discount", "looks", "steps")}
-            own |= {"judged": self.rounds, "number": self.archetypes}
+            own |= {"judged": self.rounds, "number": self.archetypes, "relate": self.relate}
             channel = Classes(self.columns, most=min(self.most, 50), **own)
         else:
             encoding = Encoding(self.columns, self.form, min(self.width, self.columns))
@@ -184,6 +187,7 @@ def _arrays(config: Config, played: Played) -> Arrays:
         f"verdict/{n}": np.array(str(said.get(n, "")).encode("ascii", "replace"), "S1000")
         for n in VERDICT
     }
+    numbers |= _relation(config, said.get("relation")) if config.relate else {}
     found = {"archetypes/packed": packed, "archetypes/number": np.array(len(patterns))}
     arrays = {k: v for k, v in played.arrays().items() if not k.startswith("client/")}
     return arrays | numbers | found | classes
@@ -194,13 +198,46 @@ def _classes(config: Config, played: Played) -> Arrays:
     if not config.graded:
         packed = played.state.down[EVERYONE]["patterns"]
         return {"patterns": unpack_patterns(packed, config.columns)}
-    memory = unflatten(Memory, below(played.state.server, "memory"))
+    memory = Memory(**below(played.state.server, "memory"))
     means = np.full((config.most, config.columns), np.nan, np.float32)
     shares = np.full(config.most, np.nan)
     means[: memory.size], shares[: memory.size] = memory.means, memory.shares
     said = {name: np.array(played.server_metrics.get(name, np.nan)) for name in FOLLOWED}
     told = {"patterns": memory.patterns, "archetypes/means": means, "archetypes/shares": shares}
     return told | {f"classes/{name}": number for name, number in said.items()}
+
+
+def _relation(config: Config, made: Relation | str | None) -> Arrays:
+    """What classes have to do with an outcome, as arrays that every round has."""
+    words = outcome_of(config.relate)[1:]
+    unknown = np.full((config.most, len(told_apart(words))), np.nan)
+    found = {"estimates": unknown, "errors": unknown.copy(), "test": np.full(3, np.nan)}
+    found |= {"rows": np.zeros(2, np.int64), "said": np.array(b"", "S200")}
+    if isinstance(made, str):
+        found["said"] = np.array(made.encode("ascii", "replace"), "S200")
+    elif made is not None:
+        for name in ("estimates", "errors"):
+            found[name][: len(made.estimates)] = getattr(made, name)
+        found["test"] = np.array(next(iter(made.tests.values())), float)
+        found["rows"] = np.array([made.rows, made.left_out])
+        found["said"] = np.array(made.kind.encode(), "S200")
+    return {f"relation/{name}": array for name, array in found.items()}
+
+
+def relation(config: Config, arrays: Arrays) -> Relation | str:
+    """What the classes of a run have to do with its outcome; or why that is not known."""
+    held = {n: arrays[f"relation/{n}"][0, -1] for n in ("estimates", "errors", "test", "rows")}
+    said = np.asarray(arrays["relation/said"][0, -1]).item().decode()
+    if said not in NAMES:
+        return said
+    name, *words = outcome_of(config.relate)
+    names = tuple(words[k] for k in told_apart(words)) if words else (name,)
+    there = np.isfinite(held["errors"][:, 0])
+    estimates, errors = held["estimates"][there], held["errors"][there]
+    statistic, degrees, p = held["test"].tolist()
+    unknown = np.full((estimates.size, estimates.size), np.nan)
+    tests = {name: (statistic, int(degrees), p)}
+    return Relation(said, names, estimates, errors, unknown, tests, *map(int, held["rows"]))
 
 
 def _by_client(config: Config, values: Mapping[int, float]) -> np.ndarray:

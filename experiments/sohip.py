@@ -39,9 +39,7 @@ _PLAIN = (
 METHODS = {  # row -> method and its options; {rounds} is the number of rounds
     **{name: (name, "rounds={rounds}" * (name == "fedkd")) for name in _PLAIN},
     "sohip not collective": ("sohip", "ablation=c"),
-    "proposed: by class": ("sohip", "memory=class"),
     "proposed: by sample": ("sohip", "memory=sample"),
-    "proposed: archetypes": ("sohip", "aggregation=hopfield"),
 }
 MLP = {
     "standalone": ("sohip", "ablation=d,head=mlp"),

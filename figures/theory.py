@@ -13,7 +13,7 @@ from hopfed.figures.kinds import COLUMN, Panel, against, page, scales
 from hopfed.figures.style import styled
 from hopfed.theory import concentration, marchenko_pastur, planning, spikes, tracy_widom
 from hopfed.theory import storage as laws
-from hopfed.theory.storage_thermal import spin_glass_temperature, thermal_capacity
+from hopfed.theory.storage import spin_glass_temperature, thermal_capacity
 
 Curves = Mapping[str, tuple[Any, Any]]
 
@@ -63,8 +63,8 @@ def bounds(
     curves = {
         "Bernstein": concentration.bernstein_deviation(level, N, samples, proxy),
         "form (35)": concentration.sub_gaussian_deviation(level, N, samples, 1.0, constants[0]),
-        "form (36)": concentration.paper_deviation(level, N, samples, proxy, constants[0]),
-        "form (38)": concentration.refined_deviation(level, N, samples, constants),
+        "form (36)": concentration.paper_deviation(level, N, samples, proxy, (constants[0], 1.0)),
+        "form (38)": concentration.paper_deviation(level, N, samples, constants=constants),
     }
     title = r"bound on $\|J - \mathrm{E}\,J\|$"
     left = _curves(title, {n: (samples, y) for n, y in curves.items()}, log="xy", xlabel="M")

@@ -5,7 +5,7 @@ Importing this package loads no Numba, and neither CuPy nor a device: those who 
     bits      Rows, pack, pack_masked, with_gaps, unpack, concatenate, transpose,
               column_sums, seen_counts
     products  gram, second_moment, matmat, rmatmat, seen_matmat, seen_rmatmat
-    dense, heatbath, layered: dense_step, dense_sweep, heat_bath, descend, layered_step
+    dense, heatbath, layered: dense_sweep, heat_bath, descend, layered_step
     mixtures  responsibilities, mixed, beta_gains, spent, log_ratios: imported from there
 
 Arguments of wrong dtypes or shapes, and numbers that are not finite, raise `ArgumentError`; the
@@ -42,7 +42,7 @@ from hopfed.kernels.bits import (
     unpack,
     with_gaps,
 )
-from hopfed.kernels.dense import dense_step, dense_sweep
+from hopfed.kernels.dense import dense_sweep
 from hopfed.kernels.heatbath import descend, heat_bath
 from hopfed.kernels.layered import LayeredUpdate, layered_step
 from hopfed.kernels.layout import Relaxed
@@ -61,7 +61,6 @@ __all__ = [
     "Rows",
     "column_sums",
     "concatenate",
-    "dense_step",
     "dense_sweep",
     "descend",
     "gram",

@@ -12,10 +12,7 @@ part is never in it; a spin becomes ``sign(h)``, stays where h is 0, or is drawn
 A field takes one sum over the patterns: what depends on the overlaps alone is kept in a table that
 changes only where a spin flips, and then is looked up. For integer n and unit weights all terms are
 whole numbers, so that up to 2^53 the fields, and with them the states at temperature 0, are exact;
-in the exponential, patterns of equal overlap cancel exactly.
-
-All spins at once take two large products an update. There the exponential keeps a spin's own part:
-the new state is the sign of what attention answers.
+in the exponential, a field below 1e-11 of its terms is a tie of patterns of equal overlap.
 
 Randomness is that of `heatbath`: chain c, sweep t and site i name the draw.
 """
@@ -32,7 +29,7 @@ from hopfed.kernels.layout import Relaxed, check_spins, counters, held_sites, sc
 from hopfed.kernels.philox import thresholds
 
 VECTOR = 32  # patterns that a sum takes at a time
-NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
+CLOSE = 1e-11  # part of its terms below which a float64 sum is a structural tie
 HIGHEST = 30  # power n: N^n must stay a float64
 COLDEST = 300.0  # beta of the exponential: a gap of 2 must not vanish beside 1
 
@@ -85,70 +82,6 @@ def dense_sweep(
     return out
 
 
-def dense_step(
-    state: np.ndarray,
-    patterns: np.ndarray,
-    *,
-    energy: str = "power",
-    parameter: float,
-    weights: np.ndarray | None = None,
-    updates: int = 100,
-    held: np.ndarray | None = None,
-) -> Relaxed:
-    """Turn all spins at once into the signs of their fields, until a state stays or `updates` ran.
-
-    Products are made in float32; a sign that they leave open is settled in float64.
-
-    >>> xi = np.array([[1, 1, 1, -1]], np.int8)
-    >>> found = dense_step(np.array([[1, -1, 1, -1]], np.int8), xi, parameter=3)
-    >>> found.state.tolist(), found.sweeps.tolist(), found.settled.tolist()
-    ([[1, 1, 1, -1]], [2], [True])
-    """
-    from hopfed.kernels.cpu.dense import settle
-
-    state, patterns, mass = _checked(state, patterns, weights)
-    kept = held_sites(held, state.shape)
-    out = Relaxed(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
-    columns, xi = np.ascontiguousarray(patterns.T), patterns.astype(np.float32)
-    rule = energy_rule(energy, float(parameter), len(columns))
-    live, x = np.arange(len(state)), state.astype(np.float32)
-    for _ in range(updates if len(state) else 0):
-        level, h, own, bound = _fields(x, xi, mass, rule)
-        near = np.abs(h) <= bound[:, None]
-        if near.any():
-            settle(near, h, x, level, own, columns, mass, rule)
-        turns = h * x < 0
-        if len(kept):
-            turns &= ~kept
-        x[turns] *= -1
-        out.sweeps[live] += 1
-        moves = turns.any(axis=1)
-        out.state[live], out.settled[live] = x, ~moves
-        live, x = live[moves], x[moves]
-        kept = kept[moves] if len(kept) else kept
-        if not len(live):
-            break
-    return out
-
-
-def _fields(
-    x: np.ndarray, xi: np.ndarray, mass: np.ndarray, rule: Rule
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Levels (S, K), fields (S, N) in single precision, own factors and the bound of rounding."""
-    exponential, parameter, values, owns = rule
-    n = x.shape[1]
-    level = (x @ xi.T).astype(np.int64) + n >> 1
-    if exponential:
-        table, own = mass * values[level + (n - level.max(axis=1, keepdims=True))], np.zeros(len(x))
-        table, scale = table / table.sum(axis=1, keepdims=True), 1.0
-    else:
-        table, own = mass * values[level], (mass * owns[level]).sum(axis=1)
-        scale = n / (2 * parameter) / float(n) ** parameter
-    h = (scale * table).astype(np.float32) @ xi + (scale * own)[:, None].astype(np.float32) * x
-    size = scale * (np.sqrt((table**2).sum(axis=1)) + np.abs(own))
-    return level, h, own, NEAR * 1.2e-7 * np.sqrt(len(xi)) * size
-
-
 def _checked(
     state: np.ndarray, patterns: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -189,9 +122,8 @@ def energy_rule(energy: str, parameter: float, n: int) -> Rule:
 
 
 def _scratch(n: int, count: int) -> tuple[np.ndarray, ...]:
-    """Work space of one chain: levels, table, sums by level, thresholds, draws twice."""
+    """Work space of one chain: levels, table, thresholds, draws twice."""
     padded = -(-n // 8) * 8
     bits = np.zeros(padded // 2, np.uint32)
     limits = np.zeros((1, padded), np.float32)
-    sums = np.zeros(n + 1)
-    return np.zeros(count, np.int32), np.zeros(count), sums, limits, bits, bits.view(np.uint16)
+    return np.zeros(count, np.int32), np.zeros(count), limits, bits, bits.view(np.uint16)

@@ -17,7 +17,7 @@ TIE = 1e-30  # size of a field that counts as 0, which leaves the spin as it is
 
 
 class Relaxed(NamedTuple):
-    """Outcome of `heat_bath`, `descend`, `dense_sweep` and `dense_step`.
+    """Outcome of `heat_bath`, `descend` and `dense_sweep`.
 
     Attributes
     ----------

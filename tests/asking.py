@@ -8,12 +8,13 @@ from hopfed.errors import DataError
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
 from hopfed.federation.faults import Fault
-from hopfed.federation.machines.node import KeptStates, Node
+from hopfed.federation.machines.node import Node
 from hopfed.federation.machines.wire import Request, write_request
 from hopfed.federation.recipes import describe
 from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding, pack_patterns
+from hopfed.hopfield.ledger import Ledger
 from hopfed.hopfield.owner import ALLOWED, Owner
 from hopfed.tables.examples import as_examples
 
@@ -28,10 +29,8 @@ def signs(rows=M, columns=N, quality=0.7):
 def site(folder, rows=None, epsilon=None, ledger=None):
     """Return a node as `hopfed join` makes it: with epsilon, or else with --trust-server."""
     rows = as_examples(signs() if rows is None else rows, gaps=True)
-    owner = Owner(rows, 7, epsilon, ledger=ledger)
-    adapt = lambda method, _: owner.adapt(method)  # noqa: E731
-    folder.mkdir(parents=True, exist_ok=True)
-    return Node(KeptStates(folder / "states"), adapt, trusted=ALLOWED, private=True)
+    owner = Owner(rows, ledger or Ledger(folder / "privacy"), epsilon)
+    return Node(owner.adapt, ALLOWED)
 
 
 class Sites:
@@ -52,12 +51,13 @@ class Sites:
             return Outcome(fault=Fault.RAISED, reason=str(error))
 
 
-def ask(node, method, t=0, exchange=0, base=b"", down=None, **where):
+def ask(node, method, t=0, exchange=0, state=None, down=None, columns=None, **where):
     """Ask a node as a server that says what it likes; `method` may be the text of a recipe."""
-    told = isinstance(method, str)
-    text, parts = (method, {}) if told else describe(getattr(method, "client", method))
+    text = method if isinstance(method, str) else describe(getattr(method, "client", method))
     context = Context(where.get("seed", 0), t, exchange, where.get("client", 0))
-    request = Request(where.get("run", "run"), context, base, text, parts, down or {})
+    request = Request(
+        context, text, state or {}, down or {}, columns=() if columns is None else columns
+    )
     return node.answer(write_request(request))
 
 

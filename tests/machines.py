@@ -28,10 +28,10 @@ ROGUE = """
 import sys
 import numpy as np
 from hopfed.cli import main
-from hopfed.hopfield.owner import Answering
+from hopfed.hopfield.clients import PatternClient
 def client_step(self, state, down, context):
     return state, {"counts": np.zeros(int(sys.argv[1]), np.int16)}, {}
-Answering.client_step = client_step
+PatternClient.client_step = client_step
 main(sys.argv[2:])
 """
 
@@ -53,8 +53,8 @@ main(sys.argv[1:])
 # import at once one may see half a module, and then its client never comes.
 CROWD = """
 import sys, threading
-import hopfed.cli.machines.join, hopfed.cli.machines.watching, hopfed.federation.machines.client
-import hopfed.hopfield.owner, hopfed.hopfield.owner, hopfed.tables.writers
+import hopfed.cli.machines.join, hopfed.federation.machines.client
+import hopfed.hopfield.owner, hopfed.tables.writers
 from hopfed._lib.arrays import blas_threads
 from hopfed.cli import main
 with blas_threads(1):

@@ -10,7 +10,7 @@ from hopfed.federation.contract import Context
 from hopfed.federation.machines.server import CALL, NUMBER, OPTIONS, WELCOME
 from hopfed.federation.machines.wire import Gathered, Request, parts, write_request
 
-ASKED = Request("run", Context(0, 0, 0, 0), b"", '["list", []]', {}, {})
+ASKED = Request(Context(0, 0, 0, 0), '["list", {}]', {}, {})
 
 
 class Raw(list):

@@ -23,7 +23,7 @@ def names():
 
 
 SLOW = {
-    "hopfed.federation.engines.pool",
+    "hopfed.federation.engines.workers",
     "hopfed.recovery.compare",
     "hopfed.theory.graded_planning",
 }

@@ -16,9 +16,7 @@ planning : what can be detected, and how many examples that takes.
 resolution : how many examples tell it apart, entry by entry.
 exposures : standard errors of the shares of archetypes, and of the quality.
 study : how many examples show, count and resolve all archetypes of a study.
-covariance : edge, threshold and support for noise of any covariance, with or without a semicircle.
-density : its spectral density and distribution function.
-general_spikes : its spikes.
+covariance : edge, threshold, support, density and spikes for noise of any covariance.
 graded : latent classes of any binary data, with gaps, as spikes in coordinates of unit noise.
 class_noise : the same where classes differ in noise.
 assignment : how surely rows get their class, and how well class means are known.
@@ -28,23 +26,9 @@ discrete_gaussian : what integer noise of that kind guarantees.
 profile : clients of different qualities, a variance profile over the samples.
 tyler : robust shape matrix for heavy-tailed noise.
 concentration : non-asymptotic bounds on the deviation of the operator.
-storage : how many archetypes an associative memory holds.
-storage_thermal : the same for Hebb's rule at finite temperature.
-dense_storage : how many patterns the dense and the exponential memory hold.
+storage : how many patterns associative memories hold, and how well they return them.
 """
 
-from importlib import import_module
-from importlib.util import find_spec
-from pkgutil import iter_modules
-from typing import Any
+from hopfed._lib.lazy import offers
 
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(f"{__name__}.{name}")
-
-
-def __dir__() -> list[str]:
-    found = (module.name for module in iter_modules(__path__))
-    return sorted(name for name in found if not name.startswith("_"))
+__getattr__, __dir__ = offers(__name__, __path__)

@@ -32,6 +32,8 @@ from . import _check
 from ._solve import increasing_root
 from .graded import Classes, Prediction, squared_norms, strengths_and_axes
 
+__all__ = ["predict"]
+
 _STEPS = 200  # Newton's; at the edge itself each halves the error
 _SETTLED = 1e-13
 _MOST_SAMPLES = 2**40
@@ -84,11 +86,7 @@ def predict(classes: Classes, M: float) -> Prediction:
 
 
 def upper_edge(classes: Classes, M: float) -> float:
-    """Upper edge of the bulk in coordinates of unit noise; `(1 + sqrt q)^2` for equal noise.
-
-    >>> round(upper_edge(Classes([[0.5] * 8, [-0.5] * 8], [0.5, 0.5]), 32), 9)
-    2.25
-    """
+    """Upper edge of the bulk in coordinates of unit noise; `(1 + sqrt q)^2` for equal noise."""
     samples = _check.scalar("M", M, _check.positive)
     high = _bound(classes, samples) * (1 + 1e-9)
     low, start = 0.0, np.ones(len(classes.shares))
@@ -103,11 +101,7 @@ def upper_edge(classes: Classes, M: float) -> float:
 
 
 def excess_kurtosis(classes: Classes) -> float:
-    """Fourth cumulant of the noise of an entry, in coordinates of unit noise, on average.
-
-    >>> excess_kurtosis(Classes([[0.0, 0.0]], [1.0]))
-    -2.0
-    """
+    """Fourth cumulant of the noise of an entry, in coordinates of unit noise, on average."""
     p, mean = classes.observed, classes.means
     centre = p * mean
     up, down = p * (1 + mean) / 2, p * (1 - mean) / 2

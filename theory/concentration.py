@@ -99,30 +99,16 @@ def paper_deviation(
     N: ArrayLike,
     M: ArrayLike,
     variance: ArrayLike = 0.25,
-    constant: ArrayLike = 0.375,
-) -> np.ndarray:
-    """Deviation of the paper's form (36), `2 N exp(-c M min(u^2 / v, u)) = level`.
-
-    It leaves c open; 3/8 is what Bernstein's bound gives: `2 v + 2 u / 3 <= (8/3) max(v, u)`.
-
-    >>> round(float(paper_deviation(0.05, 400, 10_000)), 4)
-    0.0254
-    """
-    return refined_deviation(level, N, M, (constant, 1.0), variance)
-
-
-def refined_deviation(
-    level: ArrayLike,
-    N: ArrayLike,
-    M: ArrayLike,
     constants: tuple[ArrayLike, ArrayLike] = (0.375, 1.0),
-    variance: ArrayLike = 0.25,
 ) -> np.ndarray:
     """Deviation of the paper's form (38), `2 exp(-c M min(u^2 / v, u) + C log N) = level`.
 
-    The paper has v = 1/4 there and leaves c and C open: they are the `constants`. C = 1 is (36).
+    It leaves c and C open: they are the `constants`. C = 1 is its form (36), where 3/8 is what
+    Bernstein's bound gives: `2 v + 2 u / 3 <= (8/3) max(v, u)`. (38) has v = 1/4.
 
-    >>> round(float(refined_deviation(0.05, 400, 10_000, (0.375, 0.5))), 4)
+    >>> round(float(paper_deviation(0.05, 400, 10_000)), 4)
+    0.0254
+    >>> round(float(paper_deviation(0.05, 400, 10_000, constants=(0.375, 0.5))), 4)
     0.0211
     """
     first, second = (_check.positive("constants", c) for c in constants)

@@ -1,32 +1,62 @@
-"""Noise of any covariance: edge of the bulk, test threshold, support.
+"""Noise of any covariance: edge of the bulk, test threshold, support, density, and its spikes.
 
 The noise covariance enters through its eigenvalues and their weights, a :class:`Population`. Every
 function takes `q = N / M` and, optionally, the radius of a semicircle: symmetric Gaussian noise of
 known scale that was added to the operator, as a privacy mechanism does (entries of variance
 `(radius / 2)^2 / N`). The spectrum is then the free convolution of the two laws.
 
+For population eigenvalues t with weights w the companion resolvent is `1/y`, where
+
+    z(y) = y (1 + q T),  T = sum w t / (y - t),  G(y) = (1 + T) / z(y),
+
+G being the resolvent `int dF(x) / (z - x)` of the N x N sample covariance. Free convolution with
+a semicircle of variance s replaces z by `Z(y) = z(y) + s G(y)` and keeps G. So for both laws
+everything is read off two explicit functions: edges are the zeros of Z' on the real line, and the
+density at x is `-Im G(y) / pi` where `Z(y) = x`. The mass below x is integrated once for each
+interval of the support: with ``x = centre - half cos(theta)`` its rate is an even function of
+theta, whose cosine series converges exponentially. Where two intervals are about to merge, or just
+have, the density has a near cusp, and the mass an error of some 1e-6.
+
+A spike is described by its population eigenvalue `ell`, an eigenvalue of the covariance of the
+data above those of the noise, from `Edge.critical` on apart from the bulk. When the signal is
+`theta u u^T` added to the noise covariance, :func:`population_spike` gives `ell`, and how far the
+population eigenvector is from u itself.
+
 Parameters
 ----------
 population : noise covariance spectrum.
 N, M, q : sites, examples, N / M.
 radius : radius of the added semicircle, at least 0.
+ell, eigenvalue : population and sample eigenvalue of a spike, above 0; any shape.
+x : where to evaluate; any shape.
 
-Spikes over such a bulk are in `general_spikes`, its density in `density`.
-
-Sources: N. El Karoui, Ann. Probab. 35 (2007) 663; W. Hachem, A. Hardy, J. Najim, Ann. Probab. 44
-(2016) 2264; J. O. Lee, K. Schnelli, Ann. Appl. Probab. 26 (2016) 3786.
+Sources: J. W. Silverstein, S.-I. Choi, J. Multivariate Anal. 54 (1995) 295; N. El Karoui, Ann.
+Probab. 35 (2007) 663; W. Hachem, A. Hardy, J. Najim, Ann. Probab. 44 (2016) 2264; J. O. Lee, K.
+Schnelli, Ann. Appl. Probab. 26 (2016) 3786; P. Biane, Indiana Math. J. 46 (1997) 705; spikes:
+Z. Bai, J. Yao, J. Multivariate Anal. 106 (2012) 167; F. Benaych-Georges, R. R. Nadakuditi, Adv.
+Math. 227 (2011) 494; M. Capitaine, C. Donati-Martin, D. Feral, M. Fevrier, Electron. J. Probab. 16
+(2011) 1750.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
 
-from . import _check, _silverstein, tracy_widom
+from . import _check, tracy_widom
+from ._solve import increasing_root, maximise
+
+_CHUNK = 2_000_000  # entries of a (points, eigenvalues) table held at a time
+_NODES = (64, 4096)  # fewest and most midpoints of an interval
+_TAIL = 1e-13
+_GRID = 8192  # steps of theta between which the mass is interpolated
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +166,7 @@ def upper_edge(population: Population, q: float, radius: float = 0.0) -> Edge:
     2.25
     """
     law = _law_of(population, q, radius)
-    distance = _silverstein.upper_distance(law)
+    distance = _upper_distance(law)
     maps = law.above(np.array(distance))
     # Near the edge Z = Z_E + (1/2) Z_GG (G - G_E)^2, so the N-normalised density starts as
     # (1/pi) sqrt(2 (E - x) / Z_GG), against (1/pi) sqrt(2 - x) for Wigner's, whose scale is 1.
@@ -183,10 +213,150 @@ def support(population: Population, q: float, radius: float = 0.0) -> np.ndarray
     array([[ 0.8001,  1.1976],
            [ 8.1113, 12.111 ]])
     """
-    return _silverstein.support(_law_of(population, q, radius))
+    return _support(_law_of(population, q, radius))
 
 
-def _law_of(population: Population, q: float, radius: float) -> _silverstein.Law:
+def outlier(ell: ArrayLike, population: Population, q: float, radius: float = 0.0) -> np.ndarray:
+    """Sample eigenvalue of a spike, `psi(ell) = ell (1 + q int t / (ell - t) dH)`.
+
+    With a semicircle of variance s, `psi + s G(psi)`. Up to the threshold the spike stays in the
+    bulk, and the upper edge is returned.
+
+    >>> round(float(outlier(10.0, Population([1.0, 3.0]), 0.5)), 9)
+    11.349206349
+    """
+    law = _law_of(population, q, radius)
+    distance, _ = _distances(ell, law)
+    return law.value(law.above(distance.ravel())).reshape(distance.shape)[()]
+
+
+def overlap(ell: ArrayLike, population: Population, q: float, radius: float = 0.0) -> np.ndarray:
+    """Squared cosine of the sample and the population eigenvector, `ell psi'(ell) / psi(ell)`.
+
+    With a semicircle of variance s, `ell (psi' + s G'(psi)) / psi`, derivatives in ell. 0 up to
+    the threshold.
+
+    >>> round(float(overlap(3.0, Population.flat(), 0.5)), 12)
+    0.7
+    """
+    law = _law_of(population, q, radius)
+    distance, above = _distances(ell, law)
+    maps = law.above(distance.ravel())
+    value = (law.t[-1] + distance.ravel()) * law.slope(maps) / maps.z
+    return np.where(above, value.reshape(distance.shape), 0.0)[()]
+
+
+def population_eigenvalue(
+    eigenvalue: ArrayLike, population: Population, q: float, radius: float = 0.0
+) -> np.ndarray:
+    """Population eigenvalue behind a sample eigenvalue, the inverse of :func:`outlier`.
+
+    NaN below the upper edge.
+
+    >>> p = Population([1.0, 3.0])
+    >>> round(float(population_eigenvalue(outlier(10.0, p, 0.5), p, 0.5)), 12)
+    10.0
+    """
+    x = _check.real("eigenvalue", eigenvalue)
+    law = _law_of(population, q, radius)
+    critical = _upper_distance(law)
+    edge = law.value(law.above(np.array(critical)))[0]
+    flat = x.ravel()
+    above = flat >= edge
+    aim = flat[above]
+    # psi(ell) > ell, and the semicircle only pushes further out.
+    high = np.maximum(aim - law.t[-1], 2 * critical)
+    root = increasing_root(
+        lambda d: law.value(law.above(d)) - aim, np.full(aim.shape, critical), high
+    )
+    value = np.full(flat.shape, np.nan)
+    value[above] = law.t[-1] + root
+    return value.reshape(x.shape)[()]
+
+
+def population_spike(theta: ArrayLike, population: Population) -> tuple[np.ndarray, np.ndarray]:
+    """Population eigenvalue, and its alignment, of a signal `theta u u^T` over the noise.
+
+    For u in general position to the eigenvectors of the noise, `1 = theta int dH / (ell - t)`,
+    and the population eigenvector has squared cosine `1 / (theta^2 int dH / (ell - t)^2)` with u.
+    The overlap of a sample eigenvector with u is that factor times :func:`overlap`.
+
+    Parameters
+    ----------
+    theta : strength of the signal in units of the eigenvalues, above 0; for an archetype
+        `N r^2 pi`.
+    population : noise covariance spectrum.
+
+    Returns
+    -------
+    ell, alignment : arrays of the shape of `theta`.
+
+    >>> ell, alignment = population_spike(4.0, Population([1.0, 3.0]))
+    >>> round(float(ell), 6), round(float(alignment), 6)
+    (6.236068, 0.947214)
+    """
+    theta, law = _check.positive("theta", theta), _law_of(population, 1.0, 0.0)
+    strength, t, w = theta.ravel(), law.t, law.w
+    offset = t[-1] - t
+
+    def defect(d: np.ndarray) -> np.ndarray:
+        return 1 / strength - np.sum(w / (d[:, None] + offset), axis=1)
+
+    distance = increasing_root(defect, strength * w[-1] * (1 - 1e-12), strength * (1 + 1e-12))
+    spread = np.sum(w / (distance[:, None] + offset) ** 2, axis=1)
+    ell, alignment = t[-1] + distance, 1 / (strength**2 * spread)
+    return ell.reshape(theta.shape)[()], alignment.reshape(theta.shape)[()]
+
+
+def signal_strength(ell: ArrayLike, population: Population) -> np.ndarray:
+    """Strength theta of the signal behind a population eigenvalue, `1 / int dH / (ell - t)`.
+
+    The inverse of :func:`population_spike`; 0 up to the largest noise eigenvalue.
+
+    >>> round(float(signal_strength(6.23606797749979, Population([1.0, 3.0]))), 12)
+    4.0
+    """
+    law = _law_of(population, 1.0, 0.0)
+    gap = _check.positive("ell", ell)[..., None] - law.t
+    with np.errstate(divide="ignore"):
+        value = 1 / np.sum(law.w / gap, axis=-1)
+    return np.where(gap[..., -1] > 0, value, 0.0)[()]
+
+
+def density(x: ArrayLike, population: Population, q: float, radius: float = 0.0) -> np.ndarray:
+    """Density of the continuous part of the sample spectrum.
+
+    >>> round(float(density(3.0, Population([1.0, 3.0]), 0.5)), 10)
+    0.1143054847
+    """
+    x = _check.real("x", x)
+    law, found = _law_of(population, q, radius), np.zeros(x.shape)
+    for low, high in _support(law):
+        inside = (x > low) & (x < high)
+        found[inside] = _density(law, x[inside])
+        if low == 0 and law.noise == 0:
+            found[x == 0] = np.inf  # the hard edge
+    return found[()]
+
+
+def cdf(x: ArrayLike, population: Population, q: float, radius: float = 0.0) -> np.ndarray:
+    """Distribution function; for q > 1 without semicircle with the atom `1 - 1/q` at 0.
+
+    0 and 1 at -inf and inf.
+
+    >>> round(float(cdf(3.0, Population([1.0, 3.0]), 0.5)), 10)
+    0.7388722524
+    """
+    at = _check.place("x", x)
+    _law_of(population, q, radius)  # an argument that breaks its rule must not reach the cache
+    found = np.where(at >= 0, max(0.0, 1 - 1 / q) if radius == 0 else 0.0, 0.0)
+    for low, high, mass in _masses(population, float(q), float(radius)):
+        inside = np.clip(at, low, high)
+        found = found + mass(2 * np.arctan2(np.sqrt(inside - low), np.sqrt(high - inside)))
+    return np.clip(found, 0.0, 1.0)[()]
+
+
+def _law_of(population: Population, q: float, radius: float) -> _Law:
     """Checked arguments as the law the solvers work on."""
     if not isinstance(population, Population):
         raise ArgumentError("population", "a Population", repr(population))
@@ -194,7 +364,258 @@ def _law_of(population: Population, q: float, radius: float) -> _silverstein.Law
     width = _check.scalar("radius", radius, _check.nonnegative)
     # A radius moves an edge by its square: this little is below rounding.
     noise = width**2 / 4 if width > 1e-8 * t[-1] else 0.0
-    return _silverstein.Law(t, population.weights, ratio, noise)
+    return _Law(t, population.weights, ratio, noise)
+
+
+class _Maps(NamedTuple):
+    """z and G at some points, with their first two derivatives in y."""
+
+    z: np.ndarray
+    z1: np.ndarray
+    z2: np.ndarray
+    G: np.ndarray
+    G1: np.ndarray
+    G2: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class _Law:
+    """The limit law of a sample covariance with noise covariance (t, w), plus a semicircle."""
+
+    t: np.ndarray
+    w: np.ndarray
+    q: float
+    noise: float
+
+    def maps(self, y: np.ndarray) -> _Maps:
+        """Evaluate the maps at real or complex points y of any shape."""
+        y = np.asarray(y)
+        flat = y.ravel()
+        rows = max(1, _CHUNK // self.t.size)
+        parts = [
+            self._maps(flat[k : k + rows], flat[k : k + rows, None] - self.t)
+            for k in range(0, max(flat.size, 1), rows)
+        ]
+        return _Maps(
+            *(np.concatenate(column).reshape(y.shape) for column in zip(*parts, strict=True))
+        )
+
+    def above(self, d: np.ndarray) -> _Maps:
+        """Maps at `y = t_max + d`, exact in the distance d > 0 from the last pole."""
+        d = np.atleast_1d(np.asarray(d, dtype=np.float64))
+        return self._maps(self.t[-1] + d, d[:, None] + (self.t[-1] - self.t))
+
+    def below(self, d: np.ndarray) -> _Maps:
+        """Maps at `y = t_min - d`, exact in the distance d > 0 from the first pole."""
+        d = np.atleast_1d(np.asarray(d, dtype=np.float64))
+        return self._maps(self.t[0] - d, -(d[:, None] + (self.t - self.t[0])))
+
+    def slope(self, maps: _Maps) -> np.ndarray:
+        """Derivative of Z in y: positive exactly off the support."""
+        return maps.z1 + self.noise * maps.G1
+
+    def value(self, maps: _Maps) -> np.ndarray:
+        """Z, the point of the spectrum that y stands for."""
+        # At q = 1 the lower edge is the pole of G at 0: without a semicircle it must not enter.
+        return maps.z + self.noise * maps.G if self.noise else maps.z
+
+    def _maps(self, y: np.ndarray, gap: np.ndarray) -> _Maps:
+        inverse = 1 / gap
+        first, second = self.w * self.t, self.w * self.t**2
+        T = inverse @ first
+        square = inverse * inverse
+        dT, ddT = -(square @ first), 2 * ((square * inverse) @ first)
+        z = y * (1 + self.q * T)
+        # Not T + y T', which would cancel: z' = 1 - q sum w t^2 / (y - t)^2.
+        z1 = 1 - self.q * (square @ second)
+        z2 = 2 * self.q * ((square * inverse) @ second)
+        with np.errstate(divide="ignore", invalid="ignore"):  # z = 0 is the atom's pole
+            G = (1 + T) / z
+            G1 = (dT - G * z1) / z
+            G2 = (ddT - 2 * G1 * z1 - G * z2) / z
+        return _Maps(z, z1, z2, G, G1, G2)
+
+
+def _upper_distance(law: _Law) -> float:
+    """Distance of the critical y from the largest population eigenvalue: Z' = 0 at the edge."""
+    d = _bare_distance(law, law.t[-1], law.w[-1])
+    return _pushed_out(lambda e: law.slope(law.above(e)), d) if law.noise else d
+
+
+def _support(law: _Law) -> np.ndarray:
+    """(k, 2) ascending end points of the intervals that carry the continuous part."""
+    ends = [_lower_end(law), *_gap_ends(law)]
+    ends.append(float(law.value(law.above(np.array(_upper_distance(law))))[0]))
+    intervals = np.sort(np.array(ends)).reshape(-1, 2)
+    if law.noise == 0 and abs(law.q - 1) < 1e-14:
+        intervals[0, 0] = 0.0  # the hard edge, up to the rounding of y = 0
+    return intervals
+
+
+def _bare_distance(law: _Law, t: float, weight: float) -> float:
+    """Distance d > 0 from the outer pole t with q sum w t^2 / (d + |t - t_i|)^2 = 1."""
+    from scipy.optimize import brentq
+
+    offset, mass = np.abs(law.t - t), law.q * law.w * law.t**2
+
+    def defect(d: float) -> float:
+        return float(1 - np.sum(mass / (d + offset) ** 2))
+
+    # The outer pole alone bounds d from below, all poles moved onto it bound it from above; the
+    # two meet for a flat spectrum.
+    low, high = np.sqrt(law.q * weight) * t, np.sqrt(mass.sum())
+    ulp = np.finfo(float).eps
+    return brentq(defect, low * (1 - 1e-12), high * (1 + 1e-12), xtol=ulp * low, rtol=4 * ulp)
+
+
+def _pushed_out(slope: Callable[[np.ndarray], np.ndarray], d: float) -> float:
+    """Zero beyond d of a slope that rises from below 0 at d to above 0 far away."""
+    high = 2 * d
+    while slope(np.array([high]))[0] <= 0:
+        high *= 2
+    return float(increasing_root(slope, np.array([d]), np.array([high]))[0])
+
+
+def _lower_end(law: _Law) -> float:
+    d = _bare_distance(law, law.t[0], law.w[0])
+    if law.noise:
+        start = _atom_distance(law, d) if law.q > 1 else d
+        d = _pushed_out(lambda e: law.slope(law.below(e)), start)
+    return float(law.value(law.below(np.array(d)))[0])
+
+
+def _atom_distance(law: _Law, d: float) -> float:
+    """For q > 1: distance below t_min of the y that stands for the atom, 1 + q T = 0."""
+
+    def defect(e: np.ndarray) -> np.ndarray:
+        return 1 - law.q * np.sum(law.w * law.t / (e[:, None] + (law.t - law.t[0])), axis=1)
+
+    return float(
+        increasing_root(defect, np.array([d]), np.array([law.q * np.sum(law.w * law.t)]))[0]
+    )
+
+
+def _gap_ends(law: _Law) -> list[float]:
+    """End points of the gaps between the intervals of the support, in pairs."""
+    low, high = _bare_gaps(law)
+    if law.noise:
+        if law.q > 1:
+            d = _bare_distance(law, law.t[0], law.w[0])
+            low = np.append(law.t[0] - _atom_distance(law, d), low)
+            high = np.append(law.t[0] - d, high)
+        low, high = _dips(lambda y: -law.slope(law.maps(y)), low, high)
+    return list(law.value(law.maps(np.concatenate([low, high]))))
+
+
+def _bare_gaps(law: _Law) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals of y between neighbouring poles on which z' > 0."""
+    mass = law.q * law.w * law.t**2
+    width = np.diff(law.t)
+    # z' <= 1 - 8 min(mass) / width^2 between two poles: most neighbours need no search.
+    near = 8 * np.minimum(mass[:-1], mass[1:]) < width**2
+    return _dips(lambda y: -law.maps(y).z1, law.t[:-1][near], law.t[1:][near])
+
+
+def _dips(
+    function: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sub-intervals of (low, high) on which a function that falls and then rises is below 0."""
+    if low.size == 0:
+        return low, high
+    rim = 1e-9 * (high - low)  # beside the poles
+    bottom = maximise(lambda y: -function(y), low + rim, high - rim)
+    deep = function(bottom) < 0
+    low, high, bottom = low[deep], high[deep], bottom[deep]
+    return increasing_root(lambda y: -function(y), low, bottom), increasing_root(
+        function, bottom, high
+    )
+
+
+def _distances(ell: ArrayLike, law: _Law) -> tuple[np.ndarray, np.ndarray]:
+    """Distance of a spike from the noise, no less than the critical one; whether it is above."""
+    ell = _check.positive("ell", ell)
+    critical = _upper_distance(law)
+    distance = ell - law.t[-1]
+    return np.maximum(distance, critical), distance > critical
+
+
+@lru_cache(maxsize=64)
+def _masses(population: Population, q: float, radius: float) -> list[tuple[float, float, Any]]:
+    """Ends of each interval of the support, and the mass from its lower end as a function."""
+    from scipy.fft import dct, dst
+    from scipy.interpolate import CubicHermiteSpline
+
+    law, found = _law_of(population, q, radius), []
+    ends = np.pi * np.arange(_GRID + 1) / _GRID
+    for low, high in _support(law):
+        cosine = np.zeros(_GRID + 1)  # rate = cosine[0] / 2 + sum cosine[k] cos(k theta)
+        series = _cosines(law, low, high)
+        cosine[: len(series)] = series
+        values = cosine[0] / 2 * ends
+        values[1:-1] += dst(cosine[1:-1] / np.arange(1, _GRID), type=1) / 2
+        spline = CubicHermiteSpline(ends, values, dct(cosine, type=1) / 2)
+        found.append((float(low), float(high), spline))
+    return found
+
+
+def _cosines(law: _Law, low: float, high: float) -> np.ndarray:
+    """Coefficients of the mass per theta, from midpoints, twice as many until they die out."""
+    from scipy.fft import dct
+
+    count = _NODES[0]
+    while True:
+        theta = np.pi * (np.arange(count) + 0.5) / count
+        x = low + (high - low) * np.sin(theta / 2) ** 2
+        found = dct(_density(law, x) * (high - low) / 2 * np.sin(theta), type=2) / count
+        if np.abs(found[-count // 8 :]).max() <= _TAIL * np.abs(found).max() or count >= _NODES[1]:
+            return np.asarray(found)
+        count *= 2
+
+
+def _density(law: _Law, x: np.ndarray) -> np.ndarray:
+    return np.maximum(-law.maps(_solve(law, x)).G.imag, 0.0) / np.pi
+
+
+def _solve(law: _Law, x: np.ndarray) -> np.ndarray:
+    """Solve Z(y) = x + i0 in the upper half plane, from far above the axis down to it."""
+    # Each point takes Newton steps at its own height; the height falls by a factor that shrinks
+    # when a point lost its branch and grows again when it did not.
+    span = (
+        np.abs(x).max(initial=0.0) + law.t[-1] * (1 + np.sqrt(law.q)) ** 2 + 2 * np.sqrt(law.noise)
+    )
+    height = np.full(x.shape, 4 * span)
+    factor = np.full(x.shape, 0.25)
+    y = _newton(law, x + 1j * height, x + 1j * height)[0]
+    active = np.arange(x.size)
+    for _ in range(2000):
+        if active.size == 0:
+            break
+        lower = height[active] * factor[active]
+        lower[lower < 1e-7 * span] = 0.0
+        moved, good = _newton(law, y[active], x[active] + 1j * lower)
+        kept = active[good]
+        y[kept], height[kept] = moved[good], lower[good]
+        factor[kept] = np.maximum(factor[kept] ** 2, 0.1)
+        factor[active[~good]] = np.sqrt(factor[active[~good]])
+        active = active[~(good & (lower == 0))]
+    return y
+
+
+def _newton(law: _Law, y: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Newton's iteration for Z(y) = z, and whether it stayed on the branch of the resolvent."""
+    with np.errstate(all="ignore"):  # a lost point may overflow; it is told by the test below
+        for _ in range(12):
+            maps = law.maps(y)
+            step = (law.value(maps) - z) / law.slope(maps)
+            y = y - step
+            if np.all(np.abs(step) <= 1e-15 * np.abs(y)):
+                break
+        maps = law.maps(y)
+        residual = np.abs(law.value(maps) - z)
+        # The branch: y and the subordination point z(y) above the axis, the resolvent below it.
+        good = (y.imag > 0) & (maps.G.imag < 0) & (maps.z.imag >= z.imag * (1 - 1e-9) - 1e-13)
+        good &= residual <= 1e-11 * (np.abs(z) + law.t[-1])
+    return y, good
 
 
 _check.guard(__name__)

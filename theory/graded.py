@@ -27,11 +27,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
 
 from . import _check, spikes
+
+__all__ = ["Classes", "Prediction", "minimal_samples", "predict_white"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,11 +198,7 @@ def predict_white(classes: Classes, M: float) -> Prediction:
 
 
 def squared_norms(classes: Classes) -> np.ndarray:
-    """(K,) squared norms of the signals; the smallest positive number in the place of 0.
-
-    >>> squared_norms(Classes([[0.5, 0.5]], [1.0])).round(3)
-    array([0.667])
-    """
+    """(K,) squared norms of the signals; the smallest positive number in the place of 0."""
     return np.maximum(np.diag(classes.gram), np.finfo(np.float64).tiny)
 
 
@@ -217,37 +214,8 @@ def minimal_samples(classes: Classes) -> np.ndarray:
     return found
 
 
-def contrast(share: ArrayLike, other: ArrayLike, distance: ArrayLike) -> np.ndarray:
-    """Strength of the difference of two classes, `share other / (share + other) distance^2`.
-
-    Parameters
-    ----------
-    share, other : shares of the two classes, in (0, 1); with one class that holds all the rest,
-        `other = 1 - share`.
-    distance : between them, in coordinates of unit noise, above 0.
-
-    >>> float(contrast(0.5, 0.5, 4.0)), float(contrast(0.25, 0.25, 4.0))
-    (4.0, 2.0)
-    """
-    return (_pair_weight(share, other) * _check.positive("distance", distance) ** 2)[()]
-
-
-def _pair_weight(share: ArrayLike, other: ArrayLike) -> np.ndarray:
-    first, second = _check.probability("share", share), _check.probability("other", other)
-    if np.any(first + second > 1 + 1e-9):
-        raise ArgumentError("other", "at most 1 - share", float(np.max(second)))
-    return np.asarray(first * second / (first + second))
-
-
 def strengths_and_axes(classes: Classes) -> tuple[np.ndarray, np.ndarray]:
-    """Spikes (R,) in falling order, and (R, K) coefficients of their directions.
-
-    Direction k is that row times the signals, over the square root of the spike.
-
-    >>> kappa, axes = strengths_and_axes(Classes([[0.5, 0.5], [0.5, -0.5]], [0.75, 0.25]))
-    >>> kappa.round(3), np.abs(axes).round(3).tolist()
-    (array([0.5  , 0.167]), [[0.866, 0.0], [0.0, 0.5]])
-    """
+    """Spikes (R,), falling, and (R, K) coefficients: row k times the signals over the root of k."""
     root = np.sqrt(classes.shares)
     values, vectors = np.linalg.eigh(root[:, None] * classes.gram * root)
     most = min(classes.means.shape)

@@ -94,7 +94,7 @@ def cdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
     q = np.asarray(q, dtype=np.float64)
     tau = 2 * np.arctan2(np.sqrt(np.maximum(x - lower, 0)), np.sqrt(np.maximum(upper - x, 0)))
     zero_mass = atom(q)
-    value = zero_mass + np.minimum(1, 1 / q) * angle_cdf(tau, _rho(q))
+    value = zero_mass + np.minimum(1, 1 / q) * _angle_cdf(tau, _rho(q))
     # The sum may exceed 1 by an ulp at the upper edge.
     return np.where(x < 0, 0.0, np.minimum(value, 1.0))[()]
 
@@ -179,48 +179,15 @@ def stieltjes(z: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarr
     return np.where(np.abs(minus) >= np.abs(plus), reciprocal, direct)[()]
 
 
-def sample(
-    rng: np.random.Generator,
-    q: ArrayLike,
-    variance: ArrayLike = 1.0,
-    size: int | tuple[int, ...] | None = None,
-) -> np.ndarray:
-    """Independent variates of the law, zeros for q > 1 included, by inversion.
-
-    Parameters
-    ----------
-    rng : the generator to draw from.
-    size : shape of the result; by default the broadcast shape of `q` and `variance`.
-
-    >>> sample(np.random.default_rng(0), 0.5, size=3).round(3)
-    array([0.573, 1.422, 2.448])
-    """
-    q = _check.positive("q", q)
-    variance = _check.positive("variance", variance)
-    shape = np.broadcast_shapes(q.shape, variance.shape) if size is None else size
-    _check.together(size=np.broadcast_to(0.0, shape), q=q, variance=variance)
-    # random() may return 0, which is no quantile level: its mirror image in (0, 1] may be 1, whose
-    # quantile, the upper edge, exists.
-    level = 1 - _check.generator(rng).random(shape)
-    inner = np.minimum((level - atom(q)) * np.maximum(1, q), 1.0)
-    value = _nonzero_quantile(np.maximum(inner, 0.0), q) * variance
-    return np.where(inner > 0, value, 0.0)[()]
-
-
 def _rho(q: np.ndarray) -> np.ndarray:
     root = np.sqrt(q)
     return np.minimum(root, 1 / root)
 
 
-def angle_cdf(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
-    """Mass of the part off zero (normalised to 1) below the angle `tau`: the cdf without its units.
-
-    `G = [tau + rho sin tau + (1 - rho^2) b] / pi` with `b = (rho sin tau - psi) / rho^2` and
-    `psi = arg(1 - rho e^{-i tau})`; for small rho `b = -sum_{j>=2} rho^(j-2) sin(j tau) / j`.
-
-    >>> angle_cdf(np.array([0.0, np.pi]), np.array(0.5))
-    array([0., 1.])
-    """
+def _angle_cdf(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
+    """Mass of the part off zero (normalised to 1) below the angle `tau`."""
+    # G = [tau + rho sin tau + (1 - rho^2) b] / pi with b = (rho sin tau - psi) / rho^2 and
+    # psi = arg(1 - rho e^{-i tau}); for small rho b = -sum_{j>=2} rho^(j-2) sin(j tau) / j.
     tau, rho = np.broadcast_arrays(np.asarray(tau, dtype=np.float64), rho)
     sine = np.sin(tau)
     # 1 - rho cos(tau), written so that it keeps its digits where rho -> 1 and tau -> 0.
@@ -243,17 +210,15 @@ def _bend_series(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
 
 
 def _nonzero_quantile(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Quantile of the part off zero for p in [0, 1], in units of the variance.
-
-    In the angle from the nearer edge the mass is cubic, and its cube root nearly straight.
-    """
+    """Quantile of the part off zero for p in [0, 1], in units of the variance."""
+    # In the angle from the nearer edge the mass is cubic, and its cube root nearly straight.
     p, q = np.broadcast_arrays(p, q)
     level, rho = p.ravel(), _rho(q.ravel())
     right = level > 0.5
     aim = np.cbrt(np.where(right, 1 - level, level))
 
     def excess(angle: np.ndarray) -> np.ndarray:
-        mass = angle_cdf(np.where(right, np.pi - angle, angle), rho)
+        mass = _angle_cdf(np.where(right, np.pi - angle, angle), rho)
         return np.cbrt(np.where(right, 1 - mass, mass)) - aim
 
     inside = (level > 0) & (level < 1)

@@ -1,7 +1,7 @@
 """What can be detected, and how many examples that takes.
 
 Two levels. The phase boundary `kappa = sqrt q` says where an archetype becomes visible as N and M
-grow; `margin`, `detectable`, `minimal_*` and `phase_diagram` work with it. At finite size a test
+grow; `margin`, `minimal_*` and `phase_diagram` work with it. At finite size a test
 with a false-alarm rate needs more; `detection_power`, `plan` and `exposure_needed` give the
 probability that the archetype's eigenvalue passes the Tracy-Widom threshold.
 
@@ -53,15 +53,6 @@ def margin(r: ArrayLike, exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.
     exposure = _check.fraction("exposure", exposure)
     sites, samples = _check.count("N", N), _check.count("M", M)
     return (spikes.spike_strength(r, exposure, sites) / np.sqrt(sites / samples))[()]
-
-
-def detectable(r: ArrayLike, exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
-    """Whether the archetype is above the phase boundary (D2).
-
-    >>> detectable(0.5, [0.001, 0.03], 400, 400).tolist()
-    [False, True]
-    """
-    return margin(r, exposure, N, M) > 1
 
 
 def minimal_exposure(r: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
@@ -329,10 +320,7 @@ def _power(
 
 
 def binomial_shares(exposure: np.ndarray, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values and probabilities of the binomial share of M examples, along the last axis.
-
-    `exposure` and `M` have a last axis of length 1. A few hundred examples and more are summed
-    over quantiles instead of single counts.
+    """Values and probabilities of the binomial share of M examples, along a last axis of length 1.
 
     >>> share, weight = binomial_shares(np.array([0.1]), np.array([50.0]))
     >>> round(float(weight @ share), 12), round(float(weight[5]), 6)

@@ -12,7 +12,7 @@ delta)-differentially private (`hopfed.privacy.mechanism` adds it).
 `2 z N^(3/2) sqrt(L) / M`. The bulk becomes the free convolution of Marchenko and Pastur's law with
 it, and the phase boundary `kappa = sqrt q` becomes `(kappa^2 - q)(kappa + q)^2 = kappa^2 t`, t the
 variance of the semicircle (a quarter of its radius squared) in units of the bulk variance squared.
-Outliers, overlaps and edges: `general_spikes` and `covariance`.
+Outliers, overlaps and edges: `covariance`.
 
 Parameters
 ----------
@@ -20,18 +20,16 @@ r, exposure, N, M, power, false_alarm, stronger : as in `planning`; M of all cli
 epsilon, delta, rounds : of the budget.
 multiplier : z, noise of a client over its sensitivity, at least 0.
 radius, clients : of the semicircle, at least 0; L, each with its own noise.
-Source: B. Balle, Y.-X. Wang, ICML 80 (2018) 394; for the spectra see `general_spikes`.
+Source: B. Balle, Y.-X. Wang, ICML 80 (2018) 394; for the spectra see `covariance`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import _check, _silverstein, covariance, general_spikes, planning, spikes
-from ._solve import fewest, increasing_root
+from . import _check, covariance, planning, spikes
+from ._solve import increasing_root, smallest_count
 from .covariance import Population
 
 
@@ -158,7 +156,7 @@ def minimal_exposure(r: float, N: int, M: int, radius: float = 0.0) -> float:
     """
     s2 = 1 - _check.scalar("r", r, _check.probability) ** 2
     sites, samples = _check.scalar("N", N, _check.count), _check.scalar("M", M, _check.count)
-    ell = general_spikes.threshold(Population.flat(s2), sites / samples, radius)
+    ell = covariance.upper_edge(Population.flat(s2), sites / samples, radius).critical
     return (ell / s2 - 1) / float(spikes.spike_strength(r, 1.0, int(sites)))
 
 
@@ -186,70 +184,6 @@ def minimal_samples(
     least = N / kappa**2  # the boundary without noise
     most = 2 * least + np.sqrt(2 * t) / kappa  # there the defect is at least 0
     return np.where(t > 0, increasing_root(defect, least, most), least)[()]
-
-
-@dataclass(frozen=True, eq=False)
-class PrivateFiniteSize(spikes.FiniteSize):
-    """Prediction for one draw beside a semicircle; see `spikes.FiniteSize`.
-
-    Attributes
-    ----------
-    gammas : (R,) squared cosine of each sample eigenvector and its population direction.
-
-    >>> xi = np.random.default_rng(0).choice([-1, 1], size=(2, 400))
-    >>> found = finite_size(xi, [0.75, 0.25], r=0.3, M=1600, radius=10.0)
-    >>> found.gammas.round(3), found.magnetisations(xi, rank=2).round(3)
-    (array([0.958, 0.686]), array([1.   , 0.861]))
-    """
-
-    gammas: np.ndarray = field(repr=False)
-
-    def magnetisations(self, archetypes: np.ndarray, rank: int) -> np.ndarray:
-        """(K,) predicted `|<xihat, xi>| / N` of patterns from the `rank` leading eigenvectors.
-
-        The part of each of the `archetypes` that lies in their span is a field of independent
-        Gaussian sites, and the pattern is its sign: alone on an eigenvector of overlap gamma an
-        archetype has `erf(sqrt(gamma / (2 (1 - gamma))))`.
-        """
-        from scipy.special import erf
-
-        gamma, p = self.gammas[:rank], self.directions[:rank]
-        a = p @ archetypes.T  # (rank, K)
-        signal = (gamma[:, None] * a).T @ p  # (K, N)
-        noise = (gamma * (1 - gamma)) @ a**2 / archetypes.shape[1]
-        ratio = signal / np.sqrt(2 * np.maximum(noise, 1e-300))[:, None]
-        return np.mean(archetypes * erf(ratio), axis=1)
-
-
-def finite_size(
-    archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int, radius: float
-) -> PrivateFiniteSize:
-    """Predict outliers and overlaps of one draw beside a semicircle of `radius`.
-
-    Source: theory/NOTES.md, "Finite-size prediction" and "Semicircle beside the bulk".
-
-    `archetypes`, `exposures`, and the errors, are those of `spikes.finite_size`.
-
-    >>> xi = np.random.default_rng(0).choice([-1, 1], size=(2, 400))
-    >>> prediction = finite_size(xi, [0.75, 0.25], r=0.3, M=1600, radius=10.0)
-    >>> prediction.rank, prediction.outliers.round(2), prediction.scores.round(3)
-    (2, array([29.06, 12.87]), array([0.958, 0.686]))
-    """
-    bare = spikes.finite_size(archetypes, exposures, r, M)
-    white = Population.flat(bare.variance)
-    ell = bare.variance * (1 + bare.kappas)
-    gammas = general_spikes.overlap(ell, white, bare.q, radius)
-    units = np.asarray(archetypes, dtype=np.float64) / np.sqrt(bare.directions.shape[1])
-    return PrivateFiniteSize(
-        q=bare.q,
-        variance=bare.variance,
-        kappas=bare.kappas,
-        directions=bare.directions,
-        outliers=general_spikes.outlier(ell, white, bare.q, radius),
-        detectable=ell > general_spikes.threshold(white, bare.q, radius),
-        overlaps=gammas[:, None] * (bare.directions @ units.T) ** 2,
-        gammas=gammas,
-    )
 
 
 def detection_power(
@@ -281,7 +215,7 @@ def detection_power(
     kappa = N * quality**2 * shares / s2 * (M / m) * (n / N)
 
     law = covariance._law_of(white, q, wide)
-    critical = _silverstein.upper_distance(law)
+    critical = covariance._upper_distance(law)
     maps = law.above(np.maximum(s2 * kappa, critical))  # at the edge, for what is below it
     eigenvalue, edge = law.value(maps), law.value(law.above(np.array(critical)))[0]
     outside = s2 * kappa > critical
@@ -323,26 +257,27 @@ def plan(
     shares = _check.fraction("exposure", exposure)
     target = _check.scalar("power", power, _check.probability)
     owners = int(_check.scalar("clients", clients, _check.count))
-    boundary = minimal_samples(r, shares, N, multiplier, owners) / owners
+    sites = _check.scalar("N", N, _check.count)
+    least = np.array(max(stronger + 1, np.ceil(planning.SMALLEST_TABLE / sites)))
     rows = []
-    for share, start in zip(shares.ravel().tolist(), boundary.ravel().tolist(), strict=True):
+    for share in shares.ravel().tolist():
 
-        def reached(each: int, share: float = share) -> float:
-            radius = float(noise_radius(multiplier, N, owners * each, owners))
-            return detection_power(r, share, N, owners * each, radius, false_alarm, stronger)
+        def reached(each: float, share: float = share) -> float:
+            M = owners * int(each)
+            radius = float(noise_radius(multiplier, N, M, owners))
+            return detection_power(r, share, N, M, radius, false_alarm, stronger)
 
-        least = max(stronger + 1, int(np.ceil(planning.SMALLEST_TABLE / N)))
-        each = fewest(lambda m: reached(m) >= target, least, start, 2**50 // owners)
-        M, s2 = owners * each, 1 - r**2
+        each = smallest_count(lambda m: np.array(reached(m) >= target), least, 2.0**50 / owners)
+        M, s2 = owners * int(each), 1 - r**2
         law = Population.flat(s2), N / M, float(noise_radius(multiplier, N, M, owners))
         ell = s2 * (1 + float(spikes.spike_strength(r, share, N)))
         rows.append(
             (
-                float(M) if each < 2**50 // owners else np.inf,
-                reached(each),
+                float(M) if each < 2.0**50 / owners else np.inf,
+                reached(float(each)),
                 noise_threshold(s2, N, M, law[2], false_alarm),
-                float(general_spikes.outlier(ell, *law)),
-                float(general_spikes.overlap(ell, *law)),
+                float(covariance.outlier(ell, *law)),
+                float(covariance.overlap(ell, *law)),
                 share / minimal_exposure(r, N, M, law[2]),
             )
         )

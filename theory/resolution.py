@@ -52,18 +52,6 @@ def sure_level(N: ArrayLike) -> np.ndarray:
     return np.minimum(RESOLVED + OPTIMISM + SPREADS * spread, 0.99)[()]
 
 
-def cosine_needed(overlap: ArrayLike) -> np.ndarray:
-    """Squared cosine at which the overlap is expected: the inverse of `expected_overlap`.
-
-    >>> round(float(expected_overlap(cosine_needed(0.9))), 12)
-    0.9
-    """
-    from scipy.special import erfinv
-
-    x = 2 * erfinv(_check.probability("overlap", overlap)) ** 2
-    return (x / (1 + x))[()]
-
-
 def strength_from_cosine(gamma: ArrayLike, q: ArrayLike) -> np.ndarray:
     """Spike strength kappa whose sample eigenvector has the squared cosine gamma.
 
@@ -94,7 +82,10 @@ def resolving_samples(kappa: ArrayLike, N: ArrayLike, overlap: ArrayLike = 0.9) 
     >>> round(float(M)), round(float(expected_overlap(overlap(kappa, 400 / M))), 6)
     (1183, 0.9)
     """
-    kappa, g = _check.positive("kappa", kappa), cosine_needed(overlap)
+    from scipy.special import erfinv
+
+    x = 2 * erfinv(_check.probability("overlap", overlap)) ** 2
+    kappa, g = _check.positive("kappa", kappa), x / (1 + x)  # inverse of `expected_overlap`
     # gamma = (1 - q / kappa^2) / (1 + q / kappa), solved for q = N / M.
     q = (1 - g) / (1 / kappa**2 + g / kappa)
     return (_check.count("N", N) / q)[()]

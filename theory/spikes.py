@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
 
-from . import _check
+from . import _check, covariance
 
 
 def threshold(q: ArrayLike) -> np.ndarray:
@@ -85,15 +85,12 @@ def strength(eigenvalue: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> 
 
 
 def strength_at(distance: np.ndarray, root: np.ndarray | float) -> np.ndarray:
-    """Strength behind an outlier `distance` above the edge of unit noise, `root` = sqrt(q).
-
-    The arithmetic of :func:`strength`, without its checks, for inner loops; below the edge the
-    threshold itself. With b = x - 1 - q = 2 sqrt q + d, b^2 - 4 q = d (d + 4 sqrt q): a sum of
-    positive terms, exact to rounding from the threshold on.
+    """Strength behind an outlier `distance` above the edge of unit noise; `root` is sqrt(q).
 
     >>> float(strength_at(np.array(1.0), 1.0).round(3))
     2.618
     """
+    # With b = x - 1 - q = 2 sqrt q + d, b^2 - 4 q = d (d + 4 sqrt q): positive terms, exact.
     above = np.maximum(distance, 0)
     return np.asarray(root + (above + np.sqrt(above * (above + 4 * root))) / 2)
 
@@ -234,6 +231,7 @@ class FiniteSize:
     directions : (R, N) unit population eigenvectors, in rows.
     outliers : (R,) predicted sample eigenvalues; the upper edge where not detectable.
     detectable : (R,) whether the spike is above the threshold.
+    gammas : (R,) squared cosine of each sample eigenvector and its population direction.
     overlaps : (R, K) predicted squared cosine of sample eigenvector k and archetype mu.
 
     >>> xi = np.sign(np.random.default_rng(0).standard_normal((2, 400)))
@@ -248,6 +246,7 @@ class FiniteSize:
     directions: np.ndarray
     outliers: np.ndarray
     detectable: np.ndarray
+    gammas: np.ndarray
     overlaps: np.ndarray
 
     @property
@@ -257,12 +256,13 @@ class FiniteSize:
 
     @property
     def scores(self) -> np.ndarray:
-        """(K,) predicted `(1/N) xi^T V V^T xi` of each archetype, V the `rank` leading
-        eigenvectors."""
+        """(K,) predicted `(1/N) xi^T V V^T xi` of each archetype, V the leading eigenvectors."""
         return self.overlaps.sum(axis=0)
 
 
-def finite_size(archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int) -> FiniteSize:
+def finite_size(
+    archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int, radius: float = 0.0
+) -> FiniteSize:
     """Predict the outliers and overlaps of one draw from its exposures and archetypes.
 
     The spikes are the squared singular values of `diag(sqrt e) U` (U the unit archetypes), which
@@ -275,12 +275,15 @@ def finite_size(archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int) 
     exposures : (K,) share of the M examples that came from each archetype, summing to at most 1.
     r : quality, in (0, 1).
     M : number of examples.
+    radius : of a semicircle beside the bulk, noise for privacy (`private.noise_radius`).
 
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice([-1, 1], size=(2, 400))
     >>> prediction = finite_size(xi, [0.75, 0.25], r=0.3, M=1600)
     >>> prediction.rank, prediction.outliers.round(2), prediction.scores.round(3)
     (2, array([28.15, 10.16]), array([0.991, 0.973]))
+    >>> finite_size(xi, [0.75, 0.25], r=0.3, M=1600, radius=10.0).scores.round(3)
+    array([0.958, 0.686])
     """
     patterns = _check.real("archetypes", archetypes, "-1 or +1 in every entry", _is_sign)
     if patterns.ndim != 2 or 0 in patterns.shape:
@@ -301,16 +304,13 @@ def finite_size(archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int) 
     # An archetype without examples gives kappa = 0, which the laws refuse; the floor is far below
     # every threshold.
     safe = np.maximum(kappas, np.sqrt(q) * 1e-9)
-    aligned = (directions @ units.T) ** 2
-    return FiniteSize(
-        q=q,
-        variance=variance,
-        kappas=kappas,
-        directions=directions,
-        outliers=outlier(safe, q, variance),
-        detectable=kappas > threshold(q),
-        overlaps=overlap(safe, q)[:, None] * aligned,
-    )
+    outliers, gammas, least = outlier(safe, q, variance), overlap(safe, q), float(threshold(q))
+    if radius:
+        law, ell = (covariance.Population.flat(variance), q, radius), variance * (1 + safe)
+        outliers, gammas = covariance.outlier(ell, *law), covariance.overlap(ell, *law)
+        least = covariance.upper_edge(*law).critical / variance - 1
+    overlaps = gammas[:, None] * (directions @ units.T) ** 2
+    return FiniteSize(q, variance, kappas, directions, outliers, kappas > least, gammas, overlaps)
 
 
 def _is_sign(entries: np.ndarray) -> np.ndarray:

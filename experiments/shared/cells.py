@@ -9,6 +9,7 @@ the trained federation of a cell with other options.
 
 from __future__ import annotations
 
+import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -90,6 +91,7 @@ class Bench(fl.Shared):
     ALONE: ClassVar[tuple[str, ...]] = ()
     COMPARED: ClassVar[tuple[str, ...]] = ("standalone",)  # reference rows of gains
     PICTURED: ClassVar[tuple[str, ...]] = ()  # cells whose features are kept in a plane
+    TIMED: ClassVar[bool] = False  # whether the seconds of training are an array
     PLANE: ClassVar[tuple[str, str]] = ("clients", "t-sne")  # arguments `by`, `way` of `plane`
 
     def validate(self) -> None:
@@ -202,8 +204,11 @@ def _played(seed: int, bench: Bench, t: int, state: Any, engine: Engine) -> tupl
     group, inner = groups[t // bench.rounds], t % bench.rounds
     config = group[0].config
     trained = config.make(seed).trained_as()
+    start = time.process_time()
     spent, after = fl.train_round(config, trained, inner, state or None, engine)
     spent = {n: a for n, a in spent.items() if not n.startswith("client/") or n in CLIENT}
+    if bench.TIMED:
+        spent["seconds"] = np.array(time.process_time() - start)
     each = [_scored(bench, cell, inner, trained, spent, after) for cell in group]
     each += each[-1:] * (max(map(len, groups)) - len(each))  # one shape for all groups
     arrays = {n: np.stack([a[n] for a in each]) for n in each[0]}

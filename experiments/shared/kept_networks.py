@@ -29,9 +29,7 @@ from hopfed.tables.files import reading
 ABOUT = "model.json"
 LARGEST = 1 << 24  # bytes of it
 ALL = "everyone"
-_OURS = re.compile(
-    rf"{re.escape(ABOUT)}|({ALL}|client-[0-9]+)\.(pt|safetensors)|(server|client-[0-9]+)\.memory"
-)
+_OURS = re.compile(rf"{re.escape(ABOUT)}|({ALL}|client-[0-9]+)\.pt|(server|client-[0-9]+)\.memory")
 
 
 def keep(
@@ -76,8 +74,10 @@ def _require_ours(*folders: Path) -> None:
 
 def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any]:
     """Write the weights of all clients; return what the networks are."""
+    import torch
+
     from hopfed.experiments.fl import classifier_of, readied
-    from hopfed.neural.models.networks import plain_names, write_tensors
+    from hopfed.neural.models.networks import plain_names
     from hopfed.neural.training.evaluation import Network
 
     task = method.loaded
@@ -85,7 +85,10 @@ def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any
     same = type(method).shared and set(state.down) <= {EVERYONE}
     for c in range(1 if same else len(task.split)):
         params = plain_names(method.personal(*readied(method, state, c)), task.model(c))
-        files.append(write_tensors(folder, ALL if same else f"client-{c}", params).name)
+        files.append(f"{ALL if same else f'client-{c}'}.pt")
+        torch.save(
+            {n: t.detach().cpu().contiguous() for n, t in params.items()}, folder / files[-1]
+        )
     data, tensors = task.split.dataset, task.tensors
     scoring = classifier_of(method, state, 0)
     moments = [None if m is None else m.flatten().tolist() for m in (tensors.mean, tensors.std)]

@@ -15,8 +15,13 @@ from typing import TypeAlias
 import numpy as np
 
 from hopfed.spectral.noise import noise_variance
-from hopfed.theory import general_spikes, tracy_widom
-from hopfed.theory.covariance import Population, noise_threshold
+from hopfed.theory import tracy_widom
+from hopfed.theory.covariance import (
+    Population,
+    noise_threshold,
+    population_eigenvalue,
+    signal_strength,
+)
 
 _ROUNDS = 10  # largest number of fits and counts; two or three usually suffice
 
@@ -96,8 +101,8 @@ def fit_noise(
         n_detected = int((values > noise_threshold(population, N, M, alpha)).sum())
         if n_detected == before:
             break
-        ell = general_spikes.population_eigenvalue(values[:n_detected], population, N / M)
-        strengths = np.nan_to_num(general_spikes.signal_strength(ell, population))
+        ell = population_eigenvalue(values[:n_detected], population, N / M)
+        strengths = np.nan_to_num(signal_strength(ell, population))
         V = vectors[:, :n_detected]
         covariance, population = family(second_moment - (V * strengths) @ V.T)
     return n_detected, covariance

@@ -24,6 +24,8 @@ from hopfed.federation.rounds import Session
 from hopfed.neural.method import Played
 from hopfed.neural.methods.fedavg import FedAvg
 
+OWN = "hopfed.experiments.worked.own_method:FedAvgM"
+
 
 @dataclass(frozen=True)
 class FedAvgM(FedAvg):
@@ -59,8 +61,8 @@ def main(rounds: int = 8) -> dict[str, float]:
     found = {}
     for label, method, options in (
         ("fedavg", "fedavg", ""),
-        ("own, beta = 0", f"{__spec__.name}:FedAvgM", "beta=0"),
-        ("own, beta = 0.5", f"{__spec__.name}:FedAvgM", "beta=0.5"),
+        ("own, beta = 0", OWN, "beta=0"),
+        ("own, beta = 0.5", OWN, "beta=0.5"),
     ):
         config = fl.Config(
             method=method, options=options, models=("mlp",), clients=5, rounds=rounds, lr=0.02

@@ -285,6 +285,9 @@ def rows_of(found: Archetypes, X: Any) -> Rows:
     if isinstance(X, Table):
         return _alike(found, X).held
     plain = isinstance(X, Rows | np.ndarray) or hasattr(X, "__cuda_array_interface__")
+    if isinstance(X, np.ndarray) and found.coding is not None and is_made_up(found.coding.names):
+        one = {dict(code.words).get("1", 0) for code in found.coding.codes}
+        plain = one == {1}  # else 1 stands for something else, as beside 2
     if isinstance(X, str | Path) or (found.coding is not None and not plain):
         return table_of(found, X).held
     rows = as_examples(X, name="rows", gaps=True, least=1)

@@ -35,6 +35,7 @@ from hopfed.archetypes.mixture import (
     told,
 )
 from hopfed.archetypes.moments import mean_of, pooled
+from hopfed.archetypes.relate import share_errors
 from hopfed.archetypes.search import Search, find_classes, likeliest, so_many
 from hopfed.archetypes.session import (
     Recovery,
@@ -46,6 +47,7 @@ from hopfed.archetypes.session import (
 from hopfed.archetypes.status import FOUND, judge_classes
 from hopfed.archetypes.weights import is_survey
 from hopfed.errors import ArgumentError, DataError
+from hopfed.kernels import Rows
 from hopfed.spectral.equal_rows import thinned
 from hopfed.spectral.rank import RankRule, TracyWidom
 from hopfed.spectral.reread_rows import Reread
@@ -139,6 +141,11 @@ class Classes:
             spread=channel.spread,
             client_shares=each,
         )
+        held = [rows for owner in owners.members if isinstance(rows := owner.rows, Rows)]
+        if K and len(held) == len(owners.members):
+            label = Variables.of(self.groups, session.n_columns, self.steps).label
+            errors = share_errors(replace(found, levels=label), held)
+            found = replace(found, exposure_errors=errors)
         session.traffic.add(owners.traffic)
         session.exchanges += owners.exchanges
         return Recovery(

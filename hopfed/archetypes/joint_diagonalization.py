@@ -52,7 +52,7 @@ def group_projections(
     client: int = 0,
     precision: Any = np.float32,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What a client answers to the basis V: the K x K sums of its random groups."""
+    """What a client answers to the basis V: the K x K sums of its random groups, where rows are."""
     V = namespace(vectors).astype(vectors, precision)
     deal = partial(group_labels, rows.shape[0], groups, seed, client)
     sums, counts = total(rows, partial(_projections, V=V, groups=groups, deal=deal), placed=True)
@@ -68,70 +68,79 @@ def _projections(
     order = like(np.argsort(mine, kind="stable"), X)  # group by group, rows as they follow
     sizes = np.bincount(mine, minlength=groups)
     pieces = [X[order[a:b]] for a, b in pairwise([0, *np.cumsum(sizes).tolist()])]
-    sums = to_host(namespace(X).stack([piece.T @ piece for piece in pieces]))
-    return Sums((sums.astype(np.float64), sizes))
+    sums = namespace(X).stack([piece.T @ piece for piece in pieces])
+    return Sums((namespace(X).astype(sums, namespace(X).float64), sizes))
 
 
 def joint_candidates(
     space: Subspace,
-    sums: np.ndarray,
+    sums: Array,
     counts: np.ndarray,
     variance: float,
     seed: int,
 ) -> np.ndarray:
-    """Archetype candidates (C, N) int8 from group projections; see the module's text."""
+    """Archetype candidates (C, N) int8 from group projections; see the module's text.
+
+    All is done where the sums (G, K, K) are.
+    """
     found = np.zeros((0, space.n_sites), dtype=np.int8)
     if space.dim == 0 or (counts > 0).sum() < 2:
         return found
-    sums, counts = sums[counts > 0], counts[counts > 0]
-    A = sums / counts[:, None, None] - variance * np.eye(space.dim)
-    whiten, lift = _whitening(np.tensordot(counts / counts.sum(), A, axes=1))
+    xp, some = namespace(sums), np.flatnonzero(counts > 0)
+    sums, n = sums[some], like(counts[some], sums)
+    A = sums / n[:, None, None] - variance * xp.eye(space.dim)
+    whiten, lift = _whitening(xp.tensordot(n / xp.sum(n), A, axes=1))
+    dim = whiten.shape[1]
     # Every group's departure from the mean, times the root of its examples: equal noise.
-    A = (whiten.T @ A @ whiten - np.eye(whiten.shape[1])) * np.sqrt(counts)[:, None, None]
+    A = (whiten.T @ A @ whiten - xp.eye(dim)) * xp.sqrt(n)[:, None, None]
     rng = stream(seed, "joint")
-    rest = np.eye(whiten.shape[1])
+    rest = xp.eye(dim)
     for _ in range(STARTS):  # each works on what the last one left; one that finds none is the last
-        left = (rest.T @ A @ rest).astype(np.float32)  # fine enough for groups, and twice as fast
+        left = xp.astype(rest.T @ A @ rest, xp.float32)  # fine enough, and twice as fast
         U = rest @ joint_eigenbasis(left, rng, STEPS)
         fresh = space.candidates(lift @ U, found)
         before = len(found)
         found = joined(space, found, fresh) if len(fresh) else found
-        rest = _complement(space.coefficients(found).astype(np.float64) @ whiten)
-        if len(found) == before or rest.shape[1] < 2:
+        if len(found) == before or dim - len(found) < 2:
             break
+        directions = space.coefficients(found).astype(np.float64) @ to_host(whiten)
+        rest = like(_complement(directions), sums)
     return found
 
 
-def joint_eigenbasis(A: np.ndarray, rng: np.random.Generator, steps: int) -> np.ndarray:
+def joint_eigenbasis(A: Array, rng: np.random.Generator, steps: int) -> Array:
     """Orthogonal U (K, K) for which all ``U^T A_g U`` are as diagonal as they get."""
-    mixture = np.tensordot(rng.standard_normal(len(A)), A.astype(np.float64), axes=1)
-    U = np.linalg.eigh(mixture)[1].astype(A.dtype)
+    xp = namespace(A)
+    draws = like(rng.standard_normal(len(A)), A)
+    mixture = xp.tensordot(draws, xp.astype(A, xp.float64), axes=1)
+    U = xp.astype(xp.linalg.eigh(mixture)[1], A.dtype)
     D = U.T @ A @ U
-    one = np.eye(len(U), dtype=A.dtype)
-    finest = np.finfo(A.dtype)
+    one = xp.eye(U.shape[0], dtype=A.dtype)
+    finest = np.finfo(np.float64 if A.dtype == xp.float64 else np.float32)
     last = np.inf
     for _ in range(steps):
-        d = np.diagonal(D, axis1=1, axis2=2)
-        off = float((D**2).sum() - (d**2).sum())
-        if off > last * (1 - 1e-3):
+        d = xp.linalg.diagonal(D)
+        off = xp.astype(xp.sum(D**2) - xp.sum(d**2), xp.float64)
+        if bool(off > last * (1 - 1e-3)):
             break
         last = off
         # sum_g (d_gi - d_gj) D_gij and sum_g (d_gi - d_gj)^2 for all pairs, from K x K products.
-        above = np.einsum("gi,gij->ij", d, D)
-        square = (d**2).sum(axis=0)
+        above = xp.einsum("gi,gij->ij", d, D)
+        square = xp.sum(d**2, axis=0)
         below = square[:, None] + square[None, :] - 2 * d.T @ d
-        below = np.maximum(below, 4 * finest.eps * square.max() + finest.tiny)
-        X = np.clip((above - above.T) / below, -LONGEST, LONGEST) / 2
-        turn = np.linalg.solve(one + X, one - X)  # Cayley: a rotation, 1 - 2 X to first order
+        below = xp.maximum(below, 4 * float(finest.eps) * xp.max(square) + float(finest.tiny))
+        X = xp.clip((above - above.T) / below, -LONGEST, LONGEST) / 2
+        turn = xp.linalg.solve(one + X, one - X)  # Cayley: a rotation, 1 - 2 X to first order
         U, D = U @ turn, turn.T @ D @ turn
     return U
 
 
-def _whitening(mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _whitening(mean: Array) -> tuple[Array, Array]:
     """``W`` with ``W^T mean W = 1`` and ``B`` with ``B B^T = mean``, on its positive part."""
-    values, E = np.linalg.eigh(mean)
-    keep = values > max(1e-3 * values[-1] / len(values), 0.0)
-    root = np.sqrt(values[keep])
+    xp = namespace(mean)
+    values, E = xp.linalg.eigh(mean)
+    keep = values > xp.maximum(1e-3 * values[-1] / values.shape[0], 0 * values[-1])
+    root = xp.sqrt(values[keep])
     return E[:, keep] / root, E[:, keep] * root
 
 

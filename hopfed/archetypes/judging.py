@@ -86,9 +86,9 @@ def measured(
         more, _, _, drawn = statistics(table, sums)
         return more, drawn, table.exchanges
 
-    for more, drawn, exchanges in owners.each(of_replica, range(REPLICAS)):
+    for more, drawn, exchanges in map(of_replica, range(REPLICAS)):
         lead, rows_of = [*lead, more], [*rows_of, drawn]
-        asked = max(asked, exchanges)  # all are asked at once
+        asked = max(asked, exchanges)  # all could be asked at once
         if _is_clear(np.array(lead)[:, 0] / edge):
             break
     owners.exchanges += asked

@@ -43,7 +43,7 @@ from hopfed.spectral.operators import (
     PooledOperator,
 )
 from hopfed.spectral.reread_rows import Reread, Sums
-from hopfed.spectral.rows import array_beside, column_moments, times, transposed_times
+from hopfed.spectral.rows import array_beside, host_moments, times, transposed_times
 from hopfed.spectral.rows import total as over_blocks
 
 DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks of 64 columns
@@ -51,7 +51,7 @@ DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks o
 
 def column_sums(owner: Owner, _: Message) -> Message:
     """Sums (N,) of the entries of each column."""
-    return {"columns": to_host(column_moments(owner.rows)[0]).astype(np.int32)}
+    return {"columns": host_moments(owner.rows)[0].astype(np.int32)}
 
 
 def products(owner: Owner, told: Message) -> Message:
@@ -85,7 +85,7 @@ def projected(groups: int, seed: int, owner: Owner, told: Message) -> Message:
         basis = like(basis, array_beside(owner.rows))
     sums, sizes = group_projections(owner.rows, basis, groups, seed, owner.index)
     lower = np.tril_indices(basis.shape[1])
-    return {"groups": _single(sums)[:, *lower], "sizes": sizes.astype(np.int32)}
+    return {"groups": _float32(sums)[:, *lower], "sizes": sizes.astype(np.int32)}
 
 
 def _energies(part: Any, columns: Array) -> Sums:
@@ -174,13 +174,18 @@ def profile_of(session: Session, V: Array) -> NoiseProfile:
     return NoiseProfile(along, m / m.sum(), session.n_columns, rows=m, spreads=spreads)
 
 
-def projections(session: Session, V: Array, groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """K x K sums of at least `groups` random groups over all owners, and counts."""
+def projections(session: Session, V: Array, groups: int) -> tuple[Array, np.ndarray]:
+    """K x K sums of at least `groups` random groups over all owners, and counts.
+
+    Those of a single owner stay where its rows are.
+    """
     K, each = V.shape[1], -(-groups // len(session.members))
-    lower = np.tril_indices(K)
-    basis = _float32(V) if len(session.members) == 1 else _single(V)
-    answers = session.ask(partial(projected, each, session.seed), {"basis": basis})
-    sums = np.zeros((each * len(answers), K, K))
-    sums[:, *lower] = np.concatenate([a["groups"] for a in answers])
-    sums += np.tril(sums, -1).transpose(0, 2, 1)
+    alone = len(session.members) == 1
+    question = partial(projected, each, session.seed)
+    answers = session.ask(question, {"basis": _float32(V) if alone else _single(V)}, there=alone)
+    held = answers[0]["groups"] if alone else np.concatenate([a["groups"] for a in answers])
+    xp, (row, column) = namespace(held), np.tril_indices(K)
+    place = np.zeros((K, K), int)  # of each entry among those of the triangle
+    place[row, column] = place[column, row] = np.arange(len(row))
+    sums = xp.astype(held, xp.float64)[:, place]
     return sums, np.concatenate([a["sizes"] for a in answers]).astype(np.float64)

@@ -40,7 +40,7 @@ from hopfed.archetypes.status import (
     judge_patterns,
     judge_single,
 )
-from hopfed.archetypes.subspace import SAME
+from hopfed.archetypes.subspace import SAME, overlaps_of
 from hopfed.archetypes.votes import agreement, agrees, elected, oriented, refitted, rest_of, vote
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.noise import NoiseProfile, Sample, noise_variance
@@ -167,8 +167,9 @@ class Patterns:
         if rank.unequal or not len(found) or not 0 < found.quality <= 1:
             return found
         N, M, K = spectrum.n_sites, spectrum.n_examples, rank.n_detected
-        x = found.patterns.astype(np.float32)
-        of = errors(np.minimum(found.exposures, 1.0), found.quality, N, M, x @ x.T / N)
+        of = errors(
+            np.minimum(found.exposures, 1.0), found.quality, N, M, overlaps_of(found.patterns)
+        )
         if self.quality is not None:
             return replace(found, exposure_errors=of.exposures, quality_error=0.0)
         s2 = noise_variance(spectrum.values[:K], N, (N - K) / M)  # K of N directions hold no noise

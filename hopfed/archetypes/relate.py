@@ -22,7 +22,7 @@ conjugate gradients need a few of them where classes are clear.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -63,6 +63,8 @@ FAR = 30.0  # log odds from which a covariate separates classes
 STILL = 1e-8
 AHEAD = 1e-3  # nats that are left where Newton's method is not at its end
 TINY = 1e-300
+MOST = 20_000_000  # entries times squares of classes from which errors of shares are computed
+SAME = 1e-14  # variance of an outcome, in squares of its mean, of a single value
 ALIKE = 1e-9  # smallest eigenvalue of S, for each row, of classes that rows tell apart
 NAMES = {"mean": "mean", "rate": "rate", "log odds": "log_odds"}
 
@@ -232,14 +234,13 @@ def related(
     for rows, own, often in zip(owners, each, weights, strict=True):
         kept = without_copies(found, rows)
         v = np.ones(len(rows)) if often is None else weights_of(often, len(rows))
-        used = np.array([np.isfinite(c.values[:, 0]) for c in own]).all(axis=0) & (v > 0)
-        members.append(_Member(found, kept, probabilities(found, kept), v, used, own))
+        members.append(Member.of(found, kept, v, own))
     step = FirstStep(found, members)
     for j, column in enumerate(each[0]):
         held = [m.columns[j].values[m.used] for m in members if m.used.any()]
         if not held or np.ptp(np.vstack([[h.min(0), h.max(0)] for h in held]), axis=0).max() == 0:
             raise DataError(f"{shown(column.name)} holds a single value: nothing can depend on it")
-    return _of_outcome(step) if is_outcome else _of_covariates(step)
+    return of_outcome(step, *each[0][:1]) if is_outcome else _of_covariates(step)
 
 
 @dataclass(frozen=True)
@@ -249,6 +250,10 @@ class Column:
     name: str
     values: np.ndarray
     words: tuple[str, ...] = ()
+
+    def __getitem__(self, rows: np.ndarray) -> Column:
+        """The column of rows by number."""
+        return Column(self.name, self.values[rows], self.words)
 
 
 def alike(each: Sequence[Column]) -> list[Column]:
@@ -315,7 +320,7 @@ def _total(parts: Iterable[np.ndarray]) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _Member:
+class Member:
     """One owner: rows (M, N), their classes (M, K), weights (M,), which are used, columns."""
 
     found: Archetypes
@@ -324,6 +329,21 @@ class _Member:
     often: np.ndarray
     used: np.ndarray
     columns: Sequence[Column]
+
+    @classmethod
+    def of(
+        cls, found: Archetypes, rows: Rows, often: np.ndarray, columns: Sequence[Column]
+    ) -> Member:
+        """Take rows, of which those with an entry in each of some columns are used."""
+        there = np.array([np.isfinite(c.values[:, 0]) for c in columns]).all(axis=0)
+        used = there & (often > 0)
+        return cls(found, rows, probabilities(found, rows), often, used, columns)
+
+    @cached_property
+    def outcome(self) -> np.ndarray:
+        """(M, C) numbers of the first column, or whether it holds each of its words; else 0."""
+        first = self.columns[0]
+        return np.where(self.used[:, None], first.values[:, told_apart(first.words)], 0.0)
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -359,10 +379,69 @@ class _Member:
         each = to_host(a).sum(axis=0)
         return np.hstack([columns, (each - share * each.sum())[:, None]])
 
+    def outcome_less(self, expected: np.ndarray) -> np.ndarray:
+        """(M, C) what the outcome of rows is above an expected one; 0 of rows that are not used."""
+        return np.asarray((self.outcome - expected) * self.used[:, None])
+
+    def carried(self, solved: np.ndarray) -> np.ndarray:
+        """(M, P) what each row adds to P equations by way of the classes."""
+        return np.array([(self.shares * self.along(v)).sum(axis=1) for v in solved]).T
+
+    def meat(self, each: np.ndarray, survey: bool) -> np.ndarray:
+        """(P, P) covariance of a sum of parts (M, P) of rows."""
+        return np.asarray((each * (self.often**2 if survey else self.often)[:, None]).T @ each)
+
     def _apart(self, a: np.ndarray) -> np.ndarray:
         """(M, K) derivatives by the log odds of classes, of those a by their probabilities."""
         R = self.shares
         return np.asarray(R * (a - (R * a).sum(axis=1, keepdims=True)))
+
+
+Asked = Mapping[str, np.ndarray]
+
+
+def told_apart(words: Sequence[str]) -> list[int]:
+    """Words of an outcome, by number, of which rates are told: of two only the second."""
+    return [1] if len(words) == 2 else list(range(max(len(words), 1)))
+
+
+def first_sums(m: Member, _: Asked) -> dict[str, np.ndarray]:
+    """Entries of each class and column; rows used, left out, by weight, and in a survey."""
+    survey, used = float((m.often != np.rint(m.often)).any()), float(m.used.sum())
+    rows = [used, len(m.used) - used, m.often.sum(), survey]
+    return {"seen": m.seen, "rows": np.array(rows)}
+
+
+def outcome_sums(m: Member, _: Asked) -> dict[str, np.ndarray]:
+    """Products of class probabilities, the outcome over classes, and how many are not 0 or 1."""
+    weighed = (m.shares * m.weights[:, None]).T
+    other = ~np.isin(m.outcome, (0, 1)).all(axis=1)
+    spread = np.array([m.weights @ m.outcome**k for k in (1, 2)])
+    found = {"products": weighed @ m.shares, "sums": weighed @ m.outcome, "spread": spread}
+    return found | {"other": np.array(float(other.sum()))}
+
+
+def outcome_slopes(m: Member, asked: Asked) -> dict[str, np.ndarray]:
+    """(K C, K, N + 1) sums of the derivatives of the equations of means (K, C) by the classes."""
+    means, R = asked["outcome_means"], m.shares
+    (K, C), off = means.shape, m.outcome_less(R @ means)
+    slope = np.zeros((K, C, len(R), K))
+    for k in range(K):
+        slope[k, :, :, k] += off.T
+        slope[k] -= (R[:, k] * m.used)[None, :, None] * means.T[:, None, :]
+    return {"wanted": np.array([m.back(L) for L in slope.reshape(K * C, len(R), K)])}
+
+
+def lost_information(m: Member, asked: Asked) -> dict[str, np.ndarray]:
+    """What rows that are not sure of their class take off the information along v (P, K, N + 1)."""
+    return {"product": np.array([m.back(m.along(v)) for v in asked["along"]])}
+
+
+def outcome_meat(m: Member, asked: Asked) -> dict[str, np.ndarray]:
+    """(K C, K C) covariance of the equations of means, itself and by way of the classes."""
+    off = m.outcome_less(m.shares @ asked["outcome_means"])
+    own = (m.shares[:, :, None] * off[:, None, :]).reshape(len(off), -1)
+    return {"meat": m.meat(own + m.carried(asked["solved"]), bool(asked["survey"]))}
 
 
 @dataclass(frozen=True)
@@ -370,111 +449,136 @@ class FirstStep:
     """The classes as estimates from the rows of owners: what their errors do to a third step."""
 
     found: Archetypes
-    members: Sequence[_Member]
+    members: Sequence[Member]
 
-    def total(self, of: Callable[[_Member], np.ndarray]) -> np.ndarray:
+    def ask(self, question: Callable[[Member, Asked], Asked], **asked: np.ndarray) -> Asked:
+        """Sums over owners of their answers to a question."""
+        answers = [question(m, asked) for m in self.members]
+        return {name: _total(each[name] for each in answers) for name in answers[0]}
+
+    def total(self, of: Callable[[Member], np.ndarray]) -> np.ndarray:
         """Sum over owners of what each makes of its rows."""
         return _total(map(of, self.members))
+
+    @cached_property
+    def sums(self) -> Asked:
+        """What is asked first."""
+        return self.ask(first_sums)
 
     @property
     def used(self) -> tuple[int, int]:
         """Rows that are used, and that are left out."""
-        used = int(self.total(lambda m: m.used.sum()))
-        return used, int(self.total(lambda m: np.array(len(m.used)))) - used
+        return int(self.sums["rows"][0]), int(self.sums["rows"][1])
+
+    @property
+    def survey(self) -> np.ndarray:
+        """Whether weights are of a survey; rows whose weights are whole occur so often."""
+        return np.array(float(self.sums["rows"][3] > 0))
 
     def meat(self, each: Sequence[np.ndarray]) -> np.ndarray:
-        """Covariance of a sum of parts (M, P); rows whose weights are whole occur so often."""
-        whole = all((m.often == np.rint(m.often)).all() for m in self.members)
+        """Covariance of a sum of parts (M, P) of rows."""
         pairs = zip(self.members, each, strict=True)
-        return _total((x * (m.often if whole else m.often**2)[:, None]).T @ x for m, x in pairs)
+        return _total(m.meat(x, bool(self.survey)) for m, x in pairs)
 
     def carried(self, slopes: Sequence[np.ndarray]) -> list[np.ndarray]:
         """(M, P) what each row of each owner adds to P equations by way of the classes."""
-        pairs = list(zip(self.members, slopes, strict=True))
-        wanted = _total(np.array([m.back(L) for L in own]) for m, own in pairs)
-        solved = self._solved(wanted)
-        return [np.array([(m.shares * m.along(v)).sum(axis=1) for v in solved]).T for m, _ in pairs]
+        pairs = zip(self.members, slopes, strict=True)
+        solved = self.solved(_total(np.array([m.back(L) for L in own]) for m, own in pairs))
+        return [m.carried(solved) for m in self.members]
 
-    def _solved(self, wanted: np.ndarray) -> np.ndarray:
+    def solved(self, wanted: np.ndarray) -> np.ndarray:
         """(P, K, N + 1) solutions of H v = wanted."""
         T, share = expected_means(self.found), expected_shares(self.found)
         variables = variables_of(self.found)
         rates = variables.normalised((1 + T) / 2)
-        seen = self.total(lambda m: m.seen) + 1.0  # a row of the prior
-        total = float(self.total(lambda m: m.often.sum()))
+        seen, total = self.sums["seen"] + 1.0, float(self.sums["rows"][2])  # a row of the prior
 
         def product(v: np.ndarray) -> np.ndarray:
-            centre = np.where(variables.inside, variables.sums(rates * v[:, :-1]), 0.0)
+            centre = np.where(variables.inside, variables.sums(rates * v[..., :-1]), 0.0)
             spread = np.where(variables.inside, rates, rates * (1 - rates))
-            columns = seen * (spread * v[:, :-1] - rates * centre)
-            last = total * share * (v[:, -1] - share @ v[:, -1]) + share * v[:, -1]
-            complete = np.hstack([columns, last[:, None]])
-            return np.asarray(complete - self.total(lambda m: m.back(m.along(v))))
+            columns = seen * (spread * v[..., :-1] - rates * centre)
+            last = v[..., -1]
+            last = total * share * (last - (last @ share)[:, None]) + share * last
+            complete = np.concatenate([columns, last[..., None]], axis=-1)
+            return np.asarray(complete - self.ask(lost_information, along=v)["product"])
 
         scale = 1 / np.hstack([seen * rates * (1 - rates), (total * share)[:, None]])
-        return np.array([_conjugate(product, b, scale) for b in wanted])
+        return _conjugate(product, wanted, scale)
+
+
+def share_errors(found: Archetypes, owners: Sequence[Rows]) -> np.ndarray:
+    """(K,) standard errors of shares, by the rows of owners; by some of them where these are many.
+
+    What a row adds to the equation of a share by way of the classes is what its sandwich is of.
+    Means are taken for free ones: where they share a quality, intervals hold more than they say.
+    """
+    (K, N), share = found.means.shape, expected_shares(found)
+    each = -(-sum(map(len, owners)) * N * K**2 // MOST)
+    members = []
+    for rows in owners:
+        part = rows[::each]
+        members.append(Member.of(found, part, part.weights, [Column("", np.zeros((len(part), 1)))]))
+    step, wanted = FirstStep(found, members), np.zeros((K, K, N + 1))
+    wanted[..., -1] = share[:, None] * (np.eye(K) - share)
+    solved = step.solved(wanted)
+    covariance = step.meat([m.carried(solved) for m in members])
+    part = step.sums["rows"][2] / sum(rows.weights.sum() for rows in owners)
+    return np.asarray(np.sqrt(np.diag(covariance) * part))
 
 
 def _conjugate(
     product: Callable[[np.ndarray], np.ndarray], b: np.ndarray, scale: np.ndarray
 ) -> np.ndarray:
-    """Solve product(v) = b by conjugate gradients, with a diagonal that nearly inverts it."""
+    """Solve product(v) = b of several b at once, with a diagonal that nearly inverts it."""
+
+    def dot(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.asarray((x * y).sum(axis=(1, 2)))
+
     v, r = np.zeros_like(b), b.copy()
-    z = scale * r
-    p, before = z, float((r * z).sum())
-    first = before
+    p = scale * r
+    before = dot(r, p)
+    first, going = before, before > 0
     for _ in range(STEPS):
-        if before <= STILL * first:
+        going &= before > STILL * first
+        if not going.any():
             break
         q = product(p)
-        curved = float((p * q).sum())
-        if curved <= 0:  # along p rows tell nothing
-            break
-        v, r = v + before / curved * p, r - before / curved * q
+        curved = dot(p, q)
+        going &= curved > 0  # else rows tell nothing along p
+        step = np.where(going, before / np.where(going, curved, 1.0), 0.0)[:, None, None]
+        v, r = v + step * p, r - step * q
         z = scale * r
-        now = float((r * z).sum())
-        p, before = z + now / before * p, now
+        now = dot(r, z)
+        more = np.where(going, now / np.where(going, before, 1.0), 0.0)[:, None, None]
+        p, before = z + more * p, np.where(going, now, before)
     return v
 
 
-def _of_outcome(step: FirstStep) -> Relation:
-    """Means or rates of an outcome in each class."""
-    members, first = step.members, step.members[0].columns[0]
-    names: tuple[str, ...] = (first.name,)
-    words = first.words
-    some = np.arange(max(len(words), 1))
-    if words:
-        some = some if len(words) > 2 else some[1:]
-        names = tuple(words[k] for k in some)
-    S = step.total(lambda m: (m.shares * m.weights[:, None]).T @ m.shares)
+def of_outcome(step: FirstStep, outcome: Column) -> Relation:
+    """Means or rates of an outcome in each class, whose rows are with the owners."""
+    words, sums = outcome.words, step.ask(outcome_sums)
+    apart = told_apart(words)
+    names = tuple(words[k] for k in apart) if words else (outcome.name,)
+    S, n = sums["products"], step.used[0]
+    once, twice = sums["spread"] / max(float(S.sum()), TINY)
+    if n == 0 or (twice - once**2 <= SAME * twice).all():
+        raise DataError(f"{shown(outcome.name)} holds a single value: nothing can depend on it")
     if np.linalg.eigvalsh(S / np.trace(S))[0] < ALIKE:
         raise DataError("rows with an entry do not tell these archetypes apart: ask for fewer")
-    z = [np.where(m.used[:, None], m.columns[0].values[:, some], 0.0) for m in members]
-    pairs = list(zip(members, z, strict=True))
-    m = np.linalg.solve(S, _total((o.shares * o.weights[:, None]).T @ own for o, own in pairs))
+    m = np.linalg.solve(S, sums["sums"])
     K, C = m.shape
-    parts, slopes = [], []
-    for o, own in pairs:
-        R = o.shares
-        off = (own - R @ m) * o.used[:, None]
-        slope = np.zeros((K, C, len(R), K))
-        for k in range(K):
-            slope[k, :, :, k] += off.T
-            slope[k] -= (R[:, k] * o.used)[None, :, None] * m.T[:, None, :]
-        slopes.append(slope.reshape(K * C, len(R), K))
-        parts.append((R[:, :, None] * off[:, None, :]).reshape(len(R), -1))
-    each = [a + b for a, b in zip(parts, step.carried(slopes), strict=True)]
+    solved = step.solved(step.ask(outcome_slopes, outcome_means=m)["wanted"])
+    about = {"outcome_means": m, "solved": solved, "survey": step.survey}
     bread = np.kron(np.linalg.inv(S), np.eye(C))
-    covariance = bread @ step.meat(each) @ bread.T
+    covariance = bread @ step.ask(outcome_meat, **about)["meat"] @ bread.T
     free = np.arange(C - 1 if len(words) > 2 else C)  # rates of all words add up to one
-    apart = [k * C + c for k in range(1, K) for c in free]
-    contrast = np.zeros((len(apart), K * C))
-    contrast[np.arange(len(apart)), apart] = 1
-    contrast[np.arange(len(apart)), [i % C for i in apart]] = -1
+    others = [k * C + c for k in range(1, K) for c in free]
+    contrast = np.zeros((len(others), K * C))
+    contrast[np.arange(len(others)), others] = 1
+    contrast[np.arange(len(others)), [i % C for i in others]] = -1
     tested = wald(contrast @ m.ravel(), contrast @ covariance @ contrast.T)
-    is_rate = bool(words) or all(np.isin(own, (0, 1)).all() for own in z)
-    kind = "rate" if is_rate else "mean"
-    return _relation(step, kind, names, m, covariance, {first.name: tested})
+    kind = "rate" if words or not sums["other"] else "mean"
+    return _relation(step, kind, names, m, covariance, {outcome.name: tested})
 
 
 def _relation(
@@ -538,7 +642,7 @@ class _Logit:
     step: FirstStep
     q: Sequence[np.ndarray]
 
-    def total(self, of: Callable[[_Member, np.ndarray], np.ndarray]) -> np.ndarray:
+    def total(self, of: Callable[[Member, np.ndarray], np.ndarray]) -> np.ndarray:
         """Sum over owners of what each makes of its rows."""
         return _total(map(of, self.step.members, self.q))
 
@@ -579,13 +683,13 @@ class _Logit:
     def _height(self, b: np.ndarray) -> float:
         """Log-likelihood, in nats."""
 
-        def of(m: _Member, q: np.ndarray) -> np.ndarray:
+        def of(m: Member, q: np.ndarray) -> np.ndarray:
             each = (_by(q, b) @ self.mistaken * m.taken).sum(axis=1)
             return np.asarray(m.weights @ np.log(np.where(m.used, np.maximum(each, TINY), 1.0)))
 
         return float(self.total(of))
 
-    def _shares(self, m: _Member, q: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _shares(self, m: Member, q: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(M, K) probabilities of classes by covariates, and once rows are taken for a class."""
         pi = _by(q, b)
         joint = pi * (m.taken @ self.mistaken.T)
@@ -594,7 +698,7 @@ class _Logit:
     def _sums(self, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Slope (P,) and negative curvature (P, P) of the log-likelihood."""
 
-        def of(m: _Member, q: np.ndarray) -> np.ndarray:
+        def of(m: Member, q: np.ndarray) -> np.ndarray:
             (pi, rho), v = self._shares(m, q, b), m.weights
             apart = (rho - pi)[:, 1:]
             pairs = rho[:, 1:, None] * rho[:, None, 1:] - pi[:, 1:, None] * pi[:, None, 1:]
@@ -610,7 +714,7 @@ class _Logit:
         """(M, P) what each row adds to the slope, itself and by way of the classes."""
         D, n, K = self.mistaken, self.counts, len(self.mistaken)
 
-        def by_mistakes(m: _Member, q: np.ndarray) -> np.ndarray:
+        def by_mistakes(m: Member, q: np.ndarray) -> np.ndarray:
             """(K - 1, Q, K, K) derivatives of the slope by D."""
             rho, found = self._shares(m, q, b)[1], np.empty((*b.shape, K, K))
             for t in range(1, K):

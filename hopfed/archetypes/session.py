@@ -15,7 +15,7 @@ maximisation take less time than asking for them, so there are few, each by BLAS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any
@@ -425,10 +425,6 @@ class Session:
     def made_of(self, members: list[Owner], how: Message) -> Session:  # noqa: ARG002
         """A session of other tables of these owners, of which `how` says what they are."""
         return Session(members, self.seed, self.traffic)
-
-    def each(self, task: Callable[[int], Any], numbers: Iterable[int]) -> Iterator[Any]:
-        """What a task gives of each number; elsewhere they are asked about at once."""
-        return map(task, numbers)
 
     def once(self, question: Question) -> list[Message]:
         """Put a question whose answers are kept: it is asked once, whoever wants to know."""

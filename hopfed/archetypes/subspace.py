@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
+from hopfed import kernels
 from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
@@ -180,17 +181,17 @@ class Subspace:
             states, last = new, states
         return states
 
-    def candidates(self, basis: np.ndarray, found: np.ndarray) -> np.ndarray:
+    def candidates(self, basis: Array, found: np.ndarray) -> np.ndarray:
         """Patterns (C, N) to which a basis (K, k) leads beside those found, at rest, best first."""
-        there = like(np.column_stack([basis, self.signal, self.overlaps]), self.vectors)
-        lifted, gamma = (self.vectors @ there[:, :-2]).T, there[:, -1]
+        signal, gamma = like(np.stack([self.signal, self.overlaps]), self.vectors)
+        lifted = (self.vectors @ like(basis, self.vectors)).T
         xp = namespace(self.vectors)
         V = xp.astype(self.vectors, xp.float32)
         fresh = xp.where(lifted >= 0, np.float32(1), np.float32(-1))
         states = self._at_rest(V, fresh)
         if len(found):
             states = xp.concat([self._both(found)[1], states])
-        fitted = self._fitted(V, states, xp.astype(there[:, -2], xp.float32))
+        fitted = self._fitted(V, states, xp.astype(signal, xp.float32))
         (before, promised), (after, hoped) = (self._judged(x @ V, gamma) for x in (states, fitted))
         slack = SLACK / math.sqrt(self.n_sites)
         good, better = before >= promised - slack, after >= hoped - slack
@@ -262,8 +263,13 @@ def _likeness(space: Subspace, patterns: np.ndarray) -> np.ndarray:
     """Overlaps (C, C) of patterns, plain or whitened, whichever is smaller."""
     b = space.whitened(patterns)
     b /= np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
-    x = patterns.astype(np.float32)
-    return np.minimum(np.abs(b @ b.T), np.abs(x @ x.T) / space.n_sites)
+    return np.minimum(np.abs(b @ b.T), np.abs(overlaps_of(patterns)))
+
+
+def overlaps_of(patterns: np.ndarray) -> np.ndarray:
+    """Overlaps (C, C) of patterns of +-1, float32, from their bits."""
+    together = kernels.gram(kernels.pack(patterns)).astype(np.float32)
+    return np.asarray(together / patterns.shape[1])
 
 
 def _one(a: np.ndarray, b: np.ndarray, expected: np.ndarray) -> np.ndarray:

@@ -88,13 +88,6 @@ def counted(owners: Sequence[Rows | Reread]) -> list[Rows | Reread]:
     return found
 
 
-def repeated(rows: Rows, weights: np.ndarray) -> Rows:
-    """Rows as often as whole weights say."""
-    found = replace(rows, counts=weights)
-    require(not is_survey(found), "weights", "whole numbers in a federation", "others")
-    return counted([found])[0][:]
-
-
 def in_words(owners: Sequence[Rows | Reread]) -> str:
     """A sentence about rows of a survey; nothing about others."""
     if not any(map(is_survey, owners)):

@@ -12,7 +12,7 @@ import click
 from hopfed._lib.outputs import RUN
 from hopfed.cli import HelpfulGroup
 from hopfed.cli.device import device_option, for_networks
-from hopfed.cli.numbers import COUNT, FINITE, SEEDS
+from hopfed.cli.numbers import COUNT, SEEDS
 from hopfed.cli.outputs import (
     FIGURE,
     check_outputs,
@@ -89,7 +89,6 @@ def _task_options(command: Any) -> Any:
 @fl_command.command("run")
 @_task_options
 @engine_options
-@click.option("--memory", type=FINITE, help="GB of memory for client states. [default: 2.1]")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @overwrite_option
 @click.option("--keep", metavar="FOLDER", help="Keep each client's network of the best round.")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +128,6 @@ def carry_out(
     resume: bool,
     engine: str,
     workers: int,
-    memory: float | None = None,
     first: int = 0,
     device: str = "cpu",
     dask: str | None = None,
@@ -135,7 +135,6 @@ def carry_out(
 ) -> Run:
     """Run `experiment` with a progress bar, print its summary, and return the run."""
     from hopfed.experiments.runner import execute
-    from hopfed.federation.states import BUDGET
 
     if resume and out_file is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
@@ -144,7 +143,6 @@ def carry_out(
     began, name = time.perf_counter(), _name(experiment)
     how: dict[str, Any] = {"out": out_file, "resume": resume, "engine": engine, "first": first}
     how |= {"workers": workers, "device": device}
-    how["memory"] = BUDGET if memory is None else int(memory * 1e9)
     with _cluster(dask, engine, workers), progress(name) as report, set_aside(out_file, *kept):
         run = execute(experiment, config, report=report, callbacks=[report.of_round], **how)
     seconds = time.perf_counter() - began
@@ -287,10 +285,12 @@ class Report:
 
     def of_round(self, seed: int, t: int, arrays: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Show the mean loss of the clients that trained in a round."""
-        losses = arrays.get("client/loss", ())
-        held = [float(x) for x in losses if x == x]
-        if held:
-            self.bar.update(self.task, description=f"{self.name}, loss {sum(held) / len(held):.3f}")
+        import numpy as np
+
+        losses = np.asarray(arrays.get("client/loss", ()), float)  # of clients, in every cell
+        if np.isfinite(losses).any():
+            held = losses[np.isfinite(losses)].mean()
+            self.bar.update(self.task, description=f"{self.name}, loss {held:.3f}")
 
 
 @click.command("sweep")
@@ -431,16 +431,23 @@ def _faults(run: Run) -> dict[str, str]:
 
 @click.command("compare")
 @click.argument("run_files", metavar="RUN RUN...", nargs=-1, required=True, type=_path)
-def compare_command(run_files: tuple[Path, ...]) -> None:
+@out_option("Table of methods to write: .tex, a tabular of LaTeX, or .csv.")
+def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     """Compare the settings, summaries and arrays of runs.
+
+    The table --out is of runs of `hopfed fl run`, such as those of a sweep: a row for each, with
+    means over seeds and their standard errors.
 
     Example: hopfed compare before.h5 after.h5
     """
     import numpy as np
 
-    from hopfed.report.tables import differences, side_by_side
+    from hopfed._lib.outputs import replacing
+    from hopfed.report.tables import differences, for_papers, latex, side_by_side
     from hopfed.runs import Run, blaming
+    from hopfed.tables import writers
 
+    check_outputs(("--out", out_file, (".tex", ".csv")), inputs=run_files)
     if len(run_files) < 2:
         raise ArgumentError("RUN", "at least two run files", len(run_files))
     runs = [Run.load(path, complete=True) for path in run_files]
@@ -465,6 +472,15 @@ def compare_command(run_files: tuple[Path, ...]) -> None:
             _print_rows((title, ""), [(name, " | ".join(words)) for name, *words in rows], left=2)
     out.print(grid)
     out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
+    if out_file is not None:
+        methods, numbers = for_papers(runs)
+        if out_file.suffix.lower() == ".csv":
+            both = (((head, m), (f"{head} +-", e)) for head, (m, e) in numbers.items())
+            writers.write(out_file, [("method", methods), *chain.from_iterable(both)])
+        else:
+            with replacing(out_file) as temporary:
+                temporary.write_text(latex(methods, numbers), encoding="utf-8")
+        out.print(f"wrote {shown(out_file)}")
 
 
 def print_summary(run: Run) -> None:

@@ -227,8 +227,8 @@ def bounds(
         "M": M,
         "bernstein": concentration.bernstein_deviation(level, N, M, proxy),
         "form_35": concentration.sub_gaussian_deviation(level, N, M, 1.0, c),
-        "form_36": concentration.paper_deviation(level, N, M, proxy, c),
-        "form_38": concentration.refined_deviation(level, N, M, (c, C)),
+        "form_36": concentration.paper_deviation(level, N, M, proxy, (c, 1.0)),
+        "form_38": concentration.paper_deviation(level, N, M, constants=(c, C)),
     }
     tables = {"deviation": deviation, "band": {"M": M, "lower": lower, "upper": upper}}
     drawn = {"N": N, "M": M, "r": r, "level": level, "proxy": proxy, "constants": (c, C)}
@@ -354,7 +354,7 @@ def capacity(
 
     Example: hopfed theory capacity --t 0,1 --alpha 0.1,0.3 --figure capacity.png
     """
-    from hopfed.theory import storage, storage_thermal
+    from hopfed.theory import storage
 
     between = (t > 20) & np.isfinite(t)
     if between.any():
@@ -366,7 +366,7 @@ def capacity(
         m = storage.magnetisation(alpha, t[:, None])
         tables["magnetisation"] = {"t": t[:, None], "alpha": alpha, "magnetisation": m}
     if temperature is not None:
-        load = storage_thermal.thermal_capacity(temperature)
+        load = storage.thermal_capacity(temperature)
         tables["temperature"] = {"temperature": temperature, "capacity": load}
     show(tables, options, "capacity", t=t)
 

@@ -32,23 +32,15 @@ class Fault(IntEnum):
     MALFORMED = 6
     NOT_FINITE = 7
     REPEATED = 8
-    UNUSABLE = 9  # the server's step fails with its message, and does not without
 
 
 @dataclass
 class FaultLog:
-    """One fault for each client of a round, and the reason in words.
+    """One fault for each client of a round, and the reason in words."""
 
-    Attributes
-    ----------
-    clients : their number L.
-    codes : (L,) int8, see `Fault`.
-    reasons : (L,) bytes.
-    """
-
-    clients: int
-    codes: np.ndarray = field(init=False)
-    reasons: np.ndarray = field(init=False)
+    clients: int  # their number L
+    codes: np.ndarray = field(init=False)  # (L,) int8, see `Fault`
+    reasons: np.ndarray = field(init=False)  # (L,) bytes
 
     def __post_init__(self) -> None:
         self.codes = np.zeros(self.clients, dtype=np.int8)

@@ -14,6 +14,7 @@ __all__ = ["Field"]
 
 Message = dict[str, np.ndarray]
 
+SINGLE, LARGEST = 1e15, 1e150  # magnitudes in single and double precision, beyond any honest one
 WIDEST = 8  # bytes of a number: what is wider cannot be brought to float64 without overflow
 
 
@@ -119,10 +120,14 @@ def malformed(message: object, spec: Spec) -> str | None:
 
 
 def not_finite(message: Message) -> str | None:
-    """Name the first array with NaN or infinity; None when all are finite."""
+    """Name the first array with NaN, infinity or what squares and sums make so; None if none is."""
     for name, array in message.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            return f"{name} holds {int((~np.isfinite(array)).sum())} values that are not finite"
+        if array.dtype.kind != "f":
+            continue
+        most = LARGEST if array.dtype.itemsize > 4 else SINGLE
+        fits = np.abs(array) <= min(most, float(np.finfo(array.dtype).max))
+        if not fits.all():
+            return f"{name} holds {int((~fits).sum())} values that are not finite, or too large"
     return None
 
 
@@ -149,18 +154,12 @@ def digest(message: Message) -> bytes:
 
 @dataclass
 class Traffic:
-    """Bytes and numbers that crossed the wire in one round, by client.
+    """Bytes and numbers that crossed the wire in one round, by client."""
 
-    Attributes
-    ----------
-    clients : their number L.
-    up, down : (L,) bytes from and to each client.
-    parameters_up, parameters_down : (L,) numbers in them.
-    """
-
-    clients: int
-    up: np.ndarray = field(init=False)
+    clients: int  # their number L
+    up: np.ndarray = field(init=False)  # up, down: (L,) bytes from and to each client
     down: np.ndarray = field(init=False)
+    # parameters_up, parameters_down: (L,) numbers in them
     parameters_up: np.ndarray = field(init=False)
     parameters_down: np.ndarray = field(init=False)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import to_host
-from hopfed.errors import DataError
+from hopfed.errors import DataError, shown
 
 _MAGIC = b"hopfed-1"
 _ALIGN = 64  # bytes, so that an array read back can be used where it lies
@@ -49,59 +49,32 @@ def pack(arrays: Mapping[str, Any]) -> np.ndarray:
 
 
 def unpack(data: np.ndarray, header: int | None = None) -> dict[str, np.ndarray]:
-    """Return the arrays in `data`, uint8, as views of it."""
-    found: dict[str, np.ndarray] = {}
-    entries, at = _entries(data, header)
-    for entry in entries:
-        name, kind, shape = _entry(entry)
-        if name in found:
-            raise DataError(f"packed arrays that hold {name!r:.80} twice")
-        dtype = _dtype(kind)
-        size = math.prod(shape) * dtype.itemsize
-        if math.prod(n or 1 for n in shape) * dtype.itemsize > _LARGEST or at + size > len(data):
-            raise DataError(f"packed arrays that end within {name!r:.80}")
-        try:
-            found[name] = data[at : at + size].view(dtype).reshape(shape)
-        except (TypeError, ValueError):  # a type of no bytes
-            raise DataError(f"packed arrays of type {kind}") from None
-        at += size + len(_padding(size))
-    return found
-
-
-def _entries(data: np.ndarray, most: int | None) -> tuple[list[Any], int]:
-    """What the header lists, and where it ends."""
-    head = data[:_START].tobytes()
+    """Return the arrays in `data`, uint8, as views of it; of a header of so many bytes at most."""
+    head, size = (
+        data[:_START].tobytes(),
+        int.from_bytes(data[len(_MAGIC) : _START].tobytes(), "little"),
+    )
     if len(head) < _START or not head.startswith(_MAGIC):
         raise DataError("not packed arrays of hopfed")
-    size = int.from_bytes(head[len(_MAGIC) :], "little")
-    if size > len(data) - _START or (most is not None and size > most):
+    if size > len(data) - _START or (header is not None and size > header):
         raise DataError("packed arrays whose header is damaged or too long")
+    found: dict[str, np.ndarray] = {}
     try:
-        entries = json.loads(data[_START : _START + size].tobytes())
-    except (ValueError, RecursionError):
-        entries = None
-    if not isinstance(entries, list):
-        raise DataError("packed arrays whose header is damaged")
-    return entries, _START + size
-
-
-def _entry(entry: Any) -> tuple[str, str, list[int]]:
-    """Name, type and shape, checked before anything is made of them."""
-    if isinstance(entry, list) and len(entry) == 3:
-        name, kind, shape = entry
-        plain = isinstance(name, str) and isinstance(kind, str) and isinstance(shape, list)
-        if plain and len(shape) <= _AXES and all(type(n) is int and n >= 0 for n in shape):
-            return name, kind, shape
-    raise DataError("packed arrays with an entry that is none")
-
-
-def _dtype(kind: str) -> np.dtype[Any]:
-    try:
-        if _KIND.fullmatch(kind):
-            return np.dtype(kind)
-    except (TypeError, ValueError):  # float7
-        pass
-    raise DataError(f"packed arrays of type {kind!r:.40}")
+        at = _START + size
+        for name, kind, shape in json.loads(data[_START:at].tobytes()):
+            whole = all(type(n) is int and n >= 0 for n in shape) and len(shape) <= _AXES
+            if not (whole and _KIND.fullmatch(kind)) or type(name) is not str or name in found:
+                raise ValueError(f"an entry {name!r:.80} that is none, or there twice")
+            dtype = np.dtype(kind)
+            size = math.prod(shape) * dtype.itemsize
+            largest = math.prod(n or 1 for n in shape) * dtype.itemsize
+            if not 0 < largest <= _LARGEST or at + size > len(data):
+                raise ValueError(f"an end within {name!r:.80}")
+            found[name] = data[at : at + size].view(dtype).reshape(shape)
+            at += size + len(_padding(size))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise DataError(f"packed arrays that are damaged: {shown(error, 120)}") from None
+    return found
 
 
 def _padding(size: int) -> bytes:

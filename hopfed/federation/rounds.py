@@ -4,7 +4,7 @@ The state is dicts of arrays, by client, so that a run file can hold it between 
 killed run continues to the same bits. A round replaces the states of those who took part, and
 neither copies nor reads those of the others.
 
-Which message makes a step of the server fail, so that the round goes on without its sender.
+A message of another form, beyond its bounds or not finite never reaches the script of the server.
 """
 
 from __future__ import annotations
@@ -20,9 +20,16 @@ from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.engines import Call, Engine, Outcome
 from hopfed.federation.faults import Fault, FaultLog, TooFewClientsError
-from hopfed.federation.messages import Message, Traffic, as_message, digest, malformed, not_finite
+from hopfed.federation.messages import (
+    Message,
+    Traffic,
+    as_message,
+    below,
+    digest,
+    malformed,
+    not_finite,
+)
 from hopfed.federation.participation import Participation
-from hopfed.federation.states import Held, StateMap
 
 __all__ = ["Session", "play_round"]
 
@@ -31,93 +38,69 @@ BLOCK = 64  # clients asked at a time: enough to be stepped together, few enough
 
 @dataclass(frozen=True)
 class Late:
-    """A message under way.
+    """A message under way."""
 
-    Attributes
-    ----------
-    client : who sent it.
-    sent, due : round it was sent in, and the one it counts in.
-    message : its arrays.
-    """
-
-    client: int
-    sent: int
+    client: int  # who sent it
+    sent: int  # sent, due: round it was sent in, and the one it counts in
     due: int
-    message: Message = field(repr=False)
+    message: Message = field(repr=False)  # its arrays
 
 
 @dataclass(frozen=True)
 class FederationState:
-    """Everything a federation carries from one round to the next.
+    """Everything a federation carries from one round to the next."""
 
-    Attributes
-    ----------
-    server : state of the server.
-    clients : states of the clients that took part so far.
-    down : last messages down, by client or for `EVERYONE`, not yet fetched.
-    late : messages under way, by client.
-    last : digest of the message that each client last began a round with.
-    """
-
-    server: State = field(repr=False)
-    clients: StateMap = field(default_factory=StateMap, repr=False)
-    down: StateMap = field(default_factory=StateMap, repr=False)
-    late: dict[int, Late] = field(default_factory=dict)
+    server: State = field(repr=False)  # state of the server
+    # states of the clients that took part so far
+    clients: dict[int, State] = field(default_factory=dict, repr=False)
+    # last messages down, by client or for `EVERYONE`, not yet fetched
+    down: dict[int, Message] = field(default_factory=dict, repr=False)
+    late: dict[int, Late] = field(default_factory=dict)  # messages under way, by client
+    # digest of the message that each client last began a round with
     last: dict[int, bytes] = field(default_factory=dict, repr=False)
 
-    def parts(self) -> dict[str, Held]:
-        """Return the state in parts that are replaced as a whole, and shared between rounds."""
-        found = {"server": Held(self.server)}
-        for name, states in (("clients", self.clients), ("down", self.down)):
-            found |= {f"{name}/{c}": held for c, held in states.held.items()}
-        for c, late in self.late.items():
-            when = {"when": np.array([late.sent, late.due])}
-            found[f"late/{c}"] = Held(_named("message", late.message) | when)
-        digests = {str(c): np.frombuffer(v, dtype=np.uint8) for c, v in self.last.items()}
-        return found | {"last": Held(digests)}
+    def arrays(self) -> dict[str, Any]:
+        """Return the state as named arrays."""
+        late = {c: m.message | {"": np.array([m.sent, m.due])} for c, m in self.late.items()}
+        parts: dict[str, Mapping[int, State]] = {"clients": self.clients, "down": self.down}
+        found = {f"server/{name}": array for name, array in self.server.items()}
+        for part, held in (parts | {"late": late}).items():
+            for c, arrays in held.items():  # also of one without arrays something is kept
+                found |= {f"{part}/{c}/{n}": a for n, a in ({"": np.zeros(0)} | arrays).items()}
+        digests = {f"last/{c}/": np.frombuffer(v, np.uint8) for c, v in self.last.items()}
+        return found | digests
 
     @classmethod
-    def of_parts(cls, parts: Mapping[str, Held]) -> FederationState:
-        """Rebuild the state from its `parts`; those of clients are not read."""
-        held: dict[str, dict[int, Held]] = {"clients": {}, "down": {}, "late": {}}
-        for name, part in parts.items():
-            kind, _, client = name.partition("/")
-            if client:
-                held[kind][int(client)] = part
-        late = {}
-        for c, part in held["late"].items():
-            arrays = dict(part.read())
-            sent, due = arrays.pop("when")
-            message = {name.removeprefix("message/"): a for name, a in arrays.items()}
-            late[c] = Late(c, int(sent), int(due), message)
-        last = parts["last"].read() if "last" in parts else {}
-        return cls(
-            parts["server"].read() if "server" in parts else {},
-            StateMap(held["clients"]),
-            StateMap(held["down"]),
-            late,
-            {int(name): np.asarray(v, dtype=np.uint8).tobytes() for name, v in last.items()},
+    def of_arrays(cls, arrays: Mapping[str, Any]) -> FederationState:
+        """Rebuild the state from its `arrays`."""
+        parts: dict[str, dict[int, State]] = {n: {} for n in ("clients", "down", "late", "last")}
+        made, late = cls(below(arrays, "server")), {}
+        for name, array in arrays.items():
+            part, _, rest = name.partition("/")
+            if part in parts:
+                client, _, of = rest.partition("/")
+                parts[part].setdefault(int(client), {})[of] = array
+        for c, held in parts["late"].items():
+            sent, due = held.pop("").tolist()
+            late[c] = Late(c, sent, due, held)
+        last = {c: held[""].astype(np.uint8).tobytes() for c, held in parts["last"].items()}
+        clients, down = (
+            {c: {n: a for n, a in held.items() if n} for c, held in parts[part].items()}
+            for part in ("clients", "down")
         )
+        return cls(made.server, clients, down, late, last)
 
 
 @dataclass(frozen=True)
 class Played:
-    """What a round gave.
+    """What a round gave."""
 
-    Attributes
-    ----------
-    state : the state after it.
-    client_metrics : name -> (L,) values, NaN for clients that did not report one.
-    server_metrics : name -> number or array.
-    traffic : bytes and numbers each way.
-    faults : who was not heard, and why.
-    """
-
-    state: FederationState = field(repr=False)
+    state: FederationState = field(repr=False)  # the state after it
+    # name -> (L,) values, NaN for clients that did not report one
     client_metrics: dict[str, np.ndarray]
-    server_metrics: Metrics
-    traffic: Traffic
-    faults: FaultLog
+    server_metrics: Metrics  # name -> number or array
+    traffic: Traffic  # bytes and numbers each way
+    faults: FaultLog  # who was not heard, and why
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything but the state, by the names a run file uses."""
@@ -180,15 +163,13 @@ def play_round(
     if state is None:
         state = FederationState(server=method.server_start(seed))
     session = Session(method, state, t, seed, clients, engine, participation, minimum)
-    return session.played(*session.through(method.play, state.server))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        server, down, metrics = method.play(state.server, session)
+    return session.played(server, _checked(down), metrics)
 
 
 Step = tuple[State, Mapping[int, Message], Metrics]
 Check = Callable[[int, Message], str | None]  # what is wrong with the message of a client
-
-
-class _NextError(Exception):
-    """A script that is tried asks further than was asked."""
 
 
 class Session:
@@ -244,7 +225,7 @@ class Session:
             self.participation, self.minimum = replace(self.participation, poisson=True), 0
         if getattr(method, "drops", False) and minimum == 1:  # nobody may be heard
             self.minimum = 0
-        self.before = self.states = state.clients
+        self.states = state.clients
         self.down = state.down
         self.late, self.last = dict(state.late), dict(state.last)
         self.traffic, self.faults = Traffic(clients), FaultLog(clients)
@@ -252,14 +233,8 @@ class Session:
         self.ages: dict[int, int] = {}
         self.cohort = self._cohort()
         self.asked = len(self.cohort)
-        self._log: list[dict[int, Message]] = []  # messages of each exchange so far
-        self._at = 0  # exchanges that the script has gone through
-        self._tried = False
-
-    @property
-    def exchange(self) -> int:
-        """Number of the exchange whose messages the script has."""
-        return self._at - 1
+        self.exchange = -1  # number of the last one
+        self.heard: dict[int, Message] = {}  # its messages
 
     @property
     def context(self) -> Context:
@@ -276,57 +251,17 @@ class Session:
         down : what is asked, by client or for `EVERYONE`; the last word of before when left out.
         check : says what is wrong with a client's message of the right form.
         """
-        sent = _checked(down or {})
-        if self._at == len(self._log):
-            if self._tried:
-                raise _NextError
-            self._say(sent)
-            with np.errstate(over="warn", invalid="warn", divide="warn"):
-                self._log.append(self._collect(check))
-            self._require(self._log[-1])
-        self._at += 1
-        return self._log[self._at - 1]
-
-    def through(self, script: Callable[..., Step], state: State) -> Step:
-        """Go through a script of the server from a `state`, without those it fails with.
-
-        A script has the same messages whenever it is gone through again, so it does the same.
-        """
-        while True:
-            first = self._attempt(script, state)
-            if not isinstance(first, Exception):
-                return first
-            if self._at < len(self._log) or not self._log or isinstance(first, TooFewClientsError):
-                raise first
-            whole, self._tried = self._log[-1], True
-
-            def answer(heard: Mapping[int, Message]) -> Step | Exception:
-                self._log[-1] = dict(heard)
-                return self._attempt(script, state)
-
-            try:
-                useful, _, culprits = _usable(answer, whole, first)
-            finally:
-                self._log[-1], self._tried = whole, False
-            self._leave_out(useful, culprits)
+        self._say(_checked(down or {}))
+        self.exchange += 1
+        with np.errstate(over="warn", invalid="warn", divide="warn"):
+            self.heard = self._collect(check)
+        return dict(self.heard)
 
     def played(self, server: State, down: Mapping[int, Message], metrics: Metrics) -> Played:
         """Close the round with the state of the `server`, its last word `down`, and `metrics`."""
         self._say(down)
         after = FederationState(as_message(server), self.states, self.down, self.late, self.last)
         return Played(after, self.client_metrics, metrics, self.traffic, self.faults)
-
-    def _attempt(self, script: Callable[..., Step], state: State) -> Step | Exception:
-        """What a script gives; an error where it fails, which may be the work of one client."""
-        self._at = 0
-        try:
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                after, down, metrics = script(state, self)
-                return after, _checked(down), metrics
-        except _NextError:
-            return state, {}, {}
-        except Exception as error:
-            return error
 
     def _cohort(self) -> list[int]:
         """Those asked this round: drawn, and not still at work on an earlier message."""
@@ -340,15 +275,13 @@ class Session:
 
     def _say(self, down: Mapping[int, Message]) -> None:
         """Keep a word until the clients fetch it; one to everyone replaces what was still there."""
-        kept = StateMap(store=self.down.store) if EVERYONE in down else self.down
-        self.down = kept.replaced(down)
+        self.down = {**({} if EVERYONE in down else self.down), **down}
 
     def _collect(self, check: Check | None) -> dict[int, Message]:
         """Messages up of one exchange, with those that arrive late in the first."""
-        exchange = len(self._log)
+        exchange = self.exchange
         if exchange:
-            heard = self._log[-1]
-            self.cohort = [c for c in self.cohort if c in heard and c not in self.ages]
+            self.cohort = [c for c in self.cohort if c in self.heard and c not in self.ages]
         everyone = self.down.get(EVERYONE, Message())  # one object, which a pool sends once
         delays = self.participation.delays(self.seed, self.t, self.clients)
         messages: dict[int, Message] = {}
@@ -365,11 +298,12 @@ class Session:
             for c, late in [(c, m) for c, m in self.late.items() if m.due <= self.t]:
                 messages[c], self.ages[c] = late.message, self.t - late.sent
                 del self.late[c]
+            self._require(messages)
         return dict(sorted(messages.items()))
 
     def _require(self, messages: Mapping[int, Message]) -> None:
         """Raise an error unless enough clients were heard in the first exchange."""
-        if len(self._log) > 1 or len(messages) >= self.minimum:
+        if len(messages) >= self.minimum:
             return
         words = "; ".join(self.faults.words()) or "the others were absent or late"
         error = TooFewClientsError(
@@ -378,14 +312,6 @@ class Session:
         )
         error.refused = set(self.faults.codes.tolist()) <= {Fault.NONE, Fault.RAISED}
         raise error
-
-    def _leave_out(self, useful: dict[int, Message], culprits: Mapping[int, Exception]) -> None:
-        """Go on with the messages that are of use; the senders of the others are at fault."""
-        for c, error in culprits.items():
-            self.faults.add(c, Fault.UNUSABLE, f"{type(error).__name__}: {error}")
-            self.states = self.states.with_those_of(self.before, c)
-        self._log[-1] = useful
-        self._require(useful)
 
     def _answers(
         self, cohort: list[int], exchange: int, everyone: Message, check: Check | None
@@ -405,7 +331,7 @@ class Session:
             message = self._accept(c, call, outcome, check)
             if message is not None:
                 messages[c], states[c] = message, as_message(outcome.state)
-        self.states = self.states.replaced(states)
+        self.states = self.states | states
         return messages
 
     def _accept(self, c: int, call: Call, outcome: Outcome, check: Check | None) -> Message | None:
@@ -440,10 +366,6 @@ class Session:
         return (Fault.MALFORMED, complaint) if complaint else (Fault.NONE, "")
 
 
-def _named(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{prefix}/{name}": value for name, value in arrays.items()}
-
-
 def _checked(answers: Mapping[int, Message]) -> dict[int, Message]:
     """Messages down; an error where one is not finite: numbers that overflow are none elsewhere."""
     down = {c: as_message(message) for c, message in answers.items()}
@@ -451,43 +373,3 @@ def _checked(answers: Mapping[int, Message]) -> dict[int, Message]:
         if complaint := not_finite(message):
             raise FloatingPointError(f"in the server's answer {complaint}")
     return down
-
-
-Answer = Callable[[Mapping[int, Message]], Step | Exception]
-
-
-def _usable(
-    answer: Answer, messages: Mapping[int, Message], first: Step | Exception | None = None
-) -> tuple[dict[int, Message], Step, dict[int, Exception]]:
-    """Answer as many of the `messages` as can be answered; `first` is the answer to all of them."""
-    first = answer(messages) if first is None else first
-    if not isinstance(first, Exception):
-        return dict(messages), first, {}
-    culprits = _alone(answer, messages, first)
-    if len(culprits) == len(messages) > 1:
-        culprits = {}
-    useful = {c: m for c, m in messages.items() if c not in culprits}
-    found = answer(useful)
-    if not isinstance(found, Exception):
-        return useful, found, culprits
-    for c in useful:
-        others = {other: m for other, m in useful.items() if other != c}
-        without = answer(others)
-        if not isinstance(without, Exception):
-            return others, without, culprits | {c: found}
-    raise first
-
-
-def _alone(
-    answer: Answer, messages: Mapping[int, Message], error: Exception
-) -> dict[int, Exception]:
-    """Messages of a group that failed with `error` that fail by themselves."""
-    if len(messages) <= 1:
-        return dict.fromkeys(messages, error)
-    clients, culprits = list(messages), dict[int, Exception]()
-    for half in (clients[: len(clients) // 2], clients[len(clients) // 2 :]):
-        group = {c: messages[c] for c in half}
-        found = answer(group)
-        if isinstance(found, Exception):
-            culprits |= _alone(answer, group, found)
-    return culprits

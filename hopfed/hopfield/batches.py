@@ -25,16 +25,12 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Batches:
-    """Owners' examples, in as many random parts as there are rounds, each example in one of them.
+    """Owners' examples in as many random parts as there are rounds, each example in one."""
 
-    Attributes
-    ----------
-    owners : examples of each client, with gaps or without; a single set is that of whoever asks.
-    rounds : number of parts, which differ by at most one example.
-    """
-
+    # examples of each client, with gaps or without; a single set is that of whoever asks
     owners: tuple[Rows, ...]
-    rounds: int = 1
+    rounds: int = 1  # number of parts, which differ by at most one example
+    outcomes: tuple[Any, ...] = ()  # what each owner holds beside its examples (`relate.Column`)
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -24,6 +24,7 @@ import numpy as np
 from scipy.special import logsumexp, xlogy
 
 import hopfed.hopfield.noisy_classes as noisy_classes
+import hopfed.hopfield.relating as relating
 import hopfed.hopfield.verdict as verdict
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.mixture import (
@@ -46,19 +47,19 @@ from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.batches import Source
-from hopfed.hopfield.clients import (
+from hopfed.hopfield.class_questions import (
     PRODUCTS,
     QUESTIONS,
     RESTING,
     SUMS,
-    TESTED,
     UPPER,
-    ClassClient,
     complaint,
 )
-from hopfed.hopfield.flat import flatten, unflatten
+from hopfed.hopfield.clients import ClassClient
+from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import Noise
+from hopfed.hopfield.told import Told
 
 __all__ = ["Classes"]
 
@@ -69,29 +70,19 @@ NEW = -1  # parent of a class that is not remembered yet
 
 @dataclass(frozen=True)
 class Memory:
-    """The classes that the server remembers.
+    """The classes that the server remembers."""
 
-    Attributes
-    ----------
-    means : (K, N) of each column in each class, in (-1, 1).
-    signed, seen : (K, N) observed entries added up, and their number, faded over rounds.
-    clients : (C,) who was ever heard.
-    counts : (C, K) rows of each class at each client, faded alike.
-    numbers : (K,) a number for each class, in the order of their births, by which it is known.
-    born : (K,) rounds in which they were born.
-    used : numbers that were given so far.
-    noise : (K,) variance of the noise on the sums, 0 without.
-    """
-
-    means: np.ndarray
+    means: np.ndarray  # (K, N) of each column in each class, in (-1, 1)
+    # signed, seen: (K, N) observed entries added up, and their number, faded over rounds
     signed: np.ndarray
     seen: np.ndarray
-    clients: np.ndarray
-    counts: np.ndarray
+    clients: np.ndarray  # (C,) who was ever heard
+    counts: np.ndarray  # (C, K) rows of each class at each client, faded alike
+    # (K,) a number for each class, in the order of their births, by which it is known
     numbers: np.ndarray
-    born: np.ndarray
-    used: np.ndarray
-    noise: np.ndarray
+    born: np.ndarray  # (K,) rounds in which they were born
+    used: np.ndarray  # numbers that were given so far
+    noise: np.ndarray  # (K,) variance of the noise on the sums, 0 without
 
     @classmethod
     def start(cls, n_sites: int) -> Memory:
@@ -154,17 +145,22 @@ class Memory:
         return {"means": self.means.astype(np.float32), "shares": shares.astype(np.float32)}
 
     def joined_by(
-        self, total: Any, parent: np.ndarray, clients: np.ndarray, counts: np.ndarray, t: int
+        self,
+        sums: tuple[np.ndarray, ...],
+        parent: np.ndarray,
+        clients: np.ndarray,
+        counts: np.ndarray,
+        t: int,
+        noise: np.ndarray | None = None,
     ) -> Memory:
-        """The memory after round t: sums of classes whose numbers are those of their parents."""
+        """The memory after round t: means and sums of classes, known by their parents' numbers."""
         known = parent != NEW
         numbers, born = np.zeros(len(parent), np.int64), np.full(len(parent), t)
         numbers[known], born[known] = self.numbers[parent[known]], self.born[parent[known]]
         numbers[~known] = self.used + np.arange((~known).sum())
-        noise = getattr(total, "noise", np.zeros(len(parent)))
+        noise = np.zeros(len(parent)) if noise is None else noise
         used = self.used + (~known).sum()
-        sums = total.signed, total.seen, clients, counts, numbers, born, used, noise
-        new = Memory(total.means, *sums)
+        new = Memory(*sums, clients, counts, numbers, born, used, noise)
         return new.select(np.argsort(new.numbers, kind="stable"))
 
 
@@ -186,6 +182,8 @@ class Classes:
     most : classes at most.
     search : settings of the search for them (`hopfed.archetypes`); exact sums only.
     number : of classes, where it is given; exact sums only. 0 leaves it to the rows.
+    relate : outcome that classes are related to once they are judged (`hopfed.hopfield.relating`);
+        exact sums only. Nothing for none.
     judged : rounds after which classes are judged by all rows; 0 for never.
     looks, steps : with noise, searches for new classes in a round, each of which can at most double
         their number, and steps of the fit after each, of which all but the first are averaged.
@@ -199,6 +197,7 @@ class Classes:
     steps: int = 3
     judged: int = 0
     number: int = 0
+    relate: str = ""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -213,11 +212,11 @@ class Classes:
 
     def start(self) -> State:
         """State of the server before the first round."""
-        return flatten(None, memory=Memory.start(self.n_sites))
+        return flatten(Memory.start(self.n_sites), "memory")
 
     def play(self, state: State, session: Session, client: ClassClient, guard: Guard) -> Step:
         """Play a round: one search over the clients of a `session` and the memory in a `state`."""
-        before = unflatten(Memory, below(state, "memory"))
+        before = Memory(**below(state, "memory"))
         known = {"secret": state["secret"]} if "secret" in state else {}
         memory = before.weighed(self.discount)
         script = self._searched if client.noise is None else noisy_classes.searched
@@ -227,7 +226,7 @@ class Classes:
         down = {EVERYONE: memory.message()}
         down |= {int(c): memory.message(int(c)) for c in memory.clients if c >= 0}
         metrics["classes"] = memory.size
-        return {**known, **flatten(None, memory=memory)}, down, metrics
+        return {**known, **flatten(memory, "memory")}, down, metrics
 
     def _searched(
         self, _: Classes, memory: Memory, session: Session, __: ClassClient, guard: Guard
@@ -263,6 +262,8 @@ class Classes:
         if session.t + 1 == self.judged:
             status, advice = owners.judged(memory)
             metrics |= {"status": status, "advice": advice}
+            if self.relate:
+                metrics["relation"] = owners.related(memory, self.relate)
         return memory, metrics
 
 
@@ -290,7 +291,11 @@ class Clients:
         self.full = memory  # before it is weighed, class by class
         self.first, self.clients = first, list(first)
         self.rows = np.array([float(m["examples"]) for m in first.values()])
-        heard = np.minimum(self.rows, median_bound(self.rows.tolist(), guard.claim))
+        each = np.array([float(m["weight"]) for m in first.values()]) / self.rows
+        each = np.minimum(each, median_bound(each.tolist(), guard.claim))
+        # Of one scale at all clients, as weights of one table are (`hopfed.archetypes.weights`).
+        rows = self.rows * each * ((self.rows @ each) / max(float(self.rows @ each**2), 1e-300))
+        heard = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
         self.influence = heard / self.rows
         self.cut = guard.cut(len(self.clients))
         self.seed, self.exchanges = session.context.derive("search"), 0
@@ -452,11 +457,10 @@ class Clients:
         """Status of what is remembered, by the rows of all clients of the round, and a sentence."""
         if memory.size > verdict.MOST:
             return verdict.STATUS, verdict.too_large(memory.size, (0, self.prior.rates.size))
-        exchange = verdict.Exchange(self.session, self.clients, TESTED)
         seed = self.session.context.derive("replicas") % 2**62
-        tables = verdict.Tables(exchange, memory.means.shape[1], seed, self.rows)
+        columns = memory.means.shape[1]
+        tables = verdict.Tables(self.session, self.clients, columns, seed)
         try:
-            tables.sizes = np.array([float(m["rows"]) for m in tables.ask(verdict.size_of, {})])
             shape = int(tables.n_rows), tables.n_columns
             if memory.size * shape[0] * shape[1] > verdict.MOST_WORK:
                 return verdict.STATUS, verdict.too_large(memory.size, shape)
@@ -464,6 +468,11 @@ class Clients:
             return verdict.judged(tables, memory.means, shares)
         except verdict.LostError:
             return verdict.STATUS, "A client fell silent while the rows were asked."
+
+    def related(self, memory: Memory, outcome: str) -> Any:
+        """What is remembered has to do with an outcome of the clients; or why that is not known."""
+        found = Told(memory.patterns, memory.means, memory.shares).archetypes()
+        return relating.related(outcome, found, self.session, self.clients)
 
     def shown(self, fit: Fit, search: Search) -> Fit:
         """Leave out classes that only the clients show who have most of them."""
@@ -501,12 +510,12 @@ class Clients:
             memory.counts @ _parts(memory, fit.classes)[0]
         )
         counts[np.searchsorted(clients, self.clients)] += sums.counts[:-1]
-        total = _Sums(maximise(fit).means, sums.signed, sums.seen)
-        if len(total.means) < fit.size:  # a class without a row is none
+        means, signed, seen = maximise(fit).means, sums.signed, sums.seen
+        if len(means) < fit.size:  # a class without a row is none
             kept = sums.counts.sum(axis=0) >= 0.5
-            total = _Sums(total.means, sums.signed[kept], sums.seen[kept])
+            signed, seen = signed[kept], seen[kept]
             counts, parent = counts[:, kept], parent[kept]
-        new = memory.joined_by(total, parent, clients, counts, t)
+        new = memory.joined_by((means, signed, seen), parent, clients, counts, t)
         entries = float(sums.seen.sum())
         before = set(memory.numbers.tolist()) if self.full.rows.any() else set[int]()
         metrics: Metrics = {
@@ -517,15 +526,6 @@ class Clients:
             "log_likelihood": sums.log_likelihood / max(entries, 1.0),
         }
         return new, metrics
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Classes as they are remembered."""
-
-    means: np.ndarray
-    signed: np.ndarray
-    seen: np.ndarray
 
 
 def _carried(memory: Memory, fresh: ClassSums, prior: Prior, parent: np.ndarray) -> np.ndarray:

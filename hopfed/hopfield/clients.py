@@ -6,51 +6,35 @@ Source: theory/NOTES.md, "Hebbian operators", "Plasticity", "Latent class channe
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-import hopfed.hopfield.verdict as verdict
+import hopfed.hopfield.relating as relating
 from hopfed import kernels
-from hopfed._lib.arrays import to_host
-from hopfed._lib.cache import Recent
 from hopfed._lib.settings import require
-from hopfed.archetypes.class_questions import (
-    residual_products,
-    resting_sums,
-    sums_and_pairs,
-    upper_sums,
-    well_explained_sums,
-)
 from hopfed.archetypes.joint_diagonalization import group_projections
-from hopfed.archetypes.session import Owner
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import Context, Metrics, State
-from hopfed.federation.messages import Field, Message, Spec, digest, malformed, not_finite
+from hopfed.federation.messages import Field, Message, Spec, malformed, not_finite
 from hopfed.hopfield.batches import Batches, Source
+from hopfed.hopfield.class_questions import (
+    answer,
+    answer_spec,
+    first_question,
+    question_complaint,
+)
 from hopfed.hopfield.encoding import MOST_EXAMPLES, MOST_PATTERNS, Encoding, lower, unpack_patterns
 from hopfed.hopfield.noise import CHANCE, NUMBERS, UNITS, ClassNoise, Noise
 from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule, Smoothing
 from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import DiscreteGaussian, discrete_gaussian
-from hopfed.spectral.equal_rows import merged_where_it_pays
 from hopfed.spectral.operators import DenseOperator
 from hopfed.spectral.rows import times, transposed_times
 from hopfed.tables.examples import as_examples
 
 MOST_NUMBERS = 2**26  # in an answer about groups
 SPREADS = 4.0  # standard deviations by which the overlap of a voting example may be below its mean
-QUESTIONS: tuple[Callable[[Owner, Message], Message], ...] = (
-    sums_and_pairs, residual_products, upper_sums, well_explained_sums, resting_sums,
-)  # fmt: skip
-SUMS, PRODUCTS, UPPER, WELL, RESTING = range(len(QUESTIONS))
-TESTED = len(QUESTIONS)  # the question about tables, see `hopfed.hopfield.verdict`
-LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means are inside of +-1
-CLASSES = 200  # classes that a server may name at once
-SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
-LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
-OWNERS = Recent(1 << 28, lambda owner: 40 * owner.rows.nbytes)  # with what they know of classes
 
 
 def broadcast_of(down: Message, n_sites: int) -> Broadcast:
@@ -79,24 +63,16 @@ def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
 
 @dataclass(frozen=True)
 class PatternClient:
-    """What a client of a federation of patterns does; all that it is told of the settings.
+    """What a client of a federation of patterns does; all that it is told of the settings."""
 
-    Attributes
-    ----------
-    source : its examples.
-    encoding : how operators travel.
-    rule, smoothing : plasticity of a client, its weight w on fresh examples.
-    groups : random groups of its rows, whose projections it tells; 0 for none.
-    votes : whether it votes.
-    noise : on its operators, and nothing else is told then; None for exact ones.
-    """
-
-    source: Source
-    encoding: Encoding
+    source: Source  # its examples
+    encoding: Encoding  # how operators travel
+    # rule, smoothing: plasticity of a client, its weight w on fresh examples
     rule: Rule = field(default_factory=lambda: Fixed(1.0))
     smoothing: Smoothing = field(default_factory=Smoothing)
-    groups: int = 4
-    votes: bool = True
+    groups: int = 4  # random groups of its rows, whose projections it tells; 0 for none
+    votes: bool = True  # whether it votes
+    # on its operators, and nothing else is told then; None for exact ones
     noise: Noise | None = None
 
     fresh = True  # sums that are repeated would count their rows twice
@@ -241,20 +217,13 @@ class PatternClient:
 
 @dataclass(frozen=True)
 class ClassClient:
-    """What a client of a federation of classes does; all that it is told of the settings.
+    """What a client of a federation of classes does; all that it is told of the settings."""
 
-    Attributes
-    ----------
-    source : its rows of each round; entries may be missing.
-    n_sites : columns N.
-    noise : on its sums; None for exact ones.
-    looks, steps : of a round of sums with noise, see `hopfed.hopfield.noisy_classes`: they are
-        what the budget is divided into.
-    """
-
-    source: Source
-    n_sites: int
-    noise: Noise | None = None
+    source: Source  # its rows of each round; entries may be missing
+    n_sites: int  # columns N
+    noise: Noise | None = None  # on its sums; None for exact ones
+    # looks, steps: of a round of sums with noise, see `hopfed.hopfield.noisy_classes`: they are
+    # what the budget is divided into
     looks: int = 2
     steps: int = 3
 
@@ -294,34 +263,12 @@ class ClassClient:
         """Form of the answer to a question, and the most that rows of +-1 can give."""
         if context.exchange and not down:
             return {}
-        N = self.n_sites
-        if _asked(down) == TESTED and self.noise is None:
-            return verdict.spec_of(down, N, MOST_EXAMPLES)
-        K = len(down["means"]) if down else 1
+        if relating.is_about(down) and self.noise is None:
+            return relating.spec_of(down, self.n_sites)
         if self.noise is not None:
+            K = len(down["means"]) if down else 1
             return self.hiding.spec(self.round_steps[context.exchange], K)
-        numbers, asked = {"examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}, _asked(down)
-        if asked == PRODUCTS:  # two entries of a row differ from their means by 2 at most
-            most = 4.1 * float(np.abs(down["directions"]).sum(axis=1).max(initial=0.0))
-            return {"products": Field((K, N), "f", within="examples", times=most), **numbers}
-        if asked == RESTING:
-            most = (LEAST_LIKELY * N) ** 3
-            each = {"once": most, "twice": most**2}
-            return numbers | {
-                n: Field((K,), "f", within="examples", times=x) for n, x in each.items()
-            }
-        sums = {
-            "counts": Field((K,), "f", least=0.0, within="examples"),
-            "signed": Field((K, N), "f", within="examples"),
-            "seen": Field((K, N), "f", least=-SLACK, within="examples"),
-            **numbers,
-        }
-        if asked != SUMS:
-            return sums
-        times = LEAST_LIKELY * (N + 1)
-        likelihood = Field((), "f", most=1.0, within="examples", times=times)
-        pairs = Field((K, K), "f", least=-SLACK, within="examples")
-        return {**sums, "log_likelihood": likelihood, "pairs": pairs}
+        return answer_spec(down or first_question(self.n_sites), self.n_sites)
 
     def client_step(
         self, state: State, down: Message, context: Context
@@ -332,9 +279,11 @@ class ClassClient:
             return state, {}, {}
         down = self.question(down)
         client = 0 if context.client is None else context.client
-        tested = _asked(down) == TESTED  # which is about all rows, whatever their round
-        if tested and isinstance(self.source, Batches):
-            given = self.source.owners[client if len(self.source.owners) > 1 else 0]
+        relates, outcome = self.noise is None and relating.is_about(down), None
+        if ("every" in down or relates) and isinstance(self.source, Batches):  # of any round
+            here = client if len(self.source.owners) > 1 else 0
+            given = self.source.owners[here]
+            outcome = self.source.outcomes[here] if self.source.outcomes else None
         else:
             given = self.source.examples(context.round, client)
         rows = as_examples(given, gaps=True, least=1)
@@ -345,32 +294,17 @@ class ClassClient:
             asked = f"budget {self.noise.words} {self.units} question {question_name(step, down)}"
             key = self.noise.key(rows, context, asked, "classes ")
             return state, self.hiding.answer(step, rows, down, key), {}
+        if relates:
+            return state, relating.answer(rows, down, client, outcome), {}
         return state, answer(rows, down, client), {}
 
     def question(self, down: Message) -> Message:
         """Return what is asked; fail unless a message from the server is a question."""
-        N = self.n_sites
-        if not down:  # nothing is known: of a single class
-            return {"means": np.zeros((1, N), np.float32), "shares": np.ones(1, np.float32)}
-        spec: dict[str, Field] = {
-            "means": Field(("classes", N), "f", least=-1.0, most=1.0),
-            "shares": Field(("classes",), "f", least=0.0, most=1.0 + 1e-6),
-        }
-        if "question" in down and self.noise is None:
-            spec["question"] = Field((), "iu", least=0, most=len(QUESTIONS) - 1)
-            asked = down["question"].item() if np.ndim(down["question"]) == 0 else SUMS
-            if asked == TESTED:
-                verdict.check(down, N, CLASSES)
-                return down
-            if asked in (PRODUCTS, UPPER):
-                spec["directions"] = Field(("classes", N), "f", least=-LONGEST, most=LONGEST)
-            elif asked == WELL:
-                spec["above"] = Field((), "f", least=-LONGEST, most=LONGEST)
-        wrong = malformed(down, spec) or not_finite(down)
-        if wrong is None and not 1 <= len(down["means"]) <= CLASSES:
-            wrong = f"{len(down['means']):,} classes, of {CLASSES} at most"
-        if wrong is None and not abs(float(down["shares"].sum(dtype=np.float64)) - 1) < 1e-3:
-            wrong = "shares that do not add up to one"
+        down = down or first_question(self.n_sites)
+        if relating.is_about(down) and self.noise is None:
+            relating.check(down, self.n_sites)
+            return down
+        wrong = question_complaint(down, self.n_sites, self.noise is None)
         if wrong is not None:
             raise DataError(f"a malformed message from the server: {wrong}")
         return down
@@ -391,38 +325,3 @@ def question_name(step: str, down: Message) -> str:
         numbers = np.ascontiguousarray(down[name], dtype="<f8") + 0.0  # -0.0 is no other number
         found.update(numbers.tobytes())
     return found.hexdigest()
-
-
-def _asked(down: Message) -> int:
-    return int(down.get("question", SUMS))
-
-
-def answer(rows: Rows, down: Message, client: int = 0) -> Message:
-    """Answer a question exactly: sums over rows, never rows."""
-
-    planes = {"signs": rows.signs} | ({"seen": rows.seen} if rows.gaps else {})
-    name = client, rows.shape, digest(planes)
-    owner: Owner = OWNERS.get(name, lambda: Owner(merged_where_it_pays(rows), client))
-    if _asked(down) == TESTED:
-        return verdict.tested(owner, down, lambda how, make: OWNERS.get((name, digest(how)), make))
-    asked, told = _asked(down), digest({n: down[n] for n in ("means", "shares")})
-    if asked != SUMS and getattr(owner, "told", None) != told:
-        owner.learn(down["means"], down["shares"])
-    owner.told = told  # type: ignore[attr-defined]
-    found = {n: np.asarray(to_host(a)) for n, a in QUESTIONS[asked](owner, down).items()}
-    return {**found, "examples": np.asarray(rows.shape[0])}
-
-
-def complaint(message: Message) -> str | None:
-    """Say why no rows give these sums; None if some may."""
-    if "counts" not in message:
-        return None
-    counts, seen = (message[name].astype(np.float64) for name in ("counts", "seen"))
-    slack = SLACK + 1e-5 * float(message["examples"])
-    if counts.sum() > float(message["examples"]) + slack:
-        return f"counts of {counts.sum():g} rows, of {int(message['examples'])}"
-    if (seen > counts[:, None] + slack).any():
-        return "more entries of a class than it has rows"
-    if (np.abs(message["signed"]) > seen + slack).any():
-        return "sums of entries beyond their number"
-    return None

@@ -13,49 +13,28 @@ from collections.abc import Sequence
 import numpy as np
 
 from hopfed.errors import DataError, OtherColumnsError
-from hopfed.federation.messages import Field, Message, malformed
-from hopfed.tables.source import LONGEST
-from hopfed.tables.table import listed
+from hopfed.tables.table import LONGEST, listed
 
 MOST = 2**24  # columns that a server may name
-WIDEST = 4 * LONGEST  # bytes of a name
-NAMES = {
-    "lengths": Field((None,), "u", least=1, most=WIDEST),
-    "letters": Field((None,), "u", most=255),
-}
 
 
-def told_names(names: Sequence[str]) -> Message:
-    """Names as a message."""
-    words = [name.encode("utf-8", "surrogatepass") for name in names]
-    lengths = np.array([len(word) for word in words], np.uint16)
-    return {"lengths": lengths, "letters": np.frombuffer(b"".join(words), np.uint8)}
-
-
-def read_names(told: Message, most: int = MOST) -> tuple[str, ...]:
-    """Undo `told_names`, whatever was sent."""
-    wrong = malformed(told, NAMES)
-    lengths = told["lengths"].astype(np.int64) if wrong is None else np.zeros(0, np.int64)
-    if wrong is None and len(lengths) > most:
-        wrong = f"{len(lengths):,} names of columns, of {most:,} at most"
-    if wrong is None and lengths.sum() != len(told["letters"]):
-        wrong = "names of columns of other lengths"
-    if wrong is not None:
+def read_names(told: Sequence[object], most: int = MOST) -> tuple[str, ...]:
+    """Names that a server tells, whatever it sent."""
+    wrong, names = "", [name for name in told if isinstance(name, str)]
+    if len(told) > most:
+        wrong = f"{len(told):,} names of columns, of {most:,} at most"
+    elif len(names) < len(told) or not all(0 < len(name) <= LONGEST for name in names):
+        wrong = f"names of columns that are no text of 1 to {LONGEST} characters"
+    elif any("\0" in name for name in names):  # a run file keeps what is before it
+        wrong = "a name with a character of no text"
+    elif len(set(names)) != len(names):
+        wrong = "a column that is named twice"
+    if wrong:
         raise DataError(f"a malformed message from the server: {wrong}")
-    letters, ends = told["letters"].astype(np.uint8).tobytes(), lengths.cumsum()
-    words = [letters[a:b] for a, b in zip(ends - lengths, ends, strict=True)]
-    try:
-        names = tuple(word.decode("utf-8", "surrogatepass") for word in words)
-    except UnicodeDecodeError:
-        raise DataError("a malformed message from the server: names that are no text") from None
-    if any("\0" in name for name in names):  # a run file keeps what is before it
-        raise DataError("a malformed message from the server: a name with a character of no text")
-    if len(set(names)) != len(names):
-        raise DataError("a malformed message from the server: a column that is named twice")
-    return names
+    return tuple(names)
 
 
-def places_of(own: Sequence[str], width: int, told: Message) -> np.ndarray | None:
+def places_of(own: Sequence[str], width: int, told: Sequence[object]) -> np.ndarray | None:
     """Where the columns of a federation are among one's own; None where both are in one order."""
     if not told:
         if own:

@@ -22,7 +22,7 @@ blend".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,8 +38,6 @@ from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOper
 from hopfed.spectral.rank import RankEstimate, TracyWidom
 from hopfed.spectral.rows import concatenate
 
-Batch = tuple[int, HebbianOperator, np.ndarray, float]  # client, operator, column sums, weight
-
 MEMORIES = ("separate", "common", "literal")
 PILED, KEPT = 8, 4  # times the width: rows from which factors are compressed, and to how many
 FORGOTTEN = 1e-4  # weight, relative to the largest, from which a batch no longer counts in the law
@@ -50,19 +48,13 @@ UNEQUAL = 1.05  # ratio of two clients' noise variances from which they are not 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Weighted operators of batches.
+    """Weighted operators of batches."""
 
-    Attributes
-    ----------
-    encoding : their form.
-    operator : the weighted sum; None before the first batch.
-    columns : (N,) weighted sum of the examples themselves, which orients patterns.
-    counts, weights, clients : (A,) examples, weight and client of each batch.
-    """
-
-    encoding: Encoding
-    operator: HebbianOperator | None = None
+    encoding: Encoding  # their form
+    operator: HebbianOperator | None = None  # the weighted sum; None before the first batch
+    # (N,) weighted sum of the examples themselves, which orients patterns
     columns: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
+    # counts, weights, clients: (A,) examples, weight and client of each batch
     counts: np.ndarray = field(default_factory=lambda: np.zeros(0))
     weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
     clients: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -86,20 +78,26 @@ class Evidence:
         faded = {name: getattr(self, name) * discount for name in ("columns", "weights")}
         return replace(self, operator=self.operator * discount, **faded)
 
-    def extend(self, batches: Iterable[Batch]) -> Evidence:
-        """Return the evidence with more batches: (client, operator, column sums, weight) each."""
-        operators = [] if self.operator is None else [self.operator]
-        weights = [1.0] * len(operators)
-        sums = self.columns if self.operator is not None else np.zeros(self.encoding.n_sites)
+    def extend(
+        self,
+        operators: Mapping[int, HebbianOperator],
+        messages: Mapping[int, Message],
+        weights: Mapping[int, float],
+    ) -> Evidence:
+        """Return the evidence with the operators of more clients, and the sums of their columns."""
+        joined = [] if self.operator is None else [self.operator]
+        each, N = [1.0] * len(joined), self.encoding.n_sites
+        sums = self.columns if joined else np.zeros(N)
         atoms = self.counts, self.weights, self.clients
-        for client, operator, columns, weight in batches:
-            operators.append(operator)
-            weights.append(weight)
-            sums = sums + columns * weight
-            atoms = _with(*atoms, (operator.mass, weight, client))
-        if not operators:
+        for client, operator in operators.items():
+            if (weight := weights[client]) > 0:
+                joined.append(operator)
+                each.append(weight)
+                sums = sums + messages[client].get("columns", np.zeros(N)) * weight
+                atoms = _with(*atoms, (operator.mass, weight, client))
+        if not joined:
             return self
-        pooled = _bounded(pool(operators, weights), self.encoding)
+        pooled = _bounded(pool(joined, each), self.encoding)
         return Evidence(self.encoding, pooled, sums, *atoms)
 
     def profile(self, captured: Mapping[int, np.ndarray] | None = None) -> NoiseProfile:
@@ -184,18 +182,11 @@ def _bounded(operator: HebbianOperator, encoding: Encoding) -> HebbianOperator:
 
 @dataclass(frozen=True)
 class Counted:
-    """What the spectrum of a round shows.
+    """What the spectrum of a round shows."""
 
-    Attributes
-    ----------
-    spectrum : its eigenpairs, cut to those that are real.
-    rank : their number, and what theory reads off them.
-    variances : noise variance of each client.
-    """
-
-    spectrum: Spectrum
-    rank: RankEstimate
-    variances: dict[int, float]
+    spectrum: Spectrum  # its eigenpairs, cut to those that are real
+    rank: RankEstimate  # their number, and what theory reads off them
+    variances: dict[int, float]  # noise variance of each client
 
     @classmethod
     def of(
@@ -221,20 +212,12 @@ class Counted:
 
 @dataclass(frozen=True)
 class Blended:
-    """The operator that is factored, and the law its spectrum is counted by.
+    """The operator that is factored, and the law its spectrum is counted by."""
 
-    Attributes
-    ----------
-    operator : evidence, with the memory's spikes on it where they are blended.
-    evidence : what carries the noise.
-    alpha : false-alarm rate of the count.
-    quality : of the evidence, where the blend's own spectrum does not tell it.
-    """
-
-    operator: HebbianOperator
-    evidence: Evidence
-    alpha: float
-    quality: float | None = None
+    operator: HebbianOperator  # evidence, with the memory's spikes on it where they are blended
+    evidence: Evidence  # what carries the noise
+    alpha: float  # false-alarm rate of the count
+    quality: float | None = None  # of the evidence, where the blend's own spectrum does not tell it
 
     @classmethod
     def of(

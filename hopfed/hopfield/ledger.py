@@ -90,19 +90,13 @@ def by_chance(marks: np.ndarray, secret: bytes) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a data set is released with.
+    """What a data set is released with."""
 
-    Attributes
-    ----------
-    epsilon, delta : the budget of every row.
-    rounds : number of parts that the rows are dealt out over.
-    units : of the budget, which questions about classes may spend one after the other; 0 spends all
-        of it on one operator.
-    """
-
-    epsilon: float
+    epsilon: float  # epsilon, delta: the budget of every row
     delta: float
-    rounds: int = 1
+    rounds: int = 1  # number of parts that the rows are dealt out over
+    # of the budget, which questions about classes may spend one after the other; 0 spends all of it
+    # on one operator
     units: int = 0
 
     def __post_init__(self) -> None:
@@ -121,18 +115,13 @@ class Terms:
 
 @dataclass(frozen=True)
 class Released:
-    """A data set that was released.
+    """A data set that was released."""
 
-    Attributes
-    ----------
-    terms : of the release.
-    marks : (M,) of the rows, in the order in which they were dealt out, bytes of length 16.
-    spent : for each batch, the questions about classes that were answered, by name, and the units
-        that each of them cost.
-    """
-
-    terms: Terms
+    terms: Terms  # of the release
+    # (M,) of the rows, in the order in which they were dealt out, bytes of length 16
     marks: np.ndarray = field(repr=False)
+    # for each batch, the questions about classes that were answered, by name, and the units that
+    # each of them cost
     spent: dict[int, dict[str, int]] = field(default_factory=dict)
 
     def same_rows(self, marks: np.ndarray) -> bool:
@@ -142,16 +131,10 @@ class Released:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The ledger of a home.
+    """The ledger of a home."""
 
-    Attributes
-    ----------
-    folder : of the ledger and its secret; made when something is charged.
-    look : only look: write nothing, and keep nobody out.
-    """
-
-    folder: Path
-    look: bool = False
+    folder: Path  # of the ledger and its secret; made when something is charged
+    look: bool = False  # only look: write nothing, and keep nobody out
 
     def __post_init__(self) -> None:
         """Refuse a folder that is not there any more."""
@@ -161,13 +144,13 @@ class Ledger:
         """Terms on which these rows (M, N) were released as one data set; None if not."""
         if not self._ledger.exists():
             return None
-        secret, held = self._read()
-        marks = marks_of(rows, secret)
-        return next((r.terms for r in held if r.same_rows(marks)), None)
+        _, held, _, at = self._found(rows)
+        return None if at is None else held[at].terms
 
     def check(self, rows: Rows) -> None:
         """Fail, before a server is asked anything, where these rows cannot be released."""
-        shared = self._released(rows, elsewhere=True)
+        with self._locked():  # which makes the folder, or says why it cannot be used
+            shared = self._released(rows, elsewhere=True)
         if shared.any():
             number, first = int(shared.sum()), int(np.argmax(shared)) + 1
             raise DataError(
@@ -186,18 +169,15 @@ class Ledger:
 
         What it answers may be sent: the ledger is on the disk by then.
         """
-        held: list[Released]
         with self._locked():
-            secret, held = self._read()
-            marks = marks_of(rows, secret)
-            known = next((r for r in held if r.same_rows(marks)), None)
-            if known is None:
-                if _shared(
-                    held, marks
-                ).any():  # in words without numbers: a server may be told this
+            secret, held, marks, at = self._found(rows)
+            if at is None:
+                if _shared(held, marks).any():  # in words without numbers: a server hears this
                     raise DataError("a part of these examples was released before, in another file")
                 known = Released(terms, marks[by_chance(marks, secret)])
                 self._write(secret, [*held, known])
+            else:
+                known = held[at]
         if known.terms != terms:
             raise DataError(
                 f"these examples were released with {known.terms}, and are not released on other "
@@ -217,9 +197,7 @@ class Ledger:
         the same, bit by bit.
         """
         with self._locked():
-            secret, held = self._read()
-            marks = marks_of(rows, secret)
-            at = next((i for i, r in enumerate(held) if r.same_rows(marks)), None)
+            secret, held, _, at = self._found(rows)
             if at is None and self.look:  # nothing was charged, nor is it now
                 return
             if at is None or held[at].terms != terms:
@@ -237,18 +215,19 @@ class Ledger:
             held[at] = replace(held[at], spent=whole)
             self._write(secret, held)
 
-    def key(self, purpose: bytes) -> bytes:
-        """Return 32 bytes for a purpose, the same each time, which only the secret gives."""
-        with self._locked():
-            return keyed(self._read()[0], b"key for " + purpose, 32)
+    def _found(self, rows: Rows) -> tuple[bytes, list[Released], np.ndarray, int | None]:
+        """Secret, data sets, marks of these rows, and which of the data sets they are."""
+        secret, held = self._read()
+        marks = marks_of(rows, secret)
+        at = next((i for i, r in enumerate(held) if r.same_rows(marks)), None)
+        return secret, held, marks, at
 
     def _released(self, rows: Rows, elsewhere: bool) -> np.ndarray:
         """Which rows (M,) were released; with `elsewhere`, as part of another data set."""
         if not self._ledger.exists():
             return np.zeros(len(rows), dtype=bool)
-        secret, held = self._read()  # whole without a lock: files are replaced, never changed
-        marks = marks_of(rows, secret)
-        return _shared([r for r in held if not (elsewhere and r.same_rows(marks))], marks)
+        _, held, marks, at = self._found(rows)  # whole without a lock: files are replaced
+        return _shared([r for i, r in enumerate(held) if not elsewhere or i != at], marks)
 
     @property
     def _ledger(self) -> Path:

@@ -109,19 +109,12 @@ class Noise:
 
 @dataclass(frozen=True)
 class ClassNoise:
-    """Noise on answers about classes.
+    """Noise on answers about classes."""
 
-    Attributes
-    ----------
-    n_sites : N.
-    epsilon, delta : of all units together, for each row.
-    units : that the budget is divided into.
-    """
-
-    n_sites: int
-    epsilon: float
+    n_sites: int  # N
+    epsilon: float  # epsilon, delta: of all units together, for each row
     delta: float
-    units: int
+    units: int  # that the budget is divided into
 
     def __post_init__(self) -> None:
         require(self.n_sites >= 2, "n_sites", "at least 2", self.n_sites)

@@ -11,7 +11,7 @@ the noise is is public, and taken off wherever it matters.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from hopfed.federation.contract import EVERYONE, Metrics
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
+from hopfed.hopfield.flat import Lines
 from hopfed.hopfield.guard import Guard, loss, median_bound, trimmed
 from hopfed.hopfield.noise import NUMBERS, PARTS, ClassNoise
 
@@ -35,34 +36,24 @@ TOLD = 3.0  # standard deviations from which the rows of a class are no noise
 
 
 @dataclass(frozen=True)
-class NoisySums:
-    """Sums over rows and classes, with noise.
+class NoisySums(Lines):
+    """Sums over rows and classes, with noise."""
 
-    Attributes
-    ----------
-    counts, signed, seen : (K,), (K, N), (K, N).
-    noise : (K,) variance of the noise on `signed`; twice that on `seen`, 2 / N times on `counts`.
-    """
-
-    counts: np.ndarray
+    counts: np.ndarray  # counts, signed, seen: (K,), (K, N), (K, N)
     signed: np.ndarray
     seen: np.ndarray
+    # (K,) variance of the noise on `signed`; twice that on `seen`, 2 / N times on `counts`
     noise: np.ndarray
 
     def __add__(self, other: NoisySums) -> NoisySums:
         """Add the sums of other rows, class by class."""
-        return NoisySums(
-            *(getattr(self, n) + getattr(other, n) for n in ("counts", "signed", "seen", "noise"))
-        )
+        each = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return NoisySums(*(a + b for a, b in each))
 
     def times(self, factor: float) -> NoisySums:
         """Scale it, noise and all."""
         c, x, s = factor * self.counts, factor * self.signed, factor * self.seen
         return NoisySums(c, x, s, factor**2 * self.noise)
-
-    def select(self, kept: np.ndarray) -> NoisySums:
-        """Keep some classes."""
-        return NoisySums(self.counts[kept], self.signed[kept], self.seen[kept], self.noise[kept])
 
     @property
     def rows(self) -> np.ndarray:
@@ -106,11 +97,6 @@ class NoisySums:
         pairs = {(min(k, int(j)), max(k, int(j))) for k, j in enumerate(gap.argmin(axis=1))}
         return sorted(pairs, key=lambda pair: (gap[pair], pair))
 
-    def followed_by(self, other: NoisySums) -> NoisySums:
-        """Put the classes of another one behind these."""
-        names = ("counts", "signed", "seen", "noise")
-        return NoisySums(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in names))
-
     def supported(self, least: float) -> np.ndarray:
         """Which classes are of so many rows, and of more than noise gives; the largest is."""
         N = self.signed.shape[1]
@@ -129,19 +115,13 @@ def _drawn(
 
 @dataclass(frozen=True)
 class Residuals:
-    """How the columns of a class vary together beyond what rows and noise let expect.
+    """How the columns of a class vary together beyond what rows and noise let expect."""
 
-    Attributes
-    ----------
-    ratio : largest eigenvalue of the covariance beside its diagonal, over the edge; above 1 the
-        class is two.
-    way : (N,) half the difference of the two.
-    top, along : that eigenvalue, and its unit vector (N,).
-    """
-
+    # largest eigenvalue of the covariance beside its diagonal, over the edge; above 1 the class is
+    # two
     ratio: float
-    way: np.ndarray
-    top: float
+    way: np.ndarray  # (N,) half the difference of the two
+    top: float  # top, along: that eigenvalue, and its unit vector (N,)
     along: np.ndarray
 
     @classmethod
@@ -172,25 +152,15 @@ MOST_ROWS = 3.0  # times the median that the rows of an client count for
 
 @dataclass(frozen=True)
 class Look:
-    """Classes, with the products of their columns.
+    """Classes, with the products of their columns."""
 
-    Attributes
-    ----------
-    sums, pairs : of all clients, (K, N (N - 1) / 2) the latter.
-    parent : (K,) which remembered class each is.
-    unit : noise of `pairs` over that of the signed sums.
-    groups : for each class those that were asked about and are in it.
-    said : what each client answered about these.
-    cut : clients who may lie together.
-    """
-
-    sums: NoisySums
+    sums: NoisySums  # sums, pairs: of all clients, (K, N (N - 1) / 2) the latter
     pairs: np.ndarray
-    parent: np.ndarray
-    unit: float
-    groups: Sequence[np.ndarray]
-    said: Sequence[Message]
-    cut: int
+    parent: np.ndarray  # (K,) which remembered class each is
+    unit: float  # noise of `pairs` over that of the signed sums
+    groups: Sequence[np.ndarray]  # for each class those that were asked about and are in it
+    said: Sequence[Message]  # what each client answered about these
+    cut: int  # clients who may lie together
 
     def one(self, *classes: int) -> Look:
         """Some classes, taken for one; of the largest of them in what is remembered."""
@@ -279,20 +249,65 @@ class Look:
         )
 
 
+@dataclass(frozen=True)
+class Heard:
+    """Answers to one question."""
+
+    said: Sequence[Message]
+    rows: np.ndarray  # that clients claim
+    weights: np.ndarray  # rows that they count for
+    cut: int  # how many are left out at either end
+
+    @classmethod
+    def of(cls, guard: Guard, session: Session, messages: Mapping[int, Message]) -> Heard:
+        """What a guard lets count of the answers of a session."""
+        said = list(messages.values())
+        rows = np.array([float(m["examples"]) for m in said])
+        weights = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
+        return cls(said, rows, weights, guard.wary(len(rows), session.asked).cut(len(rows)))
+
+    def total(self, name: str, k: int | slice = slice(None)) -> np.ndarray:
+        """One array, of all clients, each within its bound."""
+        pairs = zip(self.said, self.rows, strict=True)
+        each = np.array([m[name][k].astype(np.float64) / (PARTS * r) for m, r in pairs])
+        return np.asarray(self.weights.sum() * trimmed(each, self.weights, self.cut))
+
+    def sums(self, noise: ClassNoise) -> NoisySums:
+        """Sums of all clients."""
+        # A client's mean has the noise of its sums over its rows.
+        variance = float(((self.weights / self.rows) ** 2).sum()) * loss(self.cut / len(self.rows))
+        counts, signed, seen = (self.total(name) for name in ("counts", "signed", "seen"))
+        each = np.full(len(counts), variance * noise.scale("signed") ** 2)
+        return NoisySums(counts, signed, seen, each)
+
+    def look(self, noise: ClassNoise, parent: np.ndarray) -> Look:
+        """What a look for classes goes by, from answers with products of columns."""
+        K, unit = len(parent), noise.scale("pairs") / noise.scale("signed")
+        pairs = np.array([self.total("pairs", k) for k in range(K)])
+        groups = [np.array([k]) for k in range(K)]
+        return Look(self.sums(noise), pairs, parent, unit, groups, self.said, self.cut)
+
+
 def searched(
     channel: Classes, memory: Memory, session: Session, client: ClassClient, guard: Guard
 ) -> tuple[Memory, Metrics]:
     """The memory after a round of sums with noise."""
     held, noise = NoisySums(memory.rows, memory.signed, memory.seen, memory.noise), client.hiding
     parent, best, metrics = np.arange(memory.size), None, Metrics()
+
+    def asked(means: np.ndarray, shares: np.ndarray) -> Heard | None:
+        told = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
+        said = session.ask({EVERYONE: told})
+        return Heard.of(guard, session, said) if said else None
+
     # What was said of the classes of an earlier round says nothing of those of this one.
-    said = {c: m for c, m in session.ask().items() if not session.ages.get(c)}
+    first = {c: m for c, m in session.ask().items() if not session.ages.get(c)}
+    heard = Heard.of(guard, session, first) if first else None
     for look in range(channel.looks + 1):
-        if not said:
+        if heard is None:
             break
-        metrics["examples"] = float(sum(_bounds(guard, session, said)[1]))  # counts have noise
-        found = look_at(noise, pooled(noise, guard, session, said), said, parent, guard, session)
-        before, found = len(parent), found.joined()
+        metrics["examples"] = float(heard.weights.sum())  # counts have noise
+        found, before = heard.look(noise, parent).joined(), len(parent)
         if look == 0 or len(found.parent) < before:
             best = found.sums, found.parent
         if look == channel.looks:
@@ -302,11 +317,9 @@ def searched(
             break
         total = None
         for step in range(channel.steps):
-            told = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
-            said = session.ask({EVERYONE: told})
-            if not said:
+            if (heard := asked(means, shares)) is None:
                 break
-            sums = pooled(noise, guard, session, said)
+            sums = heard.sums(noise)
             # The first step after a search is thrown away: its classes were guesses.
             total = sums if step < 2 or total is None else total + sums
             fresh = total.times(1 / max(step, 1))
@@ -316,75 +329,15 @@ def searched(
                 whole, fresh, parent = whole.select(kept), fresh.select(kept), parent[kept]
                 best = fresh, parent
             means, shares = whole.means(), whole.shares()
-        if said:
-            told = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
-            said = session.ask({EVERYONE: told})
+        heard = heard and asked(means, shares)
     if best is None:
         return memory, metrics
     fresh, parent = best
     whole = fresh + before_of(held, parent)
-    known = _Found(whole.means(), whole.signed, whole.seen, whole.noise)
     counts = np.maximum(whole.counts, 0.0)[None]  # whose rows are of which class is not kept
-    return memory.joined_by(known, parent, np.array([NEW]), counts, session.t), metrics
-
-
-@dataclass(frozen=True)
-class _Found:
-    """Classes as they are remembered."""
-
-    means: np.ndarray
-    signed: np.ndarray
-    seen: np.ndarray
-    noise: np.ndarray
-
-
-def pooled(
-    noise: ClassNoise, guard: Guard, session: Session, messages: Mapping[int, Message]
-) -> NoisySums:
-    """Sums of all clients, each within its bound."""
-    said = list(messages.values())
-    rows, weights, cut = _bounds(guard, session, messages)
-    # A client's mean has the noise of its sums over its rows.
-    variance = float(((weights / rows) ** 2).sum()) * loss(cut / len(rows))
-    each = np.full(len(said[0]["counts"]), variance * noise.scale("signed") ** 2)
-    counts, signed, seen = (
-        _pooled(said, n, rows, weights, cut) for n in ("counts", "signed", "seen")
-    )
-    return NoisySums(counts, signed, seen, each)
-
-
-def look_at(
-    noise: ClassNoise,
-    sums: NoisySums,
-    messages: Mapping[int, Message],
-    parent: np.ndarray,
-    guard: Guard,
-    session: Session,
-) -> Look:
-    """What a look for classes goes by, from answers with products of columns."""
-    said = list(messages.values())
-    bounds = _bounds(guard, session, messages)
-    each = [[{"pairs": m["pairs"][k]} for m in said] for k in range(len(parent))]
-    pairs = np.array([_pooled(one, "pairs", *bounds) for one in each])
-    unit = noise.scale("pairs") / noise.scale("signed")
-    groups = [np.array([k]) for k in range(len(parent))]
-    return Look(sums, pairs, parent, unit, groups, said, bounds[2])
-
-
-def _bounds(
-    guard: Guard, session: Session, messages: Mapping[int, Message]
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Rows that clients claim, rows that they count for, and how many are left out at an end."""
-    rows = np.array([float(m["examples"]) for m in messages.values()])
-    weights = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
-    return rows, weights, guard.wary(len(rows), session.asked).cut(len(rows))
-
-
-def _pooled(
-    said: Sequence[Message], name: str, rows: np.ndarray, weights: np.ndarray, cut: int
-) -> np.ndarray:
-    each = [m[name].astype(np.float64) / (PARTS * r) for m, r in zip(said, rows, strict=True)]
-    return np.asarray(weights.sum() * trimmed(np.array(each), weights, cut))
+    known = whole.means(), whole.signed, whole.seen
+    nobody = np.array([NEW])
+    return memory.joined_by(known, parent, nobody, counts, session.t, whole.noise), metrics
 
 
 def before_of(held: NoisySums, parent: np.ndarray) -> NoisySums:

@@ -15,8 +15,8 @@ say, and nothing beside it: it learns nothing by settings that its own half of a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from typing import Any, cast
 
 import numpy as np
@@ -33,80 +33,59 @@ from hopfed.hopfield.columns import places_of, read_names
 from hopfed.hopfield.encoding import FORMS, Encoding
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.noise import Noise
-from hopfed.hopfield.plasticity import (
-    REFERENCES,
-    Agreement,
-    Entropy,
-    Fixed,
-    Smoothing,
-    Structure,
-)
+from hopfed.hopfield.plasticity import Fixed, Smoothing
 from hopfed.kernels import Rows
 
 TRUTH, SHARE = one_of(True, False), real(0, 1)
 NOISE = made(Noise, type(None))
 
-ALLOWED = Allowed(
-    {
-        PatternClient: {
-            "source": made(Elsewhere),
-            "encoding": made(Encoding),
-            "rule": made(Fixed, Entropy, Agreement, Structure),
-            "smoothing": made(Smoothing),
-            "groups": whole(0, 2**20),
-            "votes": TRUTH,
-            "noise": NOISE,
-        },
-        ClassClient: {
-            "source": made(Elsewhere),
-            "n_sites": whole(2, 2**24),
-            "noise": NOISE,
-            "looks": whole(1, 100),
-            "steps": whole(1, 100),
-        },
-        Noise: {"epsilon": real(0, 1e9), "delta": SHARE, "secret": whole(0, 0)},
-        Elsewhere: {"rounds": whole(1)},
-        Encoding: {"n_sites": whole(2, 2**24), "form": one_of(*FORMS), "width": whole(1, 2**24)},
-        Smoothing: {"ema": SHARE},
-        Fixed: {"weight": SHARE},
-        Entropy: {"floor": one_of(*REFERENCES)},
-        Agreement: {"reference": one_of(*REFERENCES)},
-        Structure: {"rest": SHARE, "alpha": SHARE},
-    }
-)
+ALLOWED: Allowed = {
+    PatternClient: {
+        "source": made(Elsewhere),
+        "encoding": made(Encoding),
+        "rule": made(Fixed),
+        "smoothing": made(Smoothing),
+        "groups": whole(0, 2**20),
+        "votes": TRUTH,
+        "noise": NOISE,
+    },
+    ClassClient: {
+        "source": made(Elsewhere),
+        "n_sites": whole(2, 2**24),
+        "noise": NOISE,
+        "looks": whole(1, 100),
+        "steps": whole(1, 100),
+    },
+    Noise: {"epsilon": real(0, 1e9), "delta": SHARE, "secret": whole(0, 0)},
+    Elsewhere: {"rounds": whole(1)},
+    Encoding: {"n_sites": whole(2, 2**24), "form": one_of(*FORMS), "width": whole(1, 2**24)},
+    Smoothing: {"ema": SHARE},
+    Fixed: {"weight": SHARE},
+}
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The owner of a file of examples.
+    """The owner of a file of examples."""
 
-    Attributes
-    ----------
-    rows : the examples, as its records know them (`as_recorded`).
-    secret : of what only the owner knows: the names of states, and noise without a ledger.
-    epsilon, delta : the most that all answers may tell about one example; None trusts the server
-        with exact sums.
-    ledger : the privacy budget, charged before anything noisy is sent.
-    names : of the columns of the file; none where they have none.
-    filed : (n,) where each column of the file is among those of the rows; None where both are in
-        one order.
-    """
-
-    rows: Rows
-    secret: int = field(repr=False)
+    rows: Rows  # the examples, as its records know them (`as_recorded`)
+    ledger: Ledger  # the privacy budget, charged before anything noisy is sent
+    # epsilon, delta: the most that all answers may tell about one example; None trusts the server
+    # with exact sums
     epsilon: float | None = None
     delta: float = 1e-5
-    ledger: Ledger | None = None
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # of the columns of the file; none where they have none
+    # (n,) where each column of the file is among those of the rows; None where both are in one
+    # order
     filed: np.ndarray | None = None
+    outcome: Any = field(default=None, repr=False)  # a `relate.Column` beside the rows
     _held: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         bounded = self.epsilon is None or self.epsilon > 0
         require(bounded, "epsilon", "above 0", self.epsilon)
-        require(self.secret > 0, "secret", "a number above 0", "0")
 
-    def order(self, told: Message) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    def order(self, told: Sequence[object]) -> tuple[np.ndarray, tuple[str, ...] | None]:
         """Columns of a federation in the order of the file, (N,), and what they are called."""
         places = places_of(self.names, self.rows.shape[1], told)
         if places is None:
@@ -114,9 +93,8 @@ class Owner:
             return np.arange(self.rows.shape[1]), self.names or known
         return np.argsort(places), self.names
 
-    def adapt(self, method: Any, told: Message | None = None) -> Any:
+    def adapt(self, method: Any, told: Sequence[object] = ()) -> Any:
         """Put the examples into what a server asks for, if their owner takes part in it."""
-        told = told or {}
         if not isinstance(method, PatternClient | ClassClient):
             raise DataError(f"this client does not take part in {type(method).__name__}")
         if not isinstance(method.source, Elsewhere):
@@ -131,15 +109,17 @@ class Owner:
             raise DataError(
                 "these rows have gaps, of which operators take no account: serve --graded"
             )
+        if isinstance(method, PatternClient) and self.rows.counts is not None:
+            raise DataError("these rows have weights of a survey: serve --graded")
         if method.noise is not None:
             return self._with_noise(method, method.noise, places)
         if self.epsilon is not None:
             raise DataError("this client answers with noise only: serve --epsilon")
-        if self.ledger is not None and self.ledger.released(self.rows):
+        if self.ledger.released(self.rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
         rows = self.rows if places is None else self._laid_out(places)
-        batches = Batches((rows,), method.source.rounds)
-        return Answering(replace(method, source=batches), batches, self.secret)
+        beside = () if self.outcome is None else (self.outcome,)
+        return replace(method, source=Batches((rows,), method.source.rounds, beside))
 
     def _laid_out(self, places: np.ndarray) -> Rows:
         """Rows with their columns at these places; kept, for each question is about the same."""
@@ -159,62 +139,41 @@ class Owner:
         if noise.epsilon > self.epsilon or noise.delta > self.delta:
             raise DataError("the federation asks for more than this client's epsilon and delta")
         units = method.units if isinstance(method, ClassClient) else 0
-        if units and self.ledger is None:
-            raise DataError("this client keeps no ledger, without which no question is counted")
-        rounds = Batches(
-            (self.rows,), cast(Batches, method.source).rounds
-        ).rounds  # which its rows may be too few for
+        rounds = cast(Batches, method.source).rounds
+        Batches((self.rows,), rounds)  # which its rows may be too few for
         terms = Terms(noise.epsilon, noise.delta, rounds, units)
-        rows, secret = self.rows, self.secret
-        if self.ledger is not None:
-            rows, secret = self.ledger.charge(rows, terms)
+        rows, secret = self.ledger.charge(self.rows, terms)
         batches = Batches((rows,), rounds)
         mine: Any = replace(method, source=batches, noise=replace(noise, secret=secret))
-        return Answering(mine, batches, self.secret, terms, self.ledger, places)
+        return Answering(mine, terms, self.ledger, places)
 
 
 @dataclass(frozen=True)
 class Answering:
-    """A client that holds the rows of an owner, and answers what a server may ask.
+    """A client that holds the rows of an owner, and answers with noise what a server may ask."""
 
-    Attributes
-    ----------
-    client : holds the rows.
-    batches : the rows, as they are dealt out over the rounds.
-    secret : of the owner.
-    terms, ledger : of answers with noise.
-    places : (N,) where the server's columns are, where answers are made in another order; None
-        where they are made in this one.
-    """
-
-    client: PatternClient | ClassClient
-    batches: Batches
-    secret: int = field(repr=False)
-    terms: Terms | None = None
-    ledger: Ledger | None = None
+    client: PatternClient | ClassClient  # holds the rows
+    terms: Terms
+    ledger: Ledger
+    # (N,) where the server's columns are, where answers are made in another order; None where they
+    # are made in this one
     places: np.ndarray | None = field(default=None, repr=False)
 
     def client_start(self, client: int, seed: int) -> State:
-        """State of a client before its first round.
-
-        The server knows a state by a digest of it. With a number in it that only the owner knows,
-        nobody can find out by the digest whether a guess of the rows is right.
-        """
-        salt = blake2b(f"state {self.secret}".encode(), digest_size=16).digest()
-        return {**self.client.client_start(client, seed), "salt": np.frombuffer(salt, np.uint8)}
+        """State of a client before its first round."""
+        return self.client.client_start(client, seed)
 
     def client_step(
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
-        """Answer the server; metrics stay here."""
-        client, t = self.client, context.round
+        """Answer the server, once what that costs is charged."""
+        client, t, batches = self.client, context.round, cast(Batches, self.client.source)
         require(0 <= context.exchange < client.exchanges, "exchange", "one of the round", context)
-        self.batches.examples(t, 0)  # fails where there is no such round
+        batches.examples(t, 0)  # fails where there is no such round
         down = self._asked(down)
-        ledger, terms, asks = self.ledger, self.terms, bool(down) or not context.exchange
-        if asks and ledger is not None and terms is not None and isinstance(client, ClassClient):
+        if isinstance(client, ClassClient) and (down or not context.exchange):
             name, units = client.cost(client.question(down), context.exchange)
-            ledger.spend(self.batches.owners[0], terms, t, name, units)
+            self.ledger.spend(batches.owners[0], self.terms, t, name, units)
         state, up, _ = client.client_step(state, down, context)
         return state, {name: self._in_order(name, array) for name, array in up.items()}, {}
 
@@ -258,7 +217,7 @@ def as_recorded(
 def laid_out(rows: Rows, places: np.ndarray) -> Rows:
     """Rows whose column j is ``places[j]`` of these."""
     found: Rows = kernels.transpose(kernels.transpose(rows)[places])
-    return found
+    return replace(found, counts=rows.counts)
 
 
 def pairs_laid_out(pairs: np.ndarray, places: np.ndarray, upper: bool) -> np.ndarray:

@@ -15,10 +15,8 @@ sum_m eta_mi eta_mj`` have the same sign, read off a sample of pairs from transp
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from math import nan
-from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import orth
@@ -35,16 +33,7 @@ from hopfed.spectral.operators import DenseOperator, HebbianOperator
 from hopfed.spectral.rank import TracyWidom
 from hopfed.spectral.rows import times
 
-__all__ = [
-    "RULES",
-    "Agreement",
-    "Entropy",
-    "Fixed",
-    "Rule",
-    "Smoothing",
-    "Structure",
-    "rule",
-]
+__all__ = ["Agreement", "Entropy", "Fixed", "Rule", "Smoothing", "Structure"]
 
 PAIRS = 20_000  # pairs of sites looked at: a standard error of at most 0.0036 from their sampling
 REFERENCES = ("batch", "example")
@@ -53,18 +42,14 @@ LEAST_EXCESS = 0.01  # of p0 over 1/2: what the sample of pairs resolves, about 
 _WORDS = 1 << 20  # words of bits compared at a time
 
 
-def sign_agreement(
-    rows: Rows, patterns: np.ndarray, *, pairs: int = PAIRS, seed: int = 0
-) -> tuple[float, float]:
-    """Share p of site pairs on which memory and batch have the same sign, and its error (46)."""
+def sign_agreement(rows: Rows, patterns: np.ndarray, *, pairs: int = PAIRS, seed: int = 0) -> float:
+    """Share p of site pairs on which memory and batch have the same sign (46)."""
     n_examples, n = rows.shape
     _check_patterns(patterns, n)
     require(n_examples >= 1, "rows", "at least one example", n_examples)
     i, j = site_pairs(n, pairs, seed)
-    memory = _pair_sums(kernels.pack(patterns), i, j)
-    batch = _pair_sums(rows, i, j)
-    scores = (1 + np.sign(memory) * np.sign(batch)) / 2
-    return float(scores.mean()), pair_error(scores, i, j)
+    memory, batch = _pair_sums(kernels.pack(patterns), i, j), _pair_sums(rows, i, j)
+    return float(((1 + np.sign(memory) * np.sign(batch)) / 2).mean())
 
 
 def expected_agreement(
@@ -145,15 +130,6 @@ def site_pairs(n: int, pairs: int = PAIRS, seed: int = 0) -> tuple[np.ndarray, n
     return i, (i + rng.integers(1, n, size=pairs)) % n
 
 
-def pair_error(scores: np.ndarray, i: np.ndarray, j: np.ndarray) -> float:
-    """Standard error of the mean of pair scores, for sites that are independent of each other."""
-    d = scores - scores.mean()
-    n = int(max(i.max(), j.max())) + 1
-    D = np.bincount(i, d, n) + np.bincount(j, d, n)
-    independent = d @ d
-    return float(np.sqrt(max(D @ D - independent, independent)) / len(d))
-
-
 def _pair_sums(rows: Rows, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     """``sum_m eta_mi eta_mj`` of each pair, int64: a product of signs is an exclusive or."""
     columns = kernels.transpose(rows)
@@ -221,16 +197,10 @@ def _outside(rows: Rows, inside: np.ndarray, basis: np.ndarray) -> HebbianOperat
 
 @dataclass(frozen=True)
 class Broadcast:
-    """What a client knows of the server's memory.
+    """What a client knows of the server's memory."""
 
-    Attributes
-    ----------
-    patterns : int8 (K, N) of +-1; K may be 0.
-    quality : quality r of the federation as the server estimated it; above 0 where K is.
-    """
-
-    patterns: np.ndarray = field(repr=False)
-    quality: float
+    patterns: np.ndarray = field(repr=False)  # int8 (K, N) of +-1; K may be 0
+    quality: float  # quality r of the federation as the server estimated it; above 0 where K is
 
     def __post_init__(self) -> None:
         x = self.patterns
@@ -243,34 +213,16 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a rule read off a batch; NaN for what it did not compute.
+    """What a rule read off a batch; NaN for what it did not compute."""
 
-    Attributes
-    ----------
-    weight : w in [0, 1], the share of the fresh data in the blend (44).
-    agreement : sign agreement p with the memory (arXiv:2603.19902, eq. (46)).
-    error : standard error of p.
-    memory : share r_mem^2 of the batch's variance that remembered archetypes explain.
-    novelty : share r_new^2 that structure outside of them explains.
-    """
-
-    weight: float
-    agreement: float = nan
-    error: float = nan
-    memory: float = nan
-    novelty: float = nan
+    weight: float  # w in [0, 1], the share of the fresh data in the blend (44)
+    agreement: float = nan  # sign agreement p with the memory (arXiv:2603.19902, eq. (46))
+    memory: float = nan  # share r_mem^2 of the batch's variance that remembered archetypes explain
+    novelty: float = nan  # share r_new^2 that structure outside of them explains
 
 
-class Rule(Protocol):
-    """A rule from a batch and the broadcast memory to a weight."""
-
-    def __call__(self, rows: Rows, broadcast: Broadcast, *, seed: int) -> Reading:
-        """Read the fresh examples `rows`, (M, N), beside `broadcast`."""
-        ...
-
-
-class _Rule(ABC):
-    """What the rules share: the checks, and the answer to an empty memory."""
+class Rule(ABC):
+    """A rule from a batch and the broadcast memory to a weight; 1 where the memory is empty."""
 
     def __call__(self, rows: Rows, broadcast: Broadcast, *, seed: int) -> Reading:
         """Read the fresh examples `rows`, (M, N), beside `broadcast`."""
@@ -286,7 +238,7 @@ class _Rule(ABC):
 
 
 @dataclass(frozen=True)
-class Fixed(_Rule):
+class Fixed(Rule):
     """The same weight whatever the data say."""
 
     weight: float = 0.6
@@ -300,7 +252,7 @@ class Fixed(_Rule):
 
 
 @dataclass(frozen=True)
-class Entropy(_Rule):
+class Entropy(Rule):
     """``w = max(0, (h2(p) - h2(p0)) / (1 - h2(p0)))``: opens to whatever disagrees (49, 51).
 
     Drift and novelty open it, and so does noise. `floor` says what p0 is: "example" is the
@@ -318,14 +270,14 @@ class Entropy(_Rule):
 
     def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:
         r, M, xi = broadcast.quality, len(rows), broadcast.patterns
-        p, error = sign_agreement(rows, xi, seed=seed)
+        p = sign_agreement(rows, xi, seed=seed)
         floor = binary_entropy(reference_agreement(self.floor, r, M, xi, seed=seed))
         weight = (binary_entropy(p) - floor) / (1 - floor)
-        return Reading(min(max(weight, 0.0), 1.0), p, error)
+        return Reading(min(max(weight, 0.0), 1.0), p)
 
 
 @dataclass(frozen=True)
-class Agreement(_Rule):
+class Agreement(Rule):
     """``w = clip((p - 1/2) / (p0 - 1/2), 0, 1)``: shuts out whatever disagrees.
 
     Source: theory/NOTES.md, "Agreement rule".
@@ -344,14 +296,14 @@ class Agreement(_Rule):
 
     def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:
         r, M, xi = broadcast.quality, len(rows), broadcast.patterns
-        p, error = sign_agreement(rows, xi, seed=seed)
+        p = sign_agreement(rows, xi, seed=seed)
         shares = nearest_shares(rows, xi)
         p0 = reference_agreement(self.reference, r, M, xi, exposures=shares, seed=seed)
-        return Reading(min(max((p - 0.5) / (p0 - 0.5), 0.0), 1.0), p, error)
+        return Reading(min(max((p - 0.5) / (p0 - 0.5), 0.0), 1.0), p)
 
 
 @dataclass(frozen=True)
-class Structure(_Rule):
+class Structure(Rule):
     """Opens to novelty and shuts out noise: ``w = g (rest + (1 - rest) nu)``.
 
     Source: theory/NOTES.md, "Structure rule".
@@ -400,20 +352,3 @@ class Smoothing:
         """Return w after `reading`; `previous` is that of before, or None."""
         w = reading.weight if previous is None else float(previous)
         return np.array(w + self.ema * (reading.weight - w))
-
-
-RULES: dict[str, Callable[..., Rule]] = {
-    "fixed": Fixed,
-    "entropy": Entropy,
-    "agreement": Agreement,
-    "structure": Structure,
-}
-
-
-def rule(name: str, **settings: Any) -> Rule:
-    """Return the rule `name` with `settings`."""
-    require(name in RULES, "rule", f"one of {', '.join(RULES)}", repr(name))
-    known = [f.name for f in fields(RULES[name])]  # type: ignore[arg-type]
-    for setting in settings:
-        require(setting in known, f"setting of {name}", f"one of {', '.join(known)}", setting)
-    return RULES[name](**settings)

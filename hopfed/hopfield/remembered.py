@@ -22,7 +22,7 @@ from scipy.special import erf, erfc, erfinv
 from hopfed.archetypes.subspace import SAME
 from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.messages import Message
-from hopfed.hopfield.flat import flatten
+from hopfed.hopfield.flat import Lines, flatten
 from hopfed.theory.resolution import expected_overlap
 
 ASTRAY = 0.1  # share of an archetype's examples that may be nearer to another pattern
@@ -30,16 +30,10 @@ ASTRAY = 0.1  # share of an archetype's examples that may be nearer to another p
 
 @dataclass(frozen=True)
 class Votes:
-    """Weighted votes of examples for K patterns.
+    """Weighted votes of examples for K patterns."""
 
-    Attributes
-    ----------
-    sums : (K, N) weighted sum of the examples for each.
-    voters, squares : (K,) sum of their weights, and of the squares of these.
-    """
-
-    sums: np.ndarray
-    voters: np.ndarray
+    sums: np.ndarray  # (K, N) weighted sum of the examples for each
+    voters: np.ndarray  # voters, squares: (K,) sum of their weights, and of the squares of these
     squares: np.ndarray
 
     @classmethod
@@ -78,9 +72,8 @@ class Votes:
     def among(self, K: int, rows: np.ndarray, counted: np.ndarray) -> Votes:
         """Votes for K patterns of which these are the `rows`, those for `counted` ones kept."""
         wide = Votes.none(K, self.sums.shape[1])
-        wide.sums[rows[counted]] = self.sums[counted]
-        wide.voters[rows[counted]] = self.voters[counted]
-        wide.squares[rows[counted]] = self.squares[counted]
+        for name, array in flatten(wide).items():
+            array[rows[counted]] = getattr(self, name)[counted]
         return wide
 
 
@@ -110,28 +103,20 @@ WORTH = 2.0
 
 
 @dataclass(frozen=True)
-class Remembered:
-    """Patterns and their history.
+class Remembered(Lines):
+    """Patterns and their history."""
 
-    Attributes
-    ----------
-    patterns : int8 (K, N) of +-1.
-    votes : float64 (K, N), weighted sum of the examples assigned to each.
-    voters, squares : (K,) sum of the weights of those examples, and of their squares.
-    sure : (K,) overlap with its archetype to expect of what each pattern was read off.
-    born, seen : (K,) round in which each was first found, and last supported by fresh evidence.
-    rounds : (K,) rounds in which fresh evidence supported it.
-    held : (K,) examples of each since it was found, by the strength that fresh operators show.
-    """
-
-    patterns: np.ndarray
-    votes: np.ndarray
+    patterns: np.ndarray  # int8 (K, N) of +-1
+    votes: np.ndarray  # float64 (K, N), weighted sum of the examples assigned to each
+    # voters, squares: (K,) sum of the weights of those examples, and of their squares
     voters: np.ndarray
     squares: np.ndarray
-    sure: np.ndarray
+    sure: np.ndarray  # (K,) overlap with its archetype to expect of what each pattern was read off
+    # born, seen: (K,) round in which each was first found, and last supported by fresh evidence
     born: np.ndarray
     seen: np.ndarray
-    rounds: np.ndarray
+    rounds: np.ndarray  # (K,) rounds in which fresh evidence supported it
+    # (K,) examples of each since it was found, by the strength that fresh operators show
     held: np.ndarray
 
     def __len__(self) -> int:
@@ -144,10 +129,6 @@ class Remembered:
         patterns, votes = np.zeros((0, n_sites), np.int8), np.zeros((0, n_sites))
         return cls(patterns, votes, none, none, none, never, never, never, none)
 
-    def select(self, rows: np.ndarray) -> Remembered:
-        """Keep the patterns that `rows`, indices or bool (K,), names."""
-        return Remembered(**{name: array[rows] for name, array in flatten(self).items()})
-
     def learn(self, patterns: np.ndarray, sure: np.ndarray, t: int) -> Remembered:
         """Add those of `patterns` (C, N) that are not yet remembered; of likenesses, the first."""
         both = np.concatenate([self.patterns, patterns]).astype(np.float64)
@@ -157,21 +138,12 @@ class Remembered:
             if not alike[i, kept].any():
                 kept.append(i)
         chosen = np.array(kept[len(self) :], dtype=int) - len(self)
-        patterns = patterns[chosen]
-        K = len(patterns)
-        new = Remembered(
-            patterns.astype(np.int8),
-            np.zeros(patterns.shape),
-            np.zeros(K),
-            np.zeros(K),
-            np.asarray(sure, dtype=np.float64)[chosen],
-            np.full(K, t),
-            np.full(K, t),
-            np.zeros(K, np.int64),
-            np.zeros(K),
-        )
-        mine, theirs = flatten(self), flatten(new)
-        return Remembered(**{name: np.concatenate([mine[name], theirs[name]]) for name in mine})
+        patterns, none = patterns[chosen], np.zeros(len(chosen))
+        when, votes = np.full(len(chosen), t), np.zeros(patterns.shape)
+        own = np.asarray(sure, dtype=np.float64)[chosen]
+        rounds = np.zeros(len(chosen), np.int64)
+        new = Remembered(patterns.astype(np.int8), votes, none, none, own, when, when, rounds, none)
+        return self.followed_by(new)
 
     def confirm(self, supported: np.ndarray, t: int) -> Remembered:
         """Note that fresh evidence of round `t` supports the patterns `supported`, bool (K,)."""

@@ -19,13 +19,9 @@ from hopfed._lib.settings import check_types, require
 
 @dataclass(frozen=True)
 class Fixed:
-    """The same mixture in every round.
+    """The same mixture in every round."""
 
-    Attributes
-    ----------
-    exposures : shares of the archetypes before normalising; () for equal shares.
-    """
-
+    # shares of the archetypes before normalising; () for equal shares
     exposures: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -45,14 +41,10 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Sequential:
-    """Archetypes dominate one after the other, in stages of equal length.
+    """Archetypes dominate one after the other, in stages of equal length."""
 
-    Attributes
-    ----------
-    overlap : part of a stage over which dominance passes linearly to the next, half before the
-        border and half behind; the rest of the stage is a plateau. 0 switches at once.
-    """
-
+    # part of a stage over which dominance passes linearly to the next, half before the border and
+    # half behind; the rest of the stage is a plateau. 0 switches at once
     overlap: float = 0.5
 
     def __post_init__(self) -> None:
@@ -67,16 +59,10 @@ class Sequential:
 
 @dataclass(frozen=True)
 class Cyclic:
-    """Archetypes dominate in turn, and come round again every `period` rounds.
+    """Archetypes dominate in turn, and come round again every `period` rounds."""
 
-    Attributes
-    ----------
-    period : rounds in which every archetype dominates once, at least K.
-    overlap : as of `Sequential`.
-    """
-
-    period: int = 12
-    overlap: float = 0.5
+    period: int = 12  # rounds in which every archetype dominates once, at least K
+    overlap: float = 0.5  # as of `Sequential`
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -95,17 +81,11 @@ class NoveltyRamp:
     """Old archetypes in equal shares; then the new ones ramp up until all K are equal (5.2).
 
     A new archetype has the share ``min(1, (t - at + 1) / ramp) / K`` from round `at` on.
-
-    Attributes
-    ----------
-    old : archetypes present from the start, the first ones.
-    at : first round, counted from 0, in which the new archetypes have exposure.
-    ramp : rounds of the ramp; 1 introduces them at once.
     """
 
-    old: int = 3
-    at: int = 12
-    ramp: int = 4
+    old: int = 3  # archetypes present from the start, the first ones
+    at: int = 12  # first round, counted from 0, in which the new archetypes have exposure
+    ramp: int = 4  # rounds of the ramp; 1 introduces them at once
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -61,27 +61,21 @@ def added_noise(operator: HebbianOperator) -> float:
 
 @dataclass(frozen=True)
 class Support:
-    """What each client's operator holds along each pattern.
+    """What each client's operator holds along each pattern."""
 
-    Attributes
-    ----------
-    held : (L, K) ``d_k^T C_c d_k``.
-    examples, weights, variances : (L,) of the clients: M_c, weight per example, s2_c.
-    rest : (L,) what each operator holds, in the mean, along a direction outside of the patterns:
-        s2_c on data that hold nothing but the patterns and noise, more on others. s2_c where that
-        was not measured.
-    reach : (K,) ``(xi_k . d_k)^2``, what an example of the pattern holds along its direction.
-    n_sites : N; 0 where patterns were not chosen by these operators.
-    added : (L,) variance of the noise that clients added on purpose, along a direction.
-    """
-
-    held: np.ndarray
+    held: np.ndarray  # (L, K) ``d_k^T C_c d_k``
+    # examples, weights, variances: (L,) of the clients: M_c, weight per example, s2_c
     examples: np.ndarray
     weights: np.ndarray
     variances: np.ndarray
+    # (L,) what each operator holds, in the mean, along a direction outside of the patterns: s2_c on
+    # data that hold nothing but the patterns and noise, more on others. s2_c where that was not
+    # measured
     rest: np.ndarray
+    # (K,) ``(xi_k . d_k)^2``, what an example of the pattern holds along its direction
     reach: np.ndarray
-    n_sites: int = 0
+    n_sites: int = 0  # N; 0 where patterns were not chosen by these operators
+    # (L,) variance of the noise that clients added on purpose, along a direction
     added: np.ndarray | float = 0.0
 
     @classmethod

@@ -14,12 +14,11 @@ import numpy as np
 
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.errors import DataError, shown
-from hopfed.federation.messages import Message
+from hopfed.federation.messages import Field, Message, malformed, not_finite
 from hopfed.hopfield.encoding import MOST_PATTERNS, pack_patterns, unpack_patterns
 from hopfed.hopfield.verdict import STATUS
 from hopfed.tables.coding import Coding
 
-STOPPED = "stopped"  # in the last word of a federation that ended without a result
 GOOD = ("ok", "one class")  # in which rows lie as rows of classes do
 ADVICE = "A federation tells archetypes, and no verdict about them."
 STATUSES = (
@@ -37,24 +36,18 @@ SLACK = 1e-3  # by which shares may add up to more than one
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """Archetypes as a server tells them.
+    """Archetypes as a server tells them."""
 
-    Attributes
-    ----------
-    patterns : int8 (K, N) of +-1.
-    means : (K, N) in [-1, 1] of classes, None of other archetypes.
-    shares : (K,) of the rows that are of each class; None where no one knows.
-    quality : r of the channel, in (0, 1]; NaN of classes, or where the server tells none.
-    said : status and its sentence by what all clients sent; empty where that is not known.
-    own : status and explanation of classes by an owner's own rows, which is not sent
-        (`own_verdict`); None elsewhere.
-    """
-
-    patterns: np.ndarray
-    means: np.ndarray | None = None
+    patterns: np.ndarray  # int8 (K, N) of +-1
+    means: np.ndarray | None = None  # (K, N) in [-1, 1] of classes, None of other archetypes
+    # (K,) of the rows that are of each class; None where no one knows
     shares: np.ndarray | None = None
+    # r of the channel, in (0, 1]; NaN of classes, or where the server tells none
     quality: float = np.nan
+    # status and its sentence by what all clients sent; empty where that is not known
     said: tuple[str, str] | tuple[()] = ()
+    # status and explanation of classes by an owner's own rows, which is not sent (`own_verdict`);
+    # None elsewhere
     own: tuple[str, str] | None = None
 
     @property
@@ -112,45 +105,38 @@ class Told:
 
 def read(down: Message, N: int) -> Told:
     """Return what a server told last, whatever it sent."""
-    packed = down.get("patterns", np.zeros((0, -(-N // 8)), np.uint8))
-    if packed.dtype != np.uint8 or packed.shape[1:] != (-(-N // 8),):
-        raise _malformed("patterns")
-    if len(packed) > min(MOST_PATTERNS * N, max(MOST_PATTERNS, LARGEST // N)):
-        raise DataError(f"{len(packed):,} archetypes of {N:,} columns, which are too many")
-    K = len(packed)
-    means = _checked(down, "means", (K, N), -1.0)
-    shares = _checked(down, "shares", (K,), 0.0)
-    if shares is not None and not shares.sum() <= 1 + SLACK:
-        raise _malformed("shares")
-    quality = _checked(down, "quality", (), 0.0)
-    known = np.nan if quality is None or quality == 0 else float(quality)
-    return Told(unpack_patterns(packed, N), means, shares, known, _said(down))
-
-
-def _said(down: Message) -> tuple[str, str] | tuple[()]:
-    """Status and sentence of a message, whatever the latter is; nothing where there is none."""
-    if "status" not in down:
-        return ()
-    found = []
-    for name in ("status", "advice"):
-        letters = down.get(name, np.zeros(0))
-        if letters.dtype != np.uint8 or letters.ndim != 1 or len(letters) > WORDS:
+    wide, words = -(-N // 8), Field((None,), "u")
+    down = {"patterns": np.zeros((0, wide), np.uint8)} | down
+    form = {
+        "patterns": Field((None, wide), "u"),
+        "means": Field((len(down["patterns"]), N), "f", least=-1.0, most=1.0),
+        "shares": Field((len(down["patterns"]),), "f", least=0.0, most=1.0),
+        "quality": Field((), "f", least=0.0, most=1.0),
+        "status": words,
+        "advice": words,
+    }
+    held = {name: np.asarray(down[name]) for name in form if name in down}
+    for name, array in held.items():
+        one = {name: array}
+        wrong = malformed(one, {name: form[name]}) or not_finite(one)
+        wide_words = form[name].kinds == "u" and array.dtype != np.uint8
+        wide_words |= form[name] is words and len(array) > WORDS
+        if wrong or wide_words or (name == "shares" and array.sum() > 1 + SLACK):
             raise _malformed(name)
-        found.append(shown(letters.tobytes().decode("utf-8", "replace"), WORDS))
-    if found[0] not in STATUSES:
-        raise _malformed("status")
-    return found[0], found[1]
-
-
-def _checked(down: Message, name: str, shape: tuple[int, ...], least: float) -> np.ndarray | None:
-    """Numbers from `least` to 1 that a message holds under a name, None where there are none."""
-    if name not in down:
-        return None
-    held = np.asarray(down[name])
-    fits = held.shape == shape and held.dtype.kind == "f"
-    if not fits or not ((held >= least) & (held <= 1)).all():
-        raise _malformed(name)
-    return held
+    K = len(held["patterns"])
+    if min(MOST_PATTERNS * N, max(MOST_PATTERNS, LARGEST // N)) < K:
+        raise DataError(f"{K:,} archetypes of {N:,} columns, which are too many")
+    patterns, known = unpack_patterns(held["patterns"], N), float(held.get("quality", 0.0))
+    said: tuple[str, str] | tuple[()] = ()
+    if "status" in held:
+        status, advice = (
+            shown(held.get(n, np.zeros(0, np.uint8)).tobytes().decode("utf-8", "replace"), WORDS)
+            for n in ("status", "advice")
+        )
+        if status not in STATUSES:
+            raise _malformed("status")
+        said = status, advice
+    return Told(patterns, held.get("means"), held.get("shares"), known or np.nan, said)
 
 
 def _malformed(what: str) -> DataError:

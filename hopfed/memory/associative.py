@@ -17,8 +17,8 @@ import numpy as np
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.outputs import check_run
 from hopfed._lib.settings import require
-from hopfed.memory import couplings, dynamics, energies, graded
-from hopfed.memory.couplings import Couplings
+from hopfed.memory import dynamics, energies, graded
+from hopfed.memory.couplings import Couplings, build
 from hopfed.memory.cues import as_array, as_cues, as_patterns, as_spins, is_graded, masses
 from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
 from hopfed.memory.sweeps import layers_energy
@@ -67,7 +67,6 @@ class AssociativeMemory:
     patterns : int8 (K, N) of +-1, or float64 (K, N) in [-1, 1] where they are graded; (0, N) where
         an operator was stored.
     weights : (K,) above 0: how strongly each is stored.
-    couplings : factor of the couplings of a projector or dreamed memory.
     factor : (N, R) float64, that of a stored operator.
 
     >>> rng = np.random.default_rng(0)
@@ -85,7 +84,6 @@ class AssociativeMemory:
     rule: Rule
     patterns: np.ndarray = field(repr=False)
     weights: np.ndarray = field(repr=False)
-    couplings: Couplings | None = field(default=None, repr=False)
     factor: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
@@ -132,7 +130,7 @@ class AssociativeMemory:
         if is_graded(patterns):
             exponential = isinstance(chosen, Exponential)
             require(exponential, "rule", "exponential for graded patterns", chosen.name)
-        return cls(chosen, patterns, masses(weights, len(patterns)))._with_couplings()
+        return cls(chosen, patterns, masses(weights, len(patterns)))
 
     def __len__(self) -> int:
         return len(self.patterns)
@@ -206,7 +204,7 @@ class AssociativeMemory:
         return Recall(found, sums / self.n_sites, self._energy(host, sums), used, settled)
 
     def add(self, patterns: Any, weights: Any = None) -> AssociativeMemory:
-        """Return the memory with more patterns; O(K N) a pattern, whatever the rule.
+        """Return the memory with more patterns.
 
         Parameters
         ----------
@@ -224,21 +222,11 @@ class AssociativeMemory:
         require(is_graded(more) == self.is_graded, "patterns", "of the kind of those stored", "not")
         same = more.shape[1] == self.n_sites
         require(same, "patterns", f"of {self.n_sites} sites", more.shape[1])
-        mass = masses(weights, len(more))
-        joined = replace(
-            self,
-            patterns=np.concatenate([self.patterns, more]),
-            weights=np.concatenate([self.weights, mass]),
-        )
-        if self.couplings is None:
-            return joined._with_couplings()
-        factor = self.couplings
-        for x in _weighed(more, mass):
-            factor = factor.add(x)
-        return replace(joined, couplings=factor)
+        mass = np.concatenate([self.weights, masses(weights, len(more))])
+        return replace(self, patterns=np.concatenate([self.patterns, more]), weights=mass)
 
     def remove(self, which: Any) -> AssociativeMemory:
-        """Return the memory without the patterns at the indices `which`; O(K N) a pattern.
+        """Return the memory without the patterns at the indices `which`.
 
         >>> memory = AssociativeMemory.store(np.array([[1, 1, -1], [1, -1, -1], [1, 1, 1]]))
         >>> memory.remove([0, 2]).patterns.tolist()
@@ -249,23 +237,15 @@ class AssociativeMemory:
         numbers = rows.size == 0 or rows.dtype.kind in "iu"  # a mask is none: True is not row 1
         inside = numbers and bool(((rows >= 0) & (rows < len(self))).all())
         require(inside, "which", f"indices in 0 .. {len(self) - 1}", which)
-        rows = rows.astype(np.int64)
-        kept = np.delete(np.arange(len(self)), rows)
-        left = replace(self, patterns=self.patterns[kept], weights=self.weights[kept])
-        if self.couplings is None:
-            return left
-        factor = self.couplings
-        for k in rows[::-1]:
-            factor = factor.remove(int(k))
-        return replace(left, couplings=factor)
+        kept = np.delete(np.arange(len(self)), rows.astype(np.int64))
+        return replace(self, patterns=self.patterns[kept], weights=self.weights[kept])
 
     def forget(self, keep: float, floor: float = 0.0) -> AssociativeMemory:
         """Return the memory with all weights times `keep`, without those that end below `floor`.
 
         What is added later then stands out: with `keep` below 1 before each `add`, old patterns
         fade and the newest stay retrievable for ever (Mezard, Nadal, Toulouse 1986). The projector
-        has no weights in it: there a pattern stays whole until it falls below the floor. Dreamed
-        couplings are built anew.
+        has no weights in it: there a pattern stays whole until it falls below the floor.
 
         Parameters
         ----------
@@ -279,10 +259,8 @@ class AssociativeMemory:
         self._changeable()
         require(0 < keep <= 1, "keep", "in (0, 1]", keep)
         weights = self.weights * keep
-        left = self.remove(np.flatnonzero(weights < floor))
-        faded = replace(left, weights=weights[weights >= floor])
-        dreamed = self.couplings is not None and self.couplings.ridge > 0
-        return faded._with_couplings() if dreamed else faded
+        left = weights >= floor
+        return replace(self, patterns=self.patterns[left], weights=weights[left])
 
     def energy(self, states: Any) -> np.ndarray:
         """Energy (S,) of states.
@@ -339,12 +317,20 @@ class AssociativeMemory:
         storage.as_run(self).save(path)
 
     @cached_property
+    def couplings(self) -> Couplings | None:
+        """Factor of the couplings of a projector or dreamed memory; None of another."""
+        if not self.rule.quadratic or self.rule.time == 0 or not len(self):
+            return None
+        X = self.patterns * np.sqrt(self.weights / self.n_sites)[:, None]
+        return build(X, self.rule.time)
+
+    @cached_property
     def coupling_factor(self) -> tuple[np.ndarray, float]:
         """(W, scale) with ``J = scale W W^T``: W (N, R) float32, whole numbers for Hebb's rule."""
         if self.factor is not None:
             return self.factor.astype(np.float32), 1.0
         if self.couplings is not None:
-            rows, gain = self.couplings.rows, self.couplings.gain
+            rows, gain, _ = self.couplings
             root = 2.0 ** round(np.log2(gain) / 2)  # exact; a short dream has rows next to nothing
             return np.ascontiguousarray(rows.T * root, np.float32), gain / root**2
         root = np.sqrt(self.weights).astype(np.float32)
@@ -379,13 +365,6 @@ class AssociativeMemory:
                     f"(pairs: {lost:,}). Store one of each, or take an even power."
                 )
         return tuple(said)
-
-    def _with_couplings(self) -> AssociativeMemory:
-        """Return the memory with the factor that its rule needs."""
-        if not self.rule.quadratic or self.rule.time == 0 or not len(self):
-            return replace(self, couplings=None)
-        X = _weighed(self.patterns, self.weights)
-        return replace(self, couplings=couplings.build(X, self.rule.time))
 
     def _exact_factor(self) -> np.ndarray:
         """W of `coupling_factor` in float64."""
@@ -443,11 +422,6 @@ class AssociativeMemory:
         gaps = (x == 0).any(axis=1, keepdims=True)
         states = like(np.where((x != 0) & gaps, x, means) if hold else means, cues)
         return Recall(states, shares, energy, np.ones(count, np.int64), np.ones(count, np.bool_))
-
-
-def _weighed(patterns: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """``sqrt(w / N) xi`` (K, N)."""
-    return patterns * np.sqrt(weights / patterns.shape[1])[:, None]
 
 
 def _operator_factor(operator: HebbianOperator, time: float, rank: int | None) -> np.ndarray:

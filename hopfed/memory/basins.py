@@ -147,18 +147,18 @@ def _apart(memory: AssociativeMemory, layers: int, size: int, rng: np.random.Gen
 
 def _laws(rule: Rule, counts: np.ndarray, N: int) -> tuple[np.ndarray, np.ndarray]:
     """Overlaps, and edges, that theory foresees."""
-    from hopfed.theory import dense_storage, storage
+    from hopfed.theory import storage
 
     unknown = np.full(len(counts), np.nan)
     if isinstance(rule, Layered):
         return unknown, unknown
     if isinstance(rule, Exponential):
         rate = np.log(counts) / N
-        reach = dense_storage.exponential_reach(rate, rule.beta)
+        reach = storage.exponential_reach(rate, rule.beta)
         return (reach <= 1).astype(float), np.maximum(1 - reach, 0) / 2
     if isinstance(rule, Dense) and rule.n > 2:
-        load = float(dense_storage.pairings(rule.n)) * counts / float(N) ** (rule.n - 1)
-        return dense_storage.dense_magnetisation(load, rule.n), unknown
+        load = float(storage.pairings(rule.n)) * counts / float(N) ** (rule.n - 1)
+        return storage.dense_magnetisation(load, rule.n), unknown
     alpha = counts / N
     if np.isinf(rule.time):
         return (alpha < 1).astype(float), unknown

@@ -22,14 +22,13 @@ from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.layout import TIE
 from hopfed.kernels.philox import key, philox4x32, thresholds
 from hopfed.memory.cues import as_array
-from hopfed.memory.energies import fields, overlap_sums
+from hopfed.memory.energies import NEAR, at_once, fields, overlap_sums
 from hopfed.memory.rules import Exponential, Layered, Overlapping
 from hopfed.memory.sweeps import layers_step, layers_sweep
 
 Outcome = tuple[Array, np.ndarray, np.ndarray]
 
 COLDEST = 1e-30  # temperature; below it, its inverse would not fit single precision, it counts as 0
-NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
 PIECE = 1 << 22  # fields made at a time
 
 
@@ -227,7 +226,7 @@ def overlapping(
             now = new if held is None else np.where(held, now, new)
         return now
 
-    return serial(states, heated, lambda s, n: kernels.dense_step(s, **settings, updates=n), times)
+    return serial(states, heated, lambda s, n: at_once(s, patterns, rule, weights, n, held), times)
 
 
 def _settings(patterns: np.ndarray, weights: np.ndarray, rule: Overlapping) -> dict[str, Any]:

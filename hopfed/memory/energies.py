@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import Array, namespace
+from hopfed.kernels.dense import CLOSE
+from hopfed.kernels.layout import Relaxed
 from hopfed.memory.rules import Dense, Exponential, Overlapping
 
 
@@ -69,3 +71,48 @@ def fields(states: Array, a: Array, patterns: Array, rule: Overlapping, weights:
     B, own = table(a, rule, patterns.shape[1], weights)
     h = xp.matmul(xp.astype(B, xp.float32), patterns)
     return h if isinstance(own, float) else h + xp.astype(own, xp.float32) * states
+
+
+NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
+
+
+def sure_fields(
+    states: np.ndarray, patterns: np.ndarray, rule: Overlapping, weights: np.ndarray
+) -> np.ndarray:
+    """`fields` of float32 states, of sure signs: in double where single leaves it open, 0 at ties.
+
+    A tie is a field below 1e-11 of its terms: patterns of equal overlap cancel.
+    """
+    B, own = table(overlap_sums(states, patterns), rule, patterns.shape[1], weights)
+    h = B.astype(np.float32) @ patterns + np.float32(own) * states
+    size = np.sqrt((B**2).sum(axis=1, keepdims=True)) + np.abs(own)
+    s, i = np.nonzero(np.abs(h) <= NEAR * 1.2e-7 * np.sqrt(len(patterns)) * size)
+    own, size = np.broadcast_to(own, size.shape)[s, 0], size[s, 0]
+    exact = (B[s] * patterns.T[i]).sum(axis=1) + own * states[s, i]
+    h[s, i] = np.where(np.abs(exact) <= CLOSE * size, 0, np.sign(exact))
+    return h
+
+
+def at_once(
+    states: np.ndarray,
+    patterns: np.ndarray,
+    rule: Overlapping,
+    weights: np.ndarray,
+    updates: int,
+    held: np.ndarray | None = None,
+) -> Relaxed:
+    """Turn all spins into the signs of their fields, until a state stays or `updates` are made."""
+    out = Relaxed(states.copy(), np.zeros(len(states), np.int64), np.zeros(len(states), np.bool_))
+    xi, live, x = patterns.astype(np.float32), np.arange(len(states)), states.astype(np.float32)
+    for _ in range(updates if len(states) else 0):
+        turns = sure_fields(x, xi, rule, weights) * x < 0
+        if held is not None:
+            turns &= ~held[live]
+        x[turns] *= -1
+        out.sweeps[live] += 1
+        moves = turns.any(axis=1)
+        out.state[live], out.settled[live] = x, ~moves
+        live, x = live[moves], x[moves]
+        if not len(live):
+            break
+    return out

@@ -1,11 +1,11 @@
 """Methods whose server forms a mean of clients' arrays, which may be private.
 
-Source: theory/NOTES.md, "Sensitivity and Gaussian mechanism".
+Source: theory/NOTES.md, "Sensitivity and Gaussian mechanism" and "Private records".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,17 +24,25 @@ from hopfed.theory.private import gaussian_epsilon
 
 @dataclass(frozen=True)
 class Averaged(NeuralMethod):
-    """Base of methods whose server forms a mean of clients' arrays, with client-level privacy.
+    """Base of methods whose server forms a mean of clients' arrays, which may be private.
 
-    With `noise` what the server sends is differentially private, for whoever sees all of it: a
-    client's whole data may be there or not. A client's update, of all arrays of its message
-    together, is scaled to a norm of at most `bound`; Gaussian noise of standard deviation
+    By client: with `noise` what the server sends is differentially private, for whoever sees all
+    of it: a client's whole data may be there or not. A client's update, of all arrays of its
+    message together, is scaled to a norm of at most `bound`; Gaussian noise of standard deviation
     ``noise bound`` is added to the sum of the updates, which is divided by the number of clients
     that is expected (McMahan et al., ICLR 2018). So all clients have one weight, and their numbers
     of examples are not used. Each client takes part in a round by itself, with the probability
-    `rate` of the participation (Poisson sampling). The server is trusted, and noise and
-    participation are drawn from the seed of the run: this is for experiments. What clients keep,
-    and accuracies, are not covered.
+    `rate` of the participation (Poisson sampling). The server is trusted. What clients keep, and
+    accuracies, are not covered.
+
+    By record: with `Training.record_noise` a client's messages are differentially private, for the
+    server too: one of its training examples may be there or not. In every step the gradient of
+    each example is cut to the norm `record_bound`, and Gaussian noise of deviation ``record_noise
+    record_bound`` is added to their sum (DP-SGD, Abadi et al., CCS 2016); each example is in a step
+    by itself, with the probability ``batch / examples``. Not covered are numbers of examples, the
+    sums by which inputs are scaled (give `scaling`), losses and accuracies.
+
+    Noise, participation and steps are drawn from the seed of the run: this is for experiments.
 
     Attributes
     ----------
@@ -47,12 +55,16 @@ class Averaged(NeuralMethod):
     noise: float = setting(0.0, "at least 0")
     delta: float = setting(1e-5, "in (0, 1)")
 
+    by_record: ClassVar[bool] = True
     averages: ClassVar[bool] = True  # whether `average` alone reads what clients send
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         if "play" in vars(cls) and "averages" not in vars(cls):
             cls.averages = False  # until it says so
+        clients = {"answer", "extra", "objective", "sent", "wrap"}
+        if clients & vars(cls).keys() and "by_record" not in vars(cls):
+            cls.by_record = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -68,15 +80,26 @@ class Averaged(NeuralMethod):
 
     def epsilon(self, rounds: int, rate: float = 1.0) -> float:
         """Epsilon of so many rounds at `delta`, infinite without noise; exact at a rate of 1."""
-        if rate == 1 or not self.noise:
-            return gaussian_epsilon(self.noise, self.delta, rounds)
-        return accountant(self.noise, rounds, delta=self.delta, rate=rate)
+        return _epsilon(self.noise, rounds, rate, self.delta)
+
+    def record_epsilon(self, rounds: int, sizes: Iterable[int]) -> float:
+        """Epsilon of an example at `delta`, of clients of some `sizes` in so many rounds each.
+
+        The largest of all clients. That only some take part is not made use of.
+        """
+        each, batch = self.training.record_noise, self.training.batch
+        worst = {-(-n // batch): n for n in sorted(map(int, sizes), reverse=True) if n}
+        return max(
+            _epsilon(each, rounds * self.training.epochs * steps, min(1, batch / n), self.delta)
+            for steps, n in worst.items()
+        )
 
     def server_start(self, seed: int) -> State:
         """Refuse running statistics under noise, which can turn negative."""
-        normed = self.noise > 0 and has_batch_norm(self.net(0))
+        private = self.noise > 0 or self.training.record_bound > 0
+        normed = private and has_batch_norm(self.net(0))
         require(
-            not normed, "models", "without batch norm where there is noise", self.task.models[0]
+            not normed, "models", "without batch norm where means are private", self.task.models[0]
         )
         return super().server_start(seed)
 
@@ -119,3 +142,10 @@ class Averaged(NeuralMethod):
         heard = session.ask()
         mean = self.average(heard, state, session) if heard or self.noise else state
         return mean, {EVERYONE: mean}, {}
+
+
+def _epsilon(noise: float, steps: int, rate: float, delta: float) -> float:
+    """Epsilon of steps with Poisson sampling; in closed form where all take part."""
+    if rate == 1 or not noise:
+        return gaussian_epsilon(noise, delta, steps)
+    return accountant(noise, steps, delta=delta, rate=rate)

@@ -230,6 +230,8 @@ class NeuralMethod:
     reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
     opens: ClassVar[str | None] = None  # prefix of what the server sends before round 0; "": all
     trains_first: ClassVar[bool] = False  # whether one that never took part trains to be scored
+    by_record: ClassVar[bool] = False  # whether messages know examples by one training alone
+    scored_with: ClassVar[str] = ""  # the last message: "all" clients, "new" ones, or "" nobody
     tunes: ClassVar[bool] = False  # whether training to be scored is part of every answer
 
     def __init_subclass__(cls, **about: Any) -> None:
@@ -242,6 +244,9 @@ class NeuralMethod:
         one = len(set(self.task.models)) == 1
         rule = f"one architecture for {self.name}"
         require(one or not self.same_model, "models", rule, ", ".join(self.task.models))
+        rule = f"0 for {self.name}, whose messages tell more of examples than one training does"
+        bound = self.training.record_bound
+        require(self.by_record or not bound, "record_bound", rule, bound)
         bases = [c for c in reversed(type(self).__mro__) if is_dataclass(c)]
         own = [f for c in bases for f in fields(c)]  # a new default keeps the rule
         for name, rule in {f.name: f.metadata["rule"] for f in own if "rule" in f.metadata}.items():
@@ -311,9 +316,9 @@ class NeuralMethod:
         client.tuned = (yield client.train(first, plain, epochs=epochs, path=path)).params
         return {}
 
-    def fetches(self, known: bool) -> bool:  # noqa: ARG002
+    def fetches(self, known: bool) -> bool:
         """Whether a client classifies with the server's last message; `known`: it took part."""
-        return False
+        return self.scored_with == "all" or (self.scored_with == "new" and not known)
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """Form of a client's message: that of an answer without training."""

@@ -41,15 +41,10 @@ class DiscreteGaussian:
     """Integer noise on the counts of +-1 examples that makes a release (epsilon, delta)-private.
 
     Neighbouring data sets differ by one example that is replaced; the number of examples is public.
-
-    Attributes
-    ----------
-    n_sites : N; the release has ``N (N - 1) / 2`` counts.
-    epsilon, delta : the budget of the release.
     """
 
-    n_sites: int
-    epsilon: float
+    n_sites: int  # N; the release has ``N (N - 1) / 2`` counts
+    epsilon: float  # epsilon, delta: the budget of the release
     delta: float
 
     def __post_init__(self) -> None:
@@ -84,10 +79,6 @@ class DiscreteGaussian:
         require(0 < chance < 1, "chance", "in (0, 1)", chance)
         tail = 2 * np.sqrt(np.log(2 / chance))
         return float(self.scale * (2 * np.sqrt(self.n_sites) + tail))
-
-    def noise(self, key: bytes, size: int) -> np.ndarray:
-        """Draw the noise of `size` counts from a secret `key`: int64 (size,)."""
-        return discrete_gaussian(self.variance, size, key)
 
 
 def discrete_gaussian(variance: int, size: int, key: bytes) -> np.ndarray:
@@ -171,11 +162,6 @@ class Coins:
             shown[going[~held]] = k % 2 == 1
             going, k = going[held], k + 1
         return shown
-
-
-def concentrated_delta(epsilon: float, rho: float) -> float:
-    """Delta that rho-concentrated answers guarantee at an epsilon."""
-    return float(np.exp(min(_log_delta(epsilon, rho), 0.0)))
 
 
 def concentrated_rho(epsilon: float, delta: float) -> float:

@@ -17,7 +17,7 @@ from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.rank import RankEstimate
-from hopfed.theory import general_spikes, marchenko_pastur, private
+from hopfed.theory import covariance, marchenko_pastur, private
 from hopfed.theory.covariance import Population
 
 # Noise moves a score against its prediction: by .5 / sqrt N, a standard deviation, at an overlap of
@@ -32,15 +32,10 @@ class PrivateTracyWidom:
     Source: theory/NOTES.md, "Counting beside privacy noise".
 
     For +-1 examples, whose operator keeps its trace N; spikes are debiased for bulk and noise.
-
-    Attributes
-    ----------
-    alpha : in (0, 1).
-    noise_radius : of the semicircle in C, at least 0.
     """
 
-    alpha: float = 1e-3
-    noise_radius: float = 0.0
+    alpha: float = 1e-3  # in (0, 1)
+    noise_radius: float = 0.0  # of the semicircle in C, at least 0
 
     def __post_init__(self) -> None:
         require(0 < self.alpha < 1, "alpha", "a false-alarm rate in (0, 1)", self.alpha)
@@ -64,7 +59,7 @@ class PrivateTracyWidom:
             k += 1
             theta, s2 = self._debiased(sample, k)
         white = Population.flat(s2)
-        gamma = general_spikes.overlap(s2 + theta, white, sample.aspect, self.noise_radius)
+        gamma = covariance.overlap(s2 + theta, white, sample.aspect, self.noise_radius)
         rule = f"Tracy-Widom at {self.alpha:g} beside privacy noise of radius {self.noise_radius:g}"
         return RankEstimate(k, threshold(k, s2), s2, theta / s2, gamma, rule)
 
@@ -74,9 +69,9 @@ class PrivateTracyWidom:
         s2 = 1.0 if sample.quality is None else max(1 - sample.quality**2, 1e-6)
         for _ in range(50 if k else 0):
             law = Population.flat(s2), sample.aspect, self.noise_radius
-            ell = general_spikes.population_eigenvalue(sample.values[:k], *law)
+            ell = covariance.population_eigenvalue(sample.values[:k], *law)
             if np.isnan(ell).any():  # in the bulk under the present s2
-                ell = np.where(np.isnan(ell), general_spikes.threshold(*law), ell)
+                ell = np.where(np.isnan(ell), covariance.upper_edge(*law).critical, ell)
             theta = ell - s2
             new = max(1 - float(theta.sum()) / sample.n_sites, 1e-6)
             if sample.quality is not None or abs(new - s2) < 1e-6:
@@ -104,6 +99,6 @@ def private_spectrum(
     spectrum = eigenpairs(operator, count)
     rank = counted[0]
     law = Population.flat(rank.variance), spectrum.aspect, operator.radius
-    least = general_spikes.threshold(*law) / rank.variance - 1
+    least = covariance.upper_edge(*law).critical / rank.variance - 1
     # Noise makes eigenvalues negative, which `eigenpairs` sets to 0: not the whole spectrum.
     return replace(spectrum, complete=False, n_examples=operator.n_sites / least**2), rank

@@ -33,9 +33,10 @@ from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import array_beside, column_moments
 from hopfed.tables.examples import as_examples
 from hopfed.tables.files import is_many
-from hopfed.tables.partitions import is_partitioned, read_partitions
-from hopfed.tables.reading import read_table, read_tables
+from hopfed.tables.reading import is_partitioned, read_partitions, read_table, read_tables
 from hopfed.tables.table import Table, check_choice, is_made_up, matched
+
+FIRST = 100  # rows of an array that say whether it holds other numbers
 
 __all__ = ["recover", "run_recovery", "split"]
 
@@ -386,7 +387,15 @@ def _is_named(given: Any) -> bool:
     if isinstance(given, Table | dict | str | os.PathLike) or is_partitioned(given):
         return True
     frame = not isinstance(given, Rows) and any(hasattr(given, kind) for kind in kinds)
-    return frame or _is_rows(given)
+    return frame or _is_rows(given) or _holds_other_numbers(given)
+
+
+def _holds_other_numbers(given: Any) -> bool:
+    """Whether an array holds numbers such as 1 and 2 in its first rows, whose columns are coded."""
+    if type(given) is not np.ndarray or given.ndim != 2 or given.dtype.kind not in "iuf":
+        return False
+    some = given[:FIRST]
+    return not np.isin(some[some == some], (-1, 0, 1)).all()
 
 
 def _is_rows(given: Any) -> bool:

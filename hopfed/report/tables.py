@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hopfed._lib.settings import describe, from_plain
+import numpy as np
+
+from hopfed._lib.settings import describe, from_plain, require
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import NAMES, OTHERS, Measure, Table, compared, find
 from hopfed.runs import Run, require_seeds, settings_of
@@ -80,6 +84,59 @@ def side_by_side(runs: Sequence[Run]) -> list[tuple[str, ...]]:
         return [(label, *map(number, values)) for label, values in held]
     names = list(dict.fromkeys(name for run in runs for name in run.summary))
     return [(name, *(words(run.summary.get(name)) for run in runs)) for name in names]
+
+
+HEADS = {  # numbers of a federation of networks -> what heads their column in a paper
+    "test": "accuracy",
+    "decile": "worst tenth",
+    "auc": "AUC",
+    "f1": "F1",
+    "balanced": "balanced accuracy",
+    "loss": "test loss",
+    "megabytes_up": "MB up",
+    "megabytes_down": "MB down",
+    "gigaflops": "GFLOP",
+    "epsilon": "epsilon",
+    "record_epsilon": "epsilon of an example",
+}
+
+
+def for_papers(runs: Sequence[Run]) -> tuple[list[str], dict[str, np.ndarray]]:
+    """Methods of runs of `fl`; by head (2, runs): means over seeds, and standard errors."""
+    kinds = {run.kind for run in runs}
+    require(kinds == {"fl"}, "RUN", "runs of hopfed fl run", ", ".join(sorted(kinds)))
+    methods = [str(run.config["method"]) for run in runs]
+    if len(set(methods)) < len(methods):
+        options = [f" ({run.config['options']})" if run.config["options"] else "" for run in runs]
+        methods = [method + own for method, own in zip(methods, options, strict=True)]
+    found, roots = {}, np.sqrt([run.config["seeds"] for run in runs])
+    for key, head in HEADS.items():
+        pairs = [run.summary.get(key) or (np.nan, np.nan) for run in runs]
+        if any(key in run.summary for run in runs):
+            means, deviations = np.array(pairs, float).T
+            found[head] = np.stack([means, deviations / roots])
+    return methods, found
+
+
+def latex(methods: Sequence[str], numbers: Mapping[str, np.ndarray]) -> str:
+    """Return what `for_papers` found as a tabular of LaTeX, which needs no package."""
+    rows = [["method", *numbers]]
+    for i, method in enumerate(methods):
+        rows.append([method, *(_in_latex(*pair[:, i].tolist()) for pair in numbers.values())])
+    lines = [" & ".join(row) + r" \\" for row in rows]
+    lines = [re.sub(r"(?<!\\)([_#%])", r"\\\1", line) for line in lines]
+    body = "\n".join((r"\hline", lines[0], r"\hline", *lines[1:], r"\hline"))
+    return f"\\begin{{tabular}}{{l{'r' * len(numbers)}}}\n{body}\n\\end{{tabular}}\n"
+
+
+def _in_latex(mean: float, error: float) -> str:
+    """A number, with its standard error to two digits."""
+    if not np.isfinite(mean):
+        return "--"
+    if not error > 0:  # one seed
+        return f"{mean:.4g}"
+    digits = max(0, 1 - math.floor(math.log10(error)))
+    return rf"${mean:.{digits}f} \pm {error:.{digits}f}$"
 
 
 def number(value: Any) -> str:

@@ -30,13 +30,14 @@ import numpy as np
 from scipy.special import xlogy
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, blas_threads, namespace, to_host
+from hopfed._lib.arrays import Array, all_to_host, blas_threads, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.kernels import Rows
+from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.equal_rows import row_marks
 from hopfed.spectral.rank import white_edge
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import column_moments, columns_of, total
+from hopfed.spectral.rows import column_moments, columns_of, host_moments, remember_moments, total
 
 ERRORS = 0.0, 0.005, 0.01, 0.02  # of the entries of a copy, from typing: the surest copies first
 MISTYPED = 4  # copies of one column, at most
@@ -263,7 +264,8 @@ def determined(
     `known` are columns that are levels of one variable, `steps` those that are thresholds of one
     answer, and no copies of each other; `seed` is of the columns looked at in a wide table.
     """
-    moments = [_here(*column_moments(rows)) for rows in owners]
+    looked = _at_a_glance(owners)
+    moments = [host_moments(rows) for rows in owners]
     sums, seen = (np.sum(each, axis=0).astype(np.int64) for each in zip(*moments, strict=True))
     N = len(sums)
     few = min(SCARCE[0], SCARCE[1] * float(np.median(seen[seen > 0]))) if seen.any() else 0
@@ -277,8 +279,10 @@ def determined(
     if seen.max(initial=0) < FEW_ROWS and 2 * varies.sum() < there.sum():
         # Most columns of a few rows of one pattern hold one value, and are not silent.
         return Determined(np.where(there, np.arange(N), -1), slope, centre, level, single)
-    if varies.sum() < 2 or _are_exact(owners, int(varies.sum())):
+    if varies.sum() < 2 or _are_exact(owners, int(varies.sum()), looked.different):
         return Determined(np.arange(N), slope, centre, level, single)
+    if looked.free and varies.all() and not (known or steps):
+        return Determined(leader, slope, centre, level, single)
     columns = np.flatnonzero(varies)
     if len(columns) > WIDE:
         columns = _candidates(owners, columns, seed)
@@ -316,8 +320,68 @@ def determined(
     return Determined(leader, slope, centre, level, single, torn)
 
 
-def _are_exact(owners: Sequence[Rows | Reread], varies: int) -> bool:
+class Glance(NamedTuple):
+    """What a device says of its rows in one copy, beside the sums of their columns."""
+
+    different: int | None = None  # how many rows are, of all owners; None where it was not asked
+    free: bool = False  # whether no two columns that vary may determine each other
+
+
+def _at_a_glance(owners: Sequence[Rows | Reread]) -> Glance:
+    """Look at complete rows on a device there; of the host's, and of gaps, nothing is said."""
+    held = [rows for rows in owners if isinstance(rows, Rows) and on_device(rows)]
+    if len(held) < len(owners) or any(r.gaps or r.counts is not None for r in held):
+        return Glance()
+    sums = [kernels.column_sums(rows) for rows in held]
+    xp = namespace(*sums)
+    marks = xp.sort(xp.concat([row_marks(rows) for rows in held]))
+    dependent = _may_agree(held, sums) if len(sums[0]) <= WIDE else _may_be_alike(held)
+    *found, told = all_to_host(*sums, xp.stack([xp.sum(marks[1:] != marks[:-1]), dependent]))
+    for rows, own in zip(held, found, strict=True):
+        remember_moments(rows, own, np.full(len(own), len(rows)))
+    return Glance(int(told[0]) + 1, not told[1])
+
+
+def _may_agree(held: Sequence[Rows], sums: Sequence[Array]) -> Array:
+    """How many pairs of columns of complete rows are alike, or seldom both +1."""
+    xp, N = namespace(*sums), len(sums[0])
+    some = [rows[:: max(1, len(rows) * N**2 // WORK)] for rows in held]
+    n = float(sum(map(len, some)))
+    products = sum(xp.astype(kernels.second_moment(rows), xp.float64) for rows in some)
+    m = xp.astype(sum(kernels.column_sums(rows) for rows in some), xp.float64)
+    R = products / n - m[:, None] * m / n**2
+    spread = 1 - (m / n) ** 2
+    alike = (xp.abs(R) >= ALIKE * xp.sqrt(spread[:, None] * spread) - 1e-9) & (
+        (n - xp.abs(products)) / 2 <= _few(ERRORS[-1], n)
+    )
+    both, expected = (n + m[:, None] + m + products) / 4, (n + m[:, None]) * (n + m) / (4 * n)
+    apart = both <= OVERLAP * xp.where(expected >= 5, expected, 0 * expected)
+    return xp.sum(xp.triu(alike | apart, k=1))
+
+
+def _may_be_alike(held: Sequence[Rows]) -> Array:
+    """How many columns of complete rows have a hash that a few share, or start a variable."""
+    found = 0
+    for rows in held:
+        step = max(1, len(rows) // SAMPLE)
+        few = rows[: SAMPLE * step : step]
+        few = few[: len(few) // 64 * 64]
+        columns = kernels.transpose(few).signs
+        xp = namespace(columns)
+        words = xp.sort(xp.where(columns < ~columns, columns, ~columns), axis=0)
+        same = words[1:] == words[:-1]
+        begins = same & ~xp.concat([same[:1] & ~same[:1], same[:-1]])
+        crowd = words[CROWD:] == words[:-CROWD]
+        shared = xp.sum(begins[: len(crowd)] & ~crowd) + xp.sum(begins[len(crowd) :])
+        often = (kernels.column_sums(few) + len(few)) // 2
+        found = found + shared + xp.sum(_spans(often, len(few))[0])
+    return found
+
+
+def _are_exact(owners: Sequence[Rows | Reread], varies: int, different: int | None = None) -> bool:
     """Whether rows are a few patterns without noise, of which any columns determine others."""
+    if different is not None:
+        return different < varies and 2 * different <= sum(map(len, owners))
     held = [rows for rows in owners if not isinstance(rows, Reread)]
     if len(held) < len(owners):
         return False
@@ -616,20 +680,17 @@ def _look(rows: Rows) -> np.ndarray:
     minus = there & ~plus
     found = [np.zeros(0, int), _neighbours(plus, there)]
     few = _few(ERRORS[-1], len(rows))
-    for word in np.minimum(plus, minus).T:
-        order = np.argsort(word, kind="stable")
+    for word in np.ascontiguousarray(np.minimum(plus, minus).T):
+        if not (np.diff(np.sort(word)) == 0).any():
+            continue
+        order = np.argsort(word)  # in any order of those that are equal
         starts = np.flatnonzero(np.diff(word[order], prepend=~word[order[:1]]))
         sizes = np.diff(starts, append=len(order))
         some = (sizes > 1) & (sizes <= CROWD)
-        at = np.repeat(starts[some], sizes[some])
-        i, j = (
-            order[at],
-            order[
-                at
-                + np.arange(len(at))
-                - np.repeat(np.cumsum(sizes[some]) - sizes[some], sizes[some])
-            ],
-        )
+        each, before = sizes[some], np.cumsum(sizes[some]) - sizes[some]
+        place = np.arange(each.sum()) + np.repeat(starts[some] - before, each)
+        first = np.minimum.reduceat(order, starts)[some]
+        i, j = np.repeat(first, each), order[place]
         apart = [
             np.bitwise_count(plus[i] ^ a[j]).sum(axis=1)
             + np.bitwise_count(minus[i] ^ b[j]).sum(axis=1)
@@ -642,15 +703,21 @@ def _look(rows: Rows) -> np.ndarray:
 
 def _neighbours(plus: np.ndarray, there: np.ndarray) -> np.ndarray:
     """Columns beside each other, in words of bits, of which one is +1 in every row."""
-    often, seen = (np.bitwise_count(a).sum(axis=1, dtype=np.int64) for a in (plus, there))
-    ends = np.concatenate([[0], np.cumsum(often)])
-    last = np.searchsorted(ends, ends[:-1] + seen)  # where as many +1 are as rows have an entry
-    first = np.arange(len(often))
-    fits = (last <= len(often)) & (last - first >= 3) & (last - first <= LEVELS) & (often > 0)
-    fits &= ends[np.minimum(last, len(often))] == ends[:-1] + seen
+    fits, last = _spans(*(np.bitwise_count(a).sum(axis=1, dtype=np.int64) for a in (plus, there)))
     found = [np.zeros(0, int)]
     for j in np.flatnonzero(fits):
         either = np.bitwise_or.reduce(plus[j : last[j]], axis=0)
         if (either == there[j]).all():
             found.append(np.arange(j, last[j]))
     return np.concatenate(found)
+
+
+def _spans(often: Array, seen: Array | int) -> tuple[Array, Array]:
+    """From which columns on as many +1 follow each other as rows have an entry, and up to where."""
+    xp, N = namespace(often), often.shape[0]
+    ends = xp.cumulative_sum(often, include_initial=True)
+    wanted = ends[:-1] + seen
+    last = xp.searchsorted(ends, wanted)
+    length = last - xp.arange(N)
+    fits = (last <= N) & (length >= 3) & (length <= LEVELS) & (often > 0)
+    return fits & (ends[xp.minimum(last, N + 0 * last)] == wanted), last

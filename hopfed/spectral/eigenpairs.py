@@ -12,9 +12,8 @@ Matrices and vectors stay in the array library and on the device of the operator
 to the host, where rank rules count them. How many eigenvectors are wanted is known only then.
 
 Block Krylov keeps its basis where the products are made, as a list of blocks, which are never
-joined; the small projected matrix T is on the host, and so is all that is done with it. A product
-costs one copy down, of what the image has in the basis and of the inner products of what it adds,
-and one up, which turns that into the next block. Residuals follow from T. A basis that grows too
+joined; the small projected matrix T is on the host, and comes there when it is looked at: one copy
+for several products. Residuals follow from T. A basis that grows too
 wide is turned into its leading Ritz vectors, with which it goes on (K. Wu and H. Simon, SIAM J.
 Matrix Anal. Appl. 22 (2000) 602).
 
@@ -37,7 +36,7 @@ import numpy as np
 import scipy.linalg
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
+from hopfed._lib.arrays import Array, all_to_host, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import Rows
@@ -50,16 +49,9 @@ TIE = 1e-6  # part by which entries of eigenvectors differ at least, or rounding
 
 
 def canonical_gauge(vectors: Array) -> Array:
-    """Fix the signs of eigenvectors so that gauge transforms of the sites carry through.
-
-    Each column is flipped so that its product with the magnitudes of the first, taken in the
-    gauge where the first is positive, has its largest entry positive. Flipping coordinates of
-    the data then flips the same rows of the result and changes nothing else, up to one sign.
-
-    Parameters
-    ----------
-    vectors : (N, k) eigenvectors in columns, the leading one first.
-    """
+    """Fix the signs of eigenvectors (N, k), so that gauge transforms of the sites carry through."""
+    # Each is flipped so that its largest entry is positive in the gauge where the first vector is:
+    # flipping coordinates of the data flips the same rows, and changes nothing else.
     if vectors.shape[1] == 0:
         return vectors
     xp = namespace(vectors)
@@ -86,39 +78,26 @@ MOST = 512  # columns of a basis, where as many are not needed
 BYTES = 3 << 30  # of a basis, where as many are not needed
 FEW = 1 << 12  # sites that start from normal numbers
 OFTEN = 1.2  # by which a basis grows between two looks at its Ritz values
+FIRST_LOOK = 3  # products before the first of them on a device, where a product is little
 
 
 class Found(NamedTuple):
-    """What the products show of the spectrum.
+    """What the products show of the spectrum."""
 
-    Attributes
-    ----------
-    values : (m,) Ritz values on the host, descending.
-    vectors : (N, k) Ritz vectors of those wanted, in the precision of the products.
-    residuals : (k,) norms ``|C v - lambda v|``, on the host, as T has them.
-    products : how many were made.
-    loose : how many of the k are not found to the tolerance.
-    whole : whether the basis is all of the space.
-    """
-
-    values: np.ndarray
-    vectors: Array
-    residuals: np.ndarray
-    products: int
-    loose: int
-    whole: bool
+    values: np.ndarray  # (m,) Ritz values on the host, descending
+    vectors: Array  # (N, k) Ritz vectors of those wanted, in the precision of the products
+    residuals: np.ndarray  # (k,) norms ``|C v - lambda v|``, on the host, as T has them
+    products: int  # that were made
+    loose: int  # of the k that are not found to the tolerance
+    whole: bool  # the basis is all of the space
 
 
 def drawn_block(n: int, width: int, rng: np.random.Generator, other: Array) -> Array:
-    """Random float32 numbers (n, width) to start from, in the library and at the place of `other`.
-
-    Many sites get signs: a bit of each is drawn here, and spread there. Of few, some columns of
-    signs are alike, or eigenvectors: these get normal numbers.
-    """
-    if n < FEW:
+    """Random float32 numbers (n, width) to start from, in the library and where `other` is."""
+    if n < FEW:  # some columns of signs would be alike, or eigenvectors
         return like(rng.standard_normal((n, width)).astype(np.float32), other)
     words = rng.integers(0, 1 << 64, (n, -(-width // 64)), dtype=np.uint64)
-    words[:, -1] &= np.uint64((1 << ((width - 1) % 64 + 1)) - 1)
+    words[:, -1] &= np.uint64((1 << ((width - 1) % 64 + 1)) - 1)  # a bit for each, spread there
     if not on_device(other):
         return like(kernels.unpack(Rows(words, width), np.float32), other)
     return kernels.unpack(Rows(like(words, other), width), np.float32)
@@ -130,36 +109,40 @@ def leading_pairs(
     count: Callable[[np.ndarray, bool], int],
     limit: Callable[[np.ndarray, int], np.ndarray],
     max_products: int,
+    first_look: int = 1,
 ) -> Found:
-    """Leading eigenpairs of a symmetric positive semi-definite operator.
+    """Leading eigenpairs of a positive semi-definite operator, as `product` with blocks (N, b).
 
-    Parameters
-    ----------
-    product : from a block (N, b) to a new array, the operator times it.
-    start : (N, b) float32 or float64, the precision of everything; b columns in every block.
-    count : from descending Ritz values, and whether they are all, to the number k of those wanted.
-    limit : from the values and k to the (k,) residuals below which a pair counts as found.
-    max_products : after so many it ends.
+    The precision of all is that of `start` (N, b); `count` is of those wanted among the Ritz
+    values, and `limit` from these and k to the residuals (k,) at which a pair is found. Values are
+    looked at after `first_look` products: on a device that is a copy.
     """
     n, width = start.shape
+    xp = namespace(start)
     blocks: list[Array] = []
     T, due, products = np.zeros((0, 0)), 0, 0
-    rest = namespace(start).astype(start, namespace(start).float64)
-    gram = to_host(rest.T @ rest)
-    block, coupling = _next_block(blocks, rest, gram, np.sqrt(gram.diagonal().max()), width)
-    block = namespace(start).astype(block, start.dtype)
+    unseen: list[Array] = []  # what images have in the basis, of products since T was looked at
+    rest = xp.astype(start, xp.float64)
+    gram = rest.T @ rest
+    block, coupling = _next_block(blocks, rest, gram, xp.sqrt(xp.max(_diagonal(gram))), width)
+    block = xp.astype(block, start.dtype)
     while True:
         products += 1
         blocks.append(block)
         rest, columns, gram = _beyond(blocks, product)
-        T = grown(T, columns)
+        unseen.append(columns)
         m, b = columns.shape
-        longest = np.sqrt((columns**2).sum(axis=0) + gram.diagonal()).max()
+        longest = xp.sqrt(xp.max(xp.sum(columns**2, axis=0) + _diagonal(gram)))
         block, coupling = _next_block(blocks, rest, gram, longest, min(width, n - m))
         last = block.shape[1] == 0 or products >= max_products
         widest = max(min(MOST, BYTES // (4 * n)), 2 * width)
-        if not (last or m >= due or m + width > widest):
+        if not (last or (m >= due and products >= first_look) or m + width > widest):
             continue
+        *grew, coupling = all_to_host(*unseen, coupling)
+        last |= not coupling.any()  # there is nothing more to add
+        for more in grew:
+            T = grown(T, more)
+        unseen.clear()
         with blas_threads(1):  # of a matrix as small as this, threads wait for each other
             ascending, Y = scipy.linalg.eigh(T, driver="evd", check_finite=False)
         values, Y = np.maximum(ascending[::-1], 0.0), np.ascontiguousarray(Y[:, ::-1])
@@ -177,9 +160,11 @@ def leading_pairs(
     return Found(values, _turned(blocks, Y[:, :k]), residuals, products, loose, m == n)
 
 
-def _beyond(
-    blocks: list[Array], product: Callable[[Array], Array]
-) -> tuple[Array, np.ndarray, np.ndarray]:
+def _diagonal(A: Array) -> Array:
+    return namespace(A).linalg.diagonal(A)
+
+
+def _beyond(blocks: list[Array], product: Callable[[Array], Array]) -> tuple[Array, Array, Array]:
     """What the image of the last block adds to the basis, in float64, and what it has in it."""
     xp = namespace(blocks[-1])
     image = xp.astype(product(blocks[-1]), blocks[-1].dtype, copy=False)
@@ -188,8 +173,7 @@ def _beyond(
         _taken_out(blocks, image)  # twice is enough (Kahan)
         rest = xp.astype(image, xp.float64)
         del image
-        both = to_host(xp.concat([xp.astype(columns, xp.float64), rest.T @ rest], axis=0))
-    return rest, both[: len(columns)], both[len(columns) :]
+        return rest, xp.astype(columns, xp.float64), rest.T @ rest
 
 
 def _taken_out(blocks: list[Array], X: Array) -> Array:
@@ -201,16 +185,25 @@ def _taken_out(blocks: list[Array], X: Array) -> Array:
 
 
 def _next_block(
-    blocks: list[Array], rest: Array, gram: np.ndarray, longest: float, most: int
-) -> tuple[Array, np.ndarray]:
-    """Orthonormal block of at most `most` columns, and R with ``rest = block R``."""
+    blocks: list[Array], rest: Array, gram: Array, longest: Array, most: int
+) -> tuple[Array, Array]:
+    """Orthonormal block of at most `most` columns, and R with ``rest = block R``.
+
+    Directions that add nothing are left out; on a device, where their number would have to be asked
+    for, they become zeros.
+    """
     xp = namespace(rest)
     with blas_threads(1):
-        ascending, E = np.linalg.eigh(gram)
-        kept = min(most, int((ascending > (SHORT * longest) ** 2).sum()))
-        length, E = np.sqrt(ascending[::-1][:kept]), E[:, ::-1][:, :kept]
-        block = rest @ like(np.ascontiguousarray(E / length), rest)
-        if kept:  # what rounding did to short directions is of second order after this
+        ascending, E = xp.linalg.eigh(gram)
+        adds = ascending > (SHORT * longest) ** 2
+        if isinstance(gram, np.ndarray):
+            most = min(most, int(adds.sum()))
+        top = slice(gram.shape[0] - most, None)
+        adds, E = xp.flip(adds[top], axis=0), xp.flip(E[:, top], axis=1)
+        length = xp.sqrt(xp.where(adds, xp.flip(ascending[top], axis=0), 1.0)) * adds
+        turn = E / xp.where(adds, length, 1.0) * adds
+        block = rest @ (np.ascontiguousarray(turn) if isinstance(gram, np.ndarray) else turn)
+        if most:  # what rounding did to short directions is of second order after this
             block = 1.5 * block - block @ (0.5 * (block.T @ block))
         if blocks:
             block = xp.astype(block, blocks[0].dtype)
@@ -227,9 +220,9 @@ def grown(T: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 def _turned(blocks: list[Array], Y: np.ndarray) -> Array:
     """The basis times Y (m, k), in one block."""
-    found, start = 0, 0
+    found, start, Y = 0, 0, like(Y, blocks[0])
     for q in blocks:
-        part = namespace(q).astype(like(Y[start : start + q.shape[1]], q), q.dtype)
+        part = namespace(q).astype(Y[start : start + q.shape[1]], q.dtype)
         found, start = q @ part + found, start + q.shape[1]
     return found
 
@@ -285,7 +278,8 @@ class Spectrum:
     ----------
     values : (m,) eigenvalues, descending; every nonzero one when `complete`.
     vectors : (N, k) orthonormal eigenvectors of the k leading ones, signs by `canonical_gauge`; of
-        the array library and on the device of the operator. All else is on the host.
+        the array library and on the device of the operator, as residuals may be. All else is on the
+        host.
     residuals : (k,) norms ``|C v - lambda v|``.
     n_sites, n_examples : N and the effective M.
     complete : whether `values` is the whole nonzero spectrum.
@@ -379,18 +373,12 @@ def _choose(operator: HebbianOperator) -> str:
 
 
 def _gram(operator: FactorOperator, wanted: Wanted) -> Spectrum:
-    xp = namespace(operator.weights)
-    found = _leading(_products_of_rows(operator), wanted)
-    root = xp.sqrt(operator.weights / operator.mass)
-    lift = root[:, None] * found.vectors / xp.sqrt(found.there)
-    return _checked(operator, found, transposed_times(operator.rows, lift), "gram")
-
-
-def _products_of_rows(operator: FactorOperator) -> Array:
     root = namespace(operator.weights).sqrt(operator.weights / operator.mass)
     G = inner_products(operator.rows)
     G *= root[:, None] * root[None, :]
-    return G
+    found = _leading(G, wanted)
+    lift = root[:, None] * found.vectors / namespace(root).sqrt(found.there)
+    return _checked(operator, found, transposed_times(operator.rows, lift), "gram")
 
 
 def _dense(operator: HebbianOperator, wanted: Wanted) -> Spectrum:
@@ -426,8 +414,8 @@ def _leading(A: Array, wanted: Wanted) -> Leading:
 def _checked(operator: HebbianOperator, found: Leading, vectors: Array, route: str) -> Spectrum:
     """Attach residuals, measured by one product with the operator itself."""
     vectors, values, iterated = canonical_gauge(vectors), found.values, found.iterated
-    xp, residuals = namespace(vectors), np.zeros(0)
-    single = False
+    xp, single = namespace(vectors), False
+    residuals = xp.zeros(0)
     if vectors.shape[1]:
         # On a device products of bits with float32 are a quarter of the work of those in float64.
         bits = isinstance(operator, FactorOperator) and isinstance(operator.rows, Rows)
@@ -435,23 +423,15 @@ def _checked(operator: HebbianOperator, found: Leading, vectors: Array, route: s
         kind = xp.float32 if single else vectors.dtype
         those, there = (xp.astype(x, kind, copy=False) for x in (vectors, found.there))
         missed = operator.matmat(those) - those * there
-        residuals = to_host(xp.linalg.vector_norm(missed, axis=0))
+        residuals = xp.linalg.vector_norm(missed, axis=0)
     status = iterated or "converged"
     # Not "any above": a solver that failed on a device leaves NaN.
     limit = 1e-4 if single or operator.home.dtype == xp.float32 else 1e-6
-    if iterated is None and not (residuals <= limit * values[:1].max(initial=1.0)).all():
+    most = limit * float(values[:1].max(initial=1.0))
+    if iterated is None and not bool(xp.all(residuals <= most)):
         status = f"residuals above {limit:g}: use route='krylov'"
-    return Spectrum(
-        values=values,
-        vectors=vectors,
-        residuals=residuals,
-        n_sites=operator.n_sites,
-        n_examples=operator.n_examples,
-        complete=iterated is None,
-        route=route,
-        products=1,
-        status=status,
-    )
+    size = operator.n_sites, operator.n_examples
+    return Spectrum(values, vectors, residuals, *size, iterated is None, route, 1, status)
 
 
 def _krylov(
@@ -463,12 +443,7 @@ def _krylov(
     max_products: int = 30,
     start: Array | None = None,
 ) -> Spectrum:
-    """Leading eigenpairs from products alone: block Lanczos, fully reorthogonalised.
-
-    Stops when every pair that `wanted` asks for has a residual below `tol` times its distance to
-    the first unwanted Ritz value, and the basis is at least twice as wide as their number. Products
-    are in single precision, but for a matrix in double.
-    """
+    """Leading eigenpairs from products alone, in single precision but for a matrix in double."""
     n, home, xp = operator.n_sites, operator.home, namespace(operator.home)
     width, rng = min(width, n), stream(seed, "krylov", n)
     double = isinstance(operator, DenseOperator) and home.dtype == xp.float64
@@ -483,21 +458,16 @@ def _krylov(
         lambda values, whole: counted(wanted, values, whole, floor),
         lambda values, k: tol * (values[:k] - values[k : k + 1].max(initial=0.0)),
         max_products,
+        FIRST_LOOK
+        if on_device(home) and isinstance(operator, FactorOperator | DenseOperator)
+        else 1,
     )
+    status, k = "converged", len(found.residuals)
+    if found.loose:
+        status = f"{found.loose} of {k} pairs not converged in {found.products} products: "
+        status += "raise max_products"
+    vectors = canonical_gauge(xp.astype(found.vectors, xp.float64))
     return Spectrum(
-        values=found.values,
-        vectors=canonical_gauge(xp.astype(found.vectors, xp.float64)),
-        residuals=found.residuals,
-        n_sites=n,
-        n_examples=operator.n_examples,
-        complete=found.whole,
-        route="krylov",
-        products=found.products,
-        status=_said(found.loose, len(found.residuals), found.products),
-    )
-
-
-def _said(loose: int, k: int, products: int) -> str:
-    if loose == 0:
-        return "converged"
-    return f"{loose} of {k} pairs not converged in {products} products: raise max_products"
+        found.values, vectors, found.residuals, n, operator.n_examples, found.whole, "krylov",
+        found.products, status,
+    )  # fmt: skip

@@ -77,17 +77,12 @@ class HebbianOperator(ABC):
         """An array that lives where products are made: `matmat` takes matrices of its kind."""
 
     @property
-    @abstractmethod
     def trace(self) -> float:
         """Trace of C; N for +-1 examples, whatever they are, less where entries are missing."""
+        raise ArgumentError("operator", "one whose diagonal is known", type(self).__name__)
 
-    @property
-    @abstractmethod
-    def nbytes(self) -> int:
-        """Bytes this form takes on the wire."""
-
-    @abstractmethod
-    def _added(self, other: Self) -> Self: ...
+    def _added(self, other: Self) -> Self:
+        raise ArgumentError("operators", "added before they are scaled", type(other).__name__)
 
     @abstractmethod
     def __mul__(self, weight: float) -> Self: ...
@@ -96,11 +91,6 @@ class HebbianOperator(ABC):
     def n_examples(self) -> float:
         """Effective number of examples M, ``mass^2 / sum w^2``."""
         return self.mass**2 / self.sum_sq_weights
-
-    @property
-    def dense_nbytes(self) -> int:
-        """Bytes of the N x N operator in float32, the form the paper sends."""
-        return 4 * self.n_sites**2
 
     def __add__(self, other: Self) -> Self:
         self._check_addable(other)
@@ -116,12 +106,6 @@ class HebbianOperator(ABC):
 
     def __rmul__(self, weight: float) -> Self:
         return self * weight
-
-    def _masses(self, other: HebbianOperator) -> dict[str, Any]:
-        return {
-            "mass": self.mass + other.mass,
-            "sum_sq_weights": self.sum_sq_weights + other.sum_sq_weights,
-        }
 
     def _scaled(self, weight: float) -> dict[str, Any]:
         if not (np.isfinite(weight) and weight > 0):
@@ -181,15 +165,11 @@ class FactorOperator(HebbianOperator):
             return float(self.weights.sum()) * self.n_sites / self.mass
         return float((self.weights * squared_lengths(self.rows)).sum()) / self.mass
 
-    @property
-    def nbytes(self) -> int:  # noqa: D102
-        return int(getattr(self.rows, "nbytes", 0)) + 4 * len(self.weights)
-
-    def _added(self, other: Self) -> Self:
-        xp = namespace(self.weights, other.weights)
-        weights = xp.concat([self.weights, other.weights])
-        rows = concatenate([self.rows, other.rows])
-        return type(self)(self.n_sites, **self._masses(other), rows=rows, weights=weights)
+    def _added(self, *others: Self) -> Self:
+        every = (self, *others)
+        masses = (sum(getattr(op, name) for op in every) for name in ("mass", "sum_sq_weights"))
+        weights = namespace(self.weights).concat([op.weights for op in every])
+        return type(self)(self.n_sites, *masses, concatenate([op.rows for op in every]), weights)
 
     def __mul__(self, weight: float) -> Self:
         return replace(self, weights=self.weights * weight, **self._scaled(weight))
@@ -233,15 +213,9 @@ class DenseOperator(HebbianOperator):
     def trace(self) -> float:  # noqa: D102
         return float(self.matrix.trace()) / self.mass
 
-    @property
-    def nbytes(self) -> int:  # noqa: D102
-        # The lower triangle; counts of up to 32,767 examples fit two bytes, anything else four.
-        counts = self.mass == self.sum_sq_weights and self.mass <= np.iinfo(np.int16).max
-        return self.n_sites * (self.n_sites + 1) // 2 * (2 if counts else 4)
-
     def _added(self, other: Self) -> Self:
-        matrix = self.matrix + other.matrix
-        return type(self)(self.n_sites, **self._masses(other), matrix=matrix)
+        squares = self.sum_sq_weights + other.sum_sq_weights
+        return type(self)(self.n_sites, self.mass + other.mass, squares, self.matrix + other.matrix)
 
     def __mul__(self, weight: float) -> Self:
         return replace(self, matrix=self.matrix * weight, **self._scaled(weight))
@@ -287,10 +261,6 @@ class PooledOperator(HebbianOperator):
     def trace(self) -> float:  # noqa: D102
         return sum(op.trace * op.mass for op in self.parts) / self.mass
 
-    @property
-    def nbytes(self) -> int:  # noqa: D102
-        return sum(op.nbytes for op in self.parts)
-
     def _added(self, other: Self) -> Self:
         return type(self).over(self.parts + other.parts)
 
@@ -323,21 +293,9 @@ def pool(
         operators[0]._check_addable(op)
     weights = [1.0] * len(operators) if weights is None else list(weights)
     scaled = [op if w == 1 else op * w for op, w in zip(operators, weights, strict=True)]
-    if len(scaled) > 2 and all(isinstance(op, FactorOperator) for op in scaled):
-        return _stacked([op for op in scaled if isinstance(op, FactorOperator)])
+    if isinstance(scaled[0], FactorOperator):
+        return scaled[0]._added(*scaled[1:])  # one copy of all rows, not one for each sum
     return reduce(lambda a, b: a + b, scaled)
-
-
-def _stacked(operators: Sequence[FactorOperator]) -> FactorOperator:
-    """Pool factors with one copy of their rows, not one for each sum."""
-    weights = [op.weights for op in operators]
-    return FactorOperator(
-        operators[0].n_sites,
-        sum(op.mass for op in operators),
-        sum(op.sum_sq_weights for op in operators),
-        concatenate([op.rows for op in operators]),
-        namespace(*weights).concat(weights),
-    )
 
 
 def explicit(operator: HebbianOperator) -> Array:
@@ -380,54 +338,24 @@ class ScaledOperator(HebbianOperator):
     def home(self) -> Array:
         return self.base.home
 
-    @property
-    def trace(self) -> float:
-        raise ArgumentError("operator", "one whose diagonal is known", "a scaled operator")
-
-    @property
-    def nbytes(self) -> int:
-        return self.base.nbytes + 4 * self.n_sites
-
-    def _added(self, other: Self) -> Self:
-        raise ArgumentError("operators", "added before they are scaled", type(other).__name__)
-
     def __mul__(self, weight: float) -> Self:
         return replace(self, base=self.base * weight, **self._scaled(weight))
 
 
-def centred(operator: HebbianOperator, mean: np.ndarray) -> HebbianOperator:
-    """``S - mass m m^T``: the second moment about the `mean` (N,) of the examples.
+def scaled(
+    operator: HebbianOperator, scale: np.ndarray | float = 1.0, mean: np.ndarray | float = 0.0
+) -> HebbianOperator:
+    """``diag(scale) (S - mass mean mean^T) diag(scale)`` in its own form, or as products.
 
-    Rows that are numbers must be the examples themselves.
+    Rows that are numbers must be the examples themselves where a `mean` (N,) is taken off.
     """
-    m = like(mean, operator.home)
+    s, m = (like(np.broadcast_to(x, operator.n_sites) + 0.0, operator.home) for x in (scale, mean))
     if isinstance(operator, DenseOperator):
-        m = namespace(operator.matrix).astype(m, operator.matrix.dtype)
-        return replace(operator, matrix=operator.matrix - operator.mass * m[:, None] * m[None, :])
+        s, m = (namespace(s).astype(x, operator.matrix.dtype) for x in (s, m))
+        about = operator.matrix - operator.mass * m[:, None] * m[None, :]
+        return replace(operator, matrix=about * s[:, None] * s[None, :])
     if isinstance(operator, FactorOperator) and hasattr(operator.rows, "dtype"):  # no bits
-        m = namespace(operator.rows).astype(m, operator.rows.dtype)
-        return replace(operator, rows=operator.rows - m[None, :])
-    one = like(np.ones(operator.n_sites), operator.home)
-    return ScaledOperator(
-        operator.n_sites, operator.mass, operator.sum_sq_weights, operator, one, m
-    )
-
-
-def scaled(operator: HebbianOperator, scale: np.ndarray) -> HebbianOperator:
-    """``diag(scale) S diag(scale)`` in the operator's own form, or as products with it.
-
-    Parameters
-    ----------
-    operator : of any form.
-    scale : (N,), at least 0.
-    """
-    s = like(scale, operator.home)
-    if isinstance(operator, DenseOperator):
-        s = namespace(operator.matrix).astype(s, operator.matrix.dtype)
-        return replace(operator, matrix=operator.matrix * s[:, None] * s[None, :])
-    if isinstance(operator, FactorOperator) and hasattr(operator.rows, "dtype"):  # no bits
-        s = namespace(operator.rows).astype(s, operator.rows.dtype)
-        return replace(operator, rows=operator.rows * s[None, :])
-    return ScaledOperator(
-        operator.n_sites, operator.mass, operator.sum_sq_weights, operator, s, 0 * s
-    )
+        s, m = (namespace(s).astype(x, operator.rows.dtype) for x in (s, m))
+        return replace(operator, rows=(operator.rows - m[None, :]) * s[None, :])
+    masses = operator.mass, operator.sum_sq_weights
+    return ScaledOperator(operator.n_sites, *masses, operator, s, m)

@@ -22,6 +22,8 @@ from hopfed.theory import marchenko_pastur, spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold, upper_edge
 from hopfed.theory.planning import FALSE_ALARM, START_LEVEL
 
+__all__ = ["Fixed", "MarchenkoPastur", "RankEstimate", "RankRule", "TracyWidom"]
+
 Edge = Callable[[int, float], float]  # from spikes and bulk variance to the edge
 
 LARGEST = 5.5  # normal deviate that the largest of all columns may have
@@ -78,27 +80,12 @@ class RankRule(Protocol):
 
     def __call__(self, sample: Sample) -> RankEstimate:
         """Estimate the rank of `sample`."""
-        ...
 
 
 class Counting:
-    """A rank rule in the form that `hopfed.spectral.eigenpairs.eigenpairs` calls.
+    """A rank rule as `eigenpairs` calls it; `estimate` is that of the last call.
 
-    Eigenvectors are computed for what counts as signal, which is known only once the eigenvalues
-    are: they are counted here in between, and the estimate is kept.
-
-    Parameters
-    ----------
-    rule : the rule.
-    describe : makes the rule's sample from eigenvalues, and whether these are all nonzero ones.
-
-    Attributes
-    ----------
-    estimate : of the last call.
-
-    >>> count = Counting(TracyWidom(), lambda v, whole: Sample(v, 100, 400, whole, quality=0.6))
-    >>> count(np.append([20.0, 9.0], [0.6] * 98), True), count.estimate.n_detected
-    (2, 2)
+    `describe` makes the rule's sample from eigenvalues, and whether these are all nonzero ones.
     """
 
     def __init__(self, rule: RankRule, describe: Callable[[np.ndarray, bool], Sample]):
@@ -106,7 +93,6 @@ class Counting:
         self.estimate: RankEstimate
 
     def __call__(self, values: np.ndarray, complete: bool) -> int:
-        """Count these eigenvalues."""
         self.estimate = self.rule(self.describe(values, complete))
         return self.estimate.n_detected
 
@@ -211,25 +197,20 @@ class Fixed:
 
 
 def robust_start(sample: Sample, edge: Edge) -> int:
-    """First count of a `sample` above an `edge`, the variance read off the median of the bulk.
-
-    The trace counts undetected spikes as noise: with many archetypes per site the sequential test
-    would stop at its first step. They hardly move the median of the bulk.
-
-    >>> values = np.r_[9.0, 6.0, np.linspace(1.5, 0.5, 98)]
-    >>> robust_start(Sample(values, 100, 1000), lambda k, s2: 2.5 * s2)
-    2
-    """
+    """First count of a `sample` above an `edge`, the variance read off the median of the bulk."""
+    # The trace counts undetected spikes as noise: with many archetypes per site the sequential test
+    # would stop at its first step. They hardly move the median of the bulk.
     known = sample.quality is not None or sample.profile is not None or sample.white
     if known or not sample.complete:
         return 0
     k = 0
     for _ in range(50):
-        s2 = _median_variance(sample, k)
-        count = _count_above(sample, s2, edge)
-        if count <= k:
-            break
-        k = count
+        s2, before = _median_variance(sample, k), k
+        k = 0
+        while k < _most(sample) and sample.values[k] > edge(k, s2):
+            k += 1
+        if k <= before:
+            return before
     return k
 
 
@@ -239,24 +220,17 @@ def _median_variance(sample: Sample, k: int) -> float:
     n, m = sample.n_sites - k, sample.n_examples - k
     if len(bulk) < 8 or n < 2 or m < 2:
         return sample.variance(k)
-    median = float(marchenko_pastur.median_nonzero(n / m)) * m / sample.n_examples
+    median = _white_median(n / m) * m / sample.n_examples
     return max(float(np.median(bulk[: min(len(bulk), size - k)])) / median, 1e-6)
 
 
-def _count_above(sample: Sample, s2: float, edge: Edge) -> int:
-    k = 0
-    while k < _most(sample) and sample.values[k] > edge(k, s2):
-        k += 1
-    return k
+@lru_cache(maxsize=1 << 10)
+def _white_median(q: float) -> float:
+    return float(marchenko_pastur.median_nonzero(q))
 
 
 def climb(sample: Sample, k: int, edge: Edge) -> int:
-    """Sequential test of a `sample` from `k` on against an `edge`, the variance anew each time.
-
-    >>> values = np.r_[9.0, 6.0, np.linspace(1.5, 0.5, 98)]
-    >>> climb(Sample(values, 100, 1000), 0, lambda k, s2: 2.5 * s2)
-    2
-    """
+    """Sequential test of a `sample` from `k` on against an `edge`, the variance anew each time."""
     while k > 0 and sample.values[k - 1] <= edge(k - 1, sample.variance(k)):
         k -= 1
     while k < _most(sample) and sample.values[k] > edge(k, sample.variance(k)):
@@ -287,13 +261,7 @@ def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def white_edge(m: int, n: int, alpha: float) -> float:
-    """Value that the largest eigenvalue of white noise exceeds with probability alpha.
-
-    Of an n x n Wishart matrix of m rows of unit variance, by the law of Tracy and Widom.
-
-    >>> round(white_edge(400, 100, 0.001) / 400, 2)  # (1 + 1/2)^2 is the edge of many
-    2.37
-    """
+    """Value that the largest eigenvalue of white ``X^T X`` exceeds with this probability."""
     centre, scale = tracy_widom.wishart_scaling(m, n)
     return float(centre + scale * tracy_widom.critical_value(alpha))
 

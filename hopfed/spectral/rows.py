@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
 from hopfed.errors import ArgumentError
 from hopfed.kernels import Rows
 from hopfed.kernels.place import adopted
@@ -94,6 +95,23 @@ def column_moments(rows: Rows | Reread | Array) -> tuple[Array, Array]:
         return tuple(np.rint(to_host(x)).astype(np.int64) for x in found)
     xp = namespace(rows)
     return xp.sum(rows, axis=0, dtype=xp.float64), xp.sum(rows != 0, axis=0, dtype=xp.int64)
+
+
+_moments: WeakKeyDictionary[Rows, tuple[np.ndarray, np.ndarray]] = WeakKeyDictionary()
+
+
+def host_moments(rows: Rows | Reread) -> tuple[np.ndarray, np.ndarray]:
+    """Sums and numbers of `column_moments` on the host; of rows that are held, counted once."""
+    if isinstance(rows, Reread):
+        return column_moments(rows)
+    if rows not in _moments:
+        remember_moments(rows, *all_to_host(*column_moments(rows)))
+    return _moments[rows]
+
+
+def remember_moments(rows: Rows, sums: np.ndarray, seen: np.ndarray) -> None:
+    """Keep what the columns of rows add up to, as long as the rows are there."""
+    _moments[rows] = sums, seen
 
 
 def squared_lengths(rows: Rows | Array) -> Array:

@@ -53,10 +53,6 @@ def sharpened_product(p: Rows, X: Array, t: float, weights: Array | None = None)
     t : dreaming time, finite; the limit is the projector on the eigenvectors.
     weights : (M,), at least 0; all equal without.
 
-    Raises
-    ------
-    ArgumentError : a negative or infinite t.
-
     >>> p = kernels.pack(np.array([[1, 1, 1, 1], [1, 1, -1, -1]]))  # orthogonal: J = 1/2 or 0
     >>> sharpened_product(p, np.ones((4, 1)), 2.0).ravel().tolist()
     [0.75, 0.75, 0.75, 0.75]
@@ -86,39 +82,26 @@ def _solve(A: Array, t: float, B: Array) -> Array:
     return xp.linalg.solve(A, B)
 
 
-def largest_step(J: Array) -> float:
-    """Upper bound on the step eps of the iteration, from the trace of J (N, N).
-
-    Source: arXiv:2603.19902, eq. (54); theory/NOTES.md, "Unlearning iteration".
-
-    >>> round(largest_step(np.eye(4)), 3)
-    0.333
-    """
-    n = J.shape[0]
-    return 1.0 / ((1.0 + float(np.sqrt(float(J.trace()) / n))) ** 2 - 1.0)
-
-
 def iterate(J: Array, *, eps: float = 0.01, steps: int = 200) -> Array:
     """The paper's iteration ``J <- J + eps_n (J - J^2)``, ``eps_n = eps / (1 + eps n)`` (17).
+
+    Source: arXiv:2603.19902, eqs. (17), (54); theory/NOTES.md, "Unlearning iteration".
 
     Dense, O(steps N^3): the reference that `dream` is held against. ``t = eps steps``.
 
     Parameters
     ----------
     J : (N, N), symmetric.
-    eps : first step, in (0, `largest_step`).
+    eps : first step, above 0 and below what the trace of J bounds.
     steps : how many.
-
-    Raises
-    ------
-    ArgumentError : a step that may diverge.
 
     >>> J = np.diag([0.8, 0.1])
     >>> np.diag(iterate(J, eps=0.01, steps=200)).round(3), dream(np.array([0.8, 0.1]), 2.0).round(3)
     (array([0.923, 0.25 ]), array([0.923, 0.25 ]))
     """
-    if not 0 < eps < largest_step(J):
-        raise ArgumentError("eps", f"in (0, {largest_step(J):.4g}) for this operator", eps)
+    most = 1.0 / ((1.0 + float(np.sqrt(float(J.trace()) / J.shape[0]))) ** 2 - 1.0)
+    if not 0 < eps < most:
+        raise ArgumentError("eps", f"in (0, {most:.4g}) for this operator", eps)
     for n in range(steps):
         J = J + (eps / (1 + eps * n)) * (J - J @ J)
     return J

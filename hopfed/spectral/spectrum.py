@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, cast
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse.linalg
+from scipy.sparse.linalg import svds
 
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.random import stream
@@ -94,11 +94,9 @@ class Spectrum:
     edge : upper end of the bulk of the noise, in the units of the eigenvalues.
     variance : of the noise.
     strengths : (K,) of the components, in units of `variance`.
-    overlaps, overlap_errors : (K,) squared cosine of each eigenvector and the population's, and
-        its standard error.
     kurtosis : excess kurtosis of what the components leave; NaN without rows.
     shape : (m, N).
-    null, level, columns : as asked for.
+    null, level, columns, seed : as asked for.
     checks : assumptions of the null, one by one.
     status : "ok", or "doubtful" where an assumption does not hold.
     advice : a sentence for each that does not.
@@ -114,8 +112,6 @@ class Spectrum:
     edge: float
     variance: float
     strengths: np.ndarray
-    overlaps: np.ndarray
-    overlap_errors: np.ndarray
     kurtosis: float
     shape: tuple[int, int]
     null: str
@@ -124,11 +120,37 @@ class Spectrum:
     checks: tuple[Check, ...]
     status: str
     advice: tuple[str, ...]
+    seed: int = field(repr=False)
 
     @property
     def n_components(self) -> int:
         """Number K of eigenvalues that are not noise."""
         return int(self.vectors.shape[1])
+
+    @property
+    def overlaps(self) -> np.ndarray:
+        """(K,) squared cosine of each eigenvector and the population's."""
+        return self._cosines[0]
+
+    @property
+    def overlap_errors(self) -> np.ndarray:
+        """(K,) standard errors of `overlaps`."""
+        return self._cosines[1]
+
+    @cached_property
+    def _cosines(self) -> np.ndarray:
+        """Overlaps and their errors (2, K), each component beside its neighbours in exact draws."""
+        (m, N), K = self.shape, self.n_components
+        found = np.zeros((2, K))
+        found[0] = spikes.overlap(self.strengths, N / m)
+        for k in range(K if min(N, m) > 3 else 0):
+            first = max(k - 1, 0)
+            rng = stream(self.seed, "overlap", k)
+            drawn = spiked.draws(self.strengths[first : k + 2], N, m, OVERLAP_DRAWS, rng)
+            values, cosines = (part[:, k - first] for part in drawn)
+            off = cosines[:, k - first] - spikes.overlap(_strengths(values, N / m), N / m)
+            found[:, k] = np.clip(found[0, k] + off.mean(), 0, 1), off.std()
+        return found
 
     def plot(self) -> Any:
         """Draw the eigenvalues beside the law of their noise; a Matplotlib figure."""
@@ -138,7 +160,9 @@ class Spectrum:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all but the vectors as plain numbers, for JSON."""
-        held = {name: value for name, value in vars(self).items() if name != "vectors"}
+        held = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        del held["vectors"], held["seed"]
+        held |= {"overlaps": self.overlaps, "overlap_errors": self.overlap_errors}
         held["checks"] = [vars(check) for check in self.checks]
         plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in held.items()}
         return {"n_components": self.n_components} | plain
@@ -202,11 +226,11 @@ def spectrum(
     s2 = table.sample.variance(K)
     shift = float(spikes.small_table_shift(table.excess(chosen, K, s2), table.m, table.N))
     edge = float(marchenko_pastur.edges(table.N / table.m, s2)[1]) * shift
-    kappa, overlap, error = _overlaps(table, K, s2, seed)
     return Spectrum(
-        table.values, table.vectors(K), p_values[: K + 1], edge, s2, kappa, overlap, error,
-        kurtosis, (table.m, table.N), chosen, level, columns, checks,
-        "doubtful" if advice else "ok", advice,
+        table.values, table.vectors(K), p_values[: K + 1], edge, s2,
+        _strengths(table.values[:K] / max(s2, 1e-300), table.N / table.m), kurtosis,
+        (table.m, table.N), chosen, level, columns, checks, "doubtful" if advice else "ok", advice,
+        seed,
     )  # fmt: skip
 
 
@@ -221,9 +245,12 @@ def _tested(
     else:
         p_values = _by_law(table, null, level)
     K = int((np.append(p_values, 1.0) > level).argmax())
-    kurtosis = table.kurtosis(K)
-    names = _NEEDS[null] if table.rows is not None else ()
-    return p_values, K, kurtosis, tuple(table.check(name, K, kurtosis) for name in names)
+    if table.rows is None:
+        return p_values, K, np.nan, ()
+    left = table.left(K)
+    kurtosis, sizes = _kurtosis(left), np.abs(left).round(12)  # equal but for rounding is equal
+    checks = (Check(name, *table.checked(name, K, left, sizes, kurtosis)) for name in _NEEDS[null])
+    return p_values, K, kurtosis, tuple(checks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,14 +278,7 @@ class _Table:
     def left(self, K: int) -> np.ndarray:
         """Rows without K components."""
         rows, V = cast(np.ndarray, self.rows), self.vectors(K)
-        return np.asarray(rows - (rows @ V) @ V.T)
-
-    def kurtosis(self, K: int) -> float:
-        """Excess kurtosis of what K components leave."""
-        if self.rows is None:
-            return np.nan
-        square: np.ndarray = self.left(K) ** 2
-        return float((square**2).mean() / square.mean() ** 2 - 3)
+        return np.asarray(rows - (rows @ V) @ V.T) if K else rows
 
     def excess(self, null: str, K: int, s2: float) -> float:
         """Excess kurtosis that moves the edge."""
@@ -267,38 +287,35 @@ class _Table:
             return float(spikes.excess_kurtosis(min(np.sqrt(max(1 - part, 0)), 1 - 1e-9)))
         if self.columns == "standardised":
             return -2.0
-        return self.kurtosis(K) if null == "entries" else 0.0
+        return _kurtosis(self.left(K)) if null == "entries" else 0.0
 
-    def check(self, name: str, K: int, kurtosis: float) -> Check:
-        """Look at an assumption, on what K components leave."""
-        value, holds = self._checked(name, K, kurtosis)
-        return Check(name, float(value), bool(holds))
+    def checked(
+        self, name: str, K: int, left: np.ndarray, sizes: np.ndarray, kurtosis: float
+    ) -> tuple[float, bool]:
+        """What is measured of an assumption on what K components leave, and whether it holds."""
+        from scipy.special import ndtri
 
-    def _checked(self, name: str, K: int, kurtosis: float) -> tuple[float, bool]:
-        from scipy.stats import norm
-
-        left = self.left(K)
         if name == "order":
             value = neighbour_deviation(left)
-            return value, abs(value) < norm.isf(CHECK_LEVEL / 2)
+            return value, bool(abs(value) < -ndtri(CHECK_LEVEL / 2))
         if name == "rows" or (name == "columns" and self.columns != "standardised"):
-            value = _equal_spread(left if name == "rows" else left.T)
+            value = _equal_spread(sizes if name == "rows" else sizes.T)
             return value, value >= CHECK_LEVEL
         size = np.sqrt(self.m * self.N)
         centre, scale = tracy_widom.wishart_scaling(self.m, self.N)
         width = float(scale / centre)
         if name == "normal":  # one that is seen, and moves the edge by a tenth of its width
             seen = abs(kurtosis) > 4 * np.sqrt(24) / size and self.columns != "standardised"
-            return kurtosis, not (seen and abs(kurtosis) / size > 0.1 * width)
+            return kurtosis, bool(not (seen and abs(kurtosis) / size > 0.1 * width))
         if name == "tails":
             V = self.vectors(K)
             parts = cast(np.ndarray, self.rows) @ V
             peaks = np.abs(parts).max(axis=0) * np.abs(V).max(axis=0)  # largest entry of each
             alone = peaks[peaks**2 > (parts**2).sum(axis=0) / 4]
-            largest = max(float(np.abs(left).max()), float(alone.max(initial=0)))
-            value = largest / max(float(np.sqrt((left**2).mean())), 1e-300)
+            largest = max(float(sizes.max()), float(alone.max(initial=0)))
+            value = largest / max(float(np.linalg.norm(left)) / np.sqrt(left.size), 1e-300)
             heavy = kurtosis / size > HEAVY * width and self.columns != "standardised"
-            return value, value**2 < size and not heavy and not len(alone)
+            return value, bool(value**2 < size and not heavy and not len(alone))
         return 1.0, True  # standardised columns
 
 
@@ -339,7 +356,7 @@ def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
             not len(flat),
             "X",
             "without constant columns, to be standardised",
-            f"column {flat[:1] + 1}",
+            f"column {flat[0] + 1}" if len(flat) else "",
         )
         Y = Y / spread
     require(bool((Y != 0).any()), "X", "a matrix whose entries vary", "one value")
@@ -349,34 +366,33 @@ def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
     return _Table(Y, np.maximum(values[::-1][:R], 0), axes[:, ::-1], m, Y.shape[1], signs, columns)
 
 
-def _equal_spread(groups: np.ndarray) -> float:
-    """P-value of equal spread in all rows of `groups`: Kruskal and Wallis, of sizes of entries."""
-    from scipy.stats import chi2, rankdata
+def _kurtosis(entries: np.ndarray) -> float:
+    """Excess kurtosis of entries of mean 0."""
+    square = (entries**2).ravel()
+    return float(square @ square / square.size / square.mean() ** 2 - 3)
 
-    size = np.abs(groups).round(12)  # equal but for rounding is equal
-    ranks = rankdata(size).reshape(size.shape)
-    spread = ranks.var()
-    if spread == 0:
+
+def _strengths(values: np.ndarray, q: float) -> np.ndarray:
+    """Strengths behind eigenvalues over the variance; that of the threshold in the bulk."""
+    return np.asarray(np.nan_to_num(spikes.strength(values, q), nan=np.sqrt(q)))
+
+
+def _equal_spread(sizes: np.ndarray) -> float:
+    """P-value of equal sizes of the entries in all rows: variances of scores that are bounded."""
+    from scipy.special import chdtrc
+
+    scores = sizes / (sizes + max(float(sizes.mean()), 1e-300))  # of any tails; a rank is a sort
+    spread, (G, n) = float(scores.var()), sizes.shape
+    if spread < 1e-20:
         return 1.0
-    G, n = groups.shape
-    H = (
-        n
-        * ((ranks.mean(axis=1) - ranks.mean()) ** 2).sum()
-        / (spread * ranks.size / (ranks.size - 1))
-    )
-    return float(chi2.sf(H, G - 1))
+    between = n * ((scores.mean(axis=1) - scores.mean()) ** 2).sum()
+    return float(chdtrc(G - 1, between / spread * (1 - 1 / sizes.size)))
 
 
+@lru_cache(maxsize=1 << 10)
 def ratio_law(M: float, N: float) -> tuple[float, float]:
-    """Centre and scale of the largest eigenvalue of white noise over its mean squared entry.
-
-    The ratio and the trace are independent, so the variance of the eigenvalue is that of the ratio
-    and that of the trace together (Nadler 2011); in the units of `tracy_widom.wishart_scaling`.
-
-    >>> from hopfed.theory.tracy_widom import wishart_scaling
-    >>> [round(float(x), 1) for x in (*ratio_law(40, 120), wishart_scaling(40, 120)[1])]
-    [295.2, 9.8, 10.9]
-    """
+    """Centre and scale of the largest eigenvalue of white noise over its mean squared entry."""
+    # The ratio and the trace are independent: both variances together are the eigenvalue's (2011).
     centre, scale = (float(x) for x in tracy_widom.wishart_scaling(M, N))
     law, trace = tracy_widom.moments(1), 2 / (M * N)
     mean = centre + scale * law.mean
@@ -475,41 +491,13 @@ _SCRAMBLES: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] =
 }
 
 
-def _overlaps(
-    table: _Table, K: int, s2: float, seed: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Strengths, overlaps and their errors (K,): each beside its neighbours, in exact draws."""
-    q, N, m = table.N / table.m, table.N, table.m
-    unit = table.values / max(s2, 1e-300)
-
-    def read(values: np.ndarray) -> np.ndarray:
-        return np.asarray(np.nan_to_num(spikes.strength(values, q), nan=np.sqrt(q)))
-
-    kappa = read(unit[:K])
-    overlap, error = np.asarray(spikes.overlap(kappa, q)).reshape(K), np.zeros(K)
-    for k in range(K if min(N, m) > 3 else 0):
-        first = max(k - 1, 0)
-        beside = kappa[first : k + 2]
-        values, cosines = spiked.draws(beside, N, m, OVERLAP_DRAWS, stream(seed, "overlap", k))
-        off = cosines[:, k - first, k - first] - spikes.overlap(read(values[:, k - first]), q)
-        overlap[k] = np.clip(overlap[k] + off.mean(), 0, 1)
-        error[k] = off.std()
-    return kappa, overlap, error
-
-
 def _largest(Z: np.ndarray, rng: np.random.Generator) -> float:
     """Largest eigenvalue of ``Z^T Z / M``."""
-    M, N = Z.shape
-    short = Z if N <= M else Z.T
-    side = short.shape[1]
-    if side <= EXPLICIT:
-        with blas_threads(1):  # a second thread gains little here, and loses much on a busy machine
-            G = (short.T @ short).astype(np.float64)
-            last = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[side - 1, side - 1])
-        return float(float(last[0]) / M)
-    product = scipy.sparse.linalg.LinearOperator(
-        (side, side), lambda x: short.T @ (short @ x), dtype=np.float32
-    )
-    start = rng.standard_normal(side, np.float32)
-    value = scipy.sparse.linalg.eigsh(product, k=1, v0=start, tol=1e-4, return_eigenvectors=False)
-    return float(float(value[0]) / M)
+    (M, N), side = Z.shape, min(Z.shape)
+    if side > EXPLICIT:
+        start = rng.standard_normal(side, np.float32)
+        return float(svds(Z, 1, v0=start, tol=1e-4, return_singular_vectors=False)[0] ** 2 / M)
+    with blas_threads(1):  # a second thread gains little here, and loses much on a busy machine
+        G = (Z.T @ Z if N <= M else Z @ Z.T).astype(np.float64)
+        last = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[side - 1, side - 1])
+    return float(last[0] / M)

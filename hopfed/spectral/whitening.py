@@ -34,7 +34,6 @@ from hopfed.spectral.operators import (
     FactorOperator,
     HebbianOperator,
     PooledOperator,
-    centred,
     explicit,
     scaled,
 )
@@ -89,30 +88,21 @@ def whitened(
     seed: int = 0,
     groups: Sequence[Sequence[int]] = (),
 ) -> Whitened:
-    """Count the classes behind `operator` in whitened coordinates.
+    """Count the classes behind an `operator` of rows of -1, 0 and +1 in whitened coordinates.
 
-    Parameters
-    ----------
-    operator : of rows of -1, 0 and +1, as a matrix, as their factors, or pooled. Factors in bits
-        stay packed where they are many; an N x N matrix is made where N is below the number of rows
-        and at most 3,000.
-    rule : of the count, on a `Sample` that is `white`.
-    mean : (N,) mean of the zero-filled rows. It tells constant columns, and how small the noise of
-        a column can be.
-    groups : numbers of the columns that are levels of one variable, of which a row has one. Their
-        second moment is ``4 (diag(p) - p p^T)`` whatever the classes are; divided by ``4 p`` it is
-        a projector, so that it is not counted (theory/NOTES.md, "Categorical variables").
+    The `rule` counts on a `Sample` that is `white`; `mean` (N,) is of the zero-filled rows, and
+    `groups` are columns that are levels of one variable, of which a row has one.
     """
     N, m = operator.n_sites, operator.n_examples
     require(mean.shape == (N,), "mean", f"of {N} numbers", mean.shape)
     d, raw = _diagonal(operator), _prepared(operator)
-    about, spread = centred(raw, mean), (d - mean**2) * m / max(m - 1, 1)
+    about, spread = scaled(raw, mean=mean), (d - mean**2) * m / max(m - 1, 1)
     varying = (d > 0) & (np.abs(mean) < d * (1 - 1e-9))  # else the mean is as large as the diagonal
     if varying.sum() < 2:
         raise ArgumentError("operator", "over at least two columns that vary", int(varying.sum()))
     spread = np.where(varying, spread, 1.0)
     least = np.where(varying, LEAST * spread, 1.0)
-    if len(groups):
+    if len(groups):  # 4 (diag(p) - p p^T) over 4 p is a projector: nothing of it is counted
         level = np.concatenate([np.asarray(group) for group in groups])
         level = level[varying[level]]
         spread[level] = 2 * spread[level] / (1 - mean[level] / d[level])  # over the rate of -1

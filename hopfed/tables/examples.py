@@ -22,6 +22,11 @@ from hopfed.kernels.place import adopted
 
 __all__ = ["as_examples"]
 
+
+class NotBinaryError(DataError):
+    """An array that holds other numbers than those of `RULE`."""
+
+
 RULE = "values must be all +-1, all 0/1, or boolean"
 
 
@@ -72,7 +77,7 @@ def packed(table: Any, name: str, gone: np.ndarray | None = None, before: int = 
         value = np.ma.getdata(to_host(table))[row, column]
         what = f"{value:g}" if isinstance(value, Real) else shown(repr(value))
         place = f"row {before + row + 1}, column {column + 1}"
-        raise DataError(f"{name}: {RULE}, got {what} at {place}") from None
+        raise NotBinaryError(f"{name}: {RULE}, got {what} at {place}") from None
 
 
 def of_tensor(array: Any, name: str) -> Any:

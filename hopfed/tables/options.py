@@ -86,6 +86,7 @@ class Choices:
         words: Mapping[str, Any] | None = None,
         binarize: Any = None,
         id: str | None = None,  # noqa: A002
+        ordinal: Mapping[str, Sequence[str]] | None = None,
     ) -> str:
         """Return what the caller writes to say something of a table; a sign of 0 is "missing".
 
@@ -94,31 +95,34 @@ class Choices:
         "--words 9=missing,kg=-99=missing,tree=category --binarize median --ignore 'a,b c'"
         >>> Choices().give(words={"1": 1, "9": 0}, binarize={"kg": 1.5}, id="person")
         "words={'1': 1, '9': 'missing'}, binarize={'kg': 1.5}, id='person'"
+        >>> Choices(options=True).give(ordinal={"q": ("low", "high")})
+        "--ordinal 'q=low<high'"
         """
         more = f" and {len(ignore) - NAMED:,} more" if len(ignore) > NAMED else ""
         out = [shown(name, 200) for name in ignore[:NAMED]]
-        plain = _harmless(words or {})
+        plain, name = _harmless(words or {}), "" if id is None else shown(id, 200)
         cuts = (
-            {shown(k, 200): how for k, how in binarize.items()} if _is_map(binarize) else binarize
+            binarize if not _is_map(binarize) else {shown(k, 200): v for k, v in binarize.items()}
         )
+        steps = {shown(k, 200): [shown(x, 200) for x in own] for k, own in (ordinal or {}).items()}
         if not self.options:
-            parts = {"words": plain, "binarize": cuts, "ignore": out}
-            said = [f"{name}={value!r}" for name, value in parts.items() if value]
-            said += [] if id is None else [f"id={shown(id, 200)!r}"]
+            told = {"words": plain, "binarize": cuts, "ordinal": steps, "ignore": out}
+            said = [f"{k}={v!r}" for k, v in told.items() if v] + [f"id={name!r}"] * (
+                id is not None
+            )
             return ", ".join(said) + more
-        flat: dict[str, Any] = {}
+        flat: list[tuple[str, object]] = []
         for key, value in plain.items():
-            own = value if isinstance(value, dict) else {"": value}
-            flat |= {f"{key}={word}" if word or own is value else key: s for word, s in own.items()}
-        text = ",".join(
-            f"{w}={s:+d}" if isinstance(s, int) else f"{w}={s}" for w, s in flat.items()
-        )
-        said = [f"--words{'=' if text[:1] == '-' else ' '}{shlex.quote(text)}"] if text else []
-        each = cuts if isinstance(cuts, dict) else {} if cuts is None else {"": cuts}
-        said += [f"--binarize {shlex.quote(f'{k}={v}' if k else str(v))}" for k, v in each.items()]
-        groups = [",".join(n for n in out if "," not in n), *(n for n in out if "," in n)]
-        said += [f"--ignore {shlex.quote(group)}" for group in groups if group]
-        said += [] if id is None else [f"--id {shlex.quote(shown(id, 200))}"]
+            own = value.items() if isinstance(value, dict) else [(None, value)]
+            flat += [(key if word is None else f"{key}={word}", sign) for word, sign in own]
+        text = ",".join(f"{w}={s:+d}" if isinstance(s, int) else f"{w}={s}" for w, s in flat)
+        each = cuts if _is_map(cuts) else {} if cuts is None else {"": cuts}
+        lists = [",".join(n for n in out if "," not in n), *(n for n in out if "," in n)]
+        pairs = [("words", text)] * bool(text)
+        pairs += [("binarize", f"{k}={v}" if k else str(v)) for k, v in each.items()]
+        pairs += [("ordinal", f"{k}={'<'.join(v)}") for k, v in steps.items()]
+        pairs += [("ignore", text) for text in lists if text] + [("id", name)] * (id is not None)
+        said = [f"--{k}{'=' if v[:1] == '-' else ' '}{shlex.quote(v)}" for k, v in pairs]
         return " ".join(said) + more
 
     def among(self, names: Sequence[str]) -> Choices:
@@ -146,10 +150,9 @@ class Choices:
         kept = tuple(name for name in found if name)
         return replace(self, ignore=kept, words=words or None, ordinal=ordered)
 
-    def _cuts(self) -> dict[str, Any]:
-        if _is_map(self.binarize):
-            return dict(self.binarize)
-        return {} if self.binarize is None else {"": self.binarize}
+    def _cuts(self) -> Mapping[str, Any]:
+        whole = {} if self.binarize is None else {"": self.binarize}
+        return self.binarize if _is_map(self.binarize) else whole
 
     def cut(self, column: str) -> Any:
         """Where the numbers of a column are cut, None if that was not said."""

@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, repeat
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hopfed import kernels
+from hopfed._lib.cluster import dask_itself
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
 from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.kernels import Rows
+from hopfed.spectral.partitions import Partitioned
 from hopfed.spectral.reread_rows import Gathered, Reread
+from hopfed.tables import arrays
 from hopfed.tables.arrays import LARGE
-from hopfed.tables.choosing import Decider
+from hopfed.tables.choosing import Decider, Looked
 from hopfed.tables.coding import UNKNOWN, Code, Coding
-from hopfed.tables.examples import as_examples, packed
+from hopfed.tables.examples import NotBinaryError, as_examples, packed
+from hopfed.tables.files import files_of, reading
 from hopfed.tables.formats import source_of
-from hopfed.tables.held import MOST, Looked
 from hopfed.tables.options import Choices
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
-from hopfed.tables.source import Numbers, Source, doubtful
 from hopfed.tables.table import (
     SHOWN,
+    Numbers,
+    Source,
     Table,
     aligned_sources,
+    check_choice,
     check_joined,
     columns_error,
     is_made_up,
     lacking,
     listed,
+    made_up,
     matched,
     misspelt,
 )
@@ -145,8 +154,6 @@ def read_tables(
     >>> [table.columns for table in tables][1]
     ('tree=ash', 'tree=oak', 'tree=yew')
     """
-    from hopfed.tables.partitions import is_partitioned, read_partitions
-
     choices = choices or Choices()
     if any(is_partitioned(source) for source in sources):
         read = [read_partitions(source, choices=choices, coding=coding) for source in sources]
@@ -155,15 +162,17 @@ def read_tables(
     words = choices.entries() if coding is None else coding.entries()
     whats = ["examples"] if len(sources) == 1 else [f"examples[{i}]" for i in range(len(sources))]
     given = [source_of(source, what, words) for source, what in zip(sources, whats, strict=True)]
-    opened = aligned_sources(given, columns)
-    for source in opened:
+    check_choice(columns)
+    for source in given:
         source.watch = None if watch is None else partial(watch, source.what)
         source.most = source.most if most is None else min(source.most, most)
     if coding is not None:
-        return [_coded(source, coding, source.notes, most, least or 1, True) for source in opened]
+        return [_coded(source, coding, source.notes, most, least or 1) for source in given]
+    opened = aligned_sources(given, columns)
     if all(source.numbers is not None or is_made_up(source.names) for source in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
-        if all(code.kind == "words" for table in alone for code in table.coding.codes):
+        codes = [code for table in alone for code in table.coding.codes]
+        if all(code.kind == "words" and "2" not in dict(code.words) for code in codes):
             return matched(alone, [source.what for source in opened])  # each with its own values
     found = _decided(opened, choices, most, least or 2)
     if columns == "union":
@@ -179,15 +188,14 @@ def _decided(
 ) -> list[Table]:
     """Look at all that the columns hold, choose a coding, and pack."""
     if len(sources) == 1 and sources[0].numbers is not None and choices == Choices():
-        return [_binary(sources[0], sources[0].numbers, most)]
+        with suppress(NotBinaryError):  # then its columns are as those of any table
+            return [_binary(sources[0], sources[0].numbers, most)]
     choices = choices.among(sources[0].names)
     looked = [Looked.begun(source, choices) for source in sources]
 
     def decide() -> tuple[Coding, list[str]]:
-        return Decider([table.ordered(looked[0]) for table in looked], choices).decide()
+        return Decider(looked, choices).decide()
 
-    for table in looked[1:]:  # before any is read
-        table.ordered(looked[0])
     packing = None
     for source, table in zip(sources, looked, strict=True):
         for first, block in zip(chain([True], repeat(False)), source.blocks(), strict=False):
@@ -199,6 +207,8 @@ def _decided(
                 if packing is not None:
                     packing.add(cells)
             except DataError:
+                if first and source.numbers is not None:
+                    raise
                 packing = None
     coding, said = decide()
     if packing is not None and packing.coding == coding:
@@ -212,10 +222,9 @@ def _coded(
     notes: Sequence[str],
     most: int | None,
     least: int,
-    judge: bool = False,
 ) -> Table:
     """Turn the cells of a source into rows of bits."""
-    packing = Packing(source, coding, most, judge)
+    packing = Packing(source, coding, most)
     for block in source.blocks():
         packing.add([Cells(array) for array in block])
     return _table(packing, notes, least)
@@ -282,19 +291,17 @@ class _Unknown(NamedTuple):
 class Packing:
     """Packs rows block by block, as they are read."""
 
-    def __init__(
-        self, source: Source, coding: Coding, most: int | None = None, judge: bool = False
-    ):
+    def __init__(self, source: Source, coding: Coding, most: int | None = None):
         self.source, self.coding = source, coding
         self.places = _places(source, coding)
         self._id = next((source.names.index(n) for n in coding.ids if n in source.names), None)
         self._count = self._letters = 0
         self._ids: list[str] = []
         self._gathered = Gathered(source.what, most)
-        judge = judge and source.pointed is not None
-        pairs = zip(coding.codes, self.places, strict=True)
-        cut = [j for code, j in pairs if judge and code.kind == "number" and j is not None]
-        self._points: dict[int, set[str]] = {j: set() for j in cut if j not in source.commas}
+        for name, code, j in zip(coding.names, coding.codes, self.places, strict=True):
+            own = "" if j is None else source.doubts.get(source.names[j], "")
+            if own and code.kind == "number":
+                raise DataError(f"{source.what}: column '{shown(name, 60)}' {own}")
 
     @property
     def lacking(self) -> list[str]:
@@ -303,9 +310,6 @@ class Packing:
 
     def packed(self, cells: list[Cells]) -> Rows:
         """Pack the rows of a block."""
-        for place, words in self._points.items():
-            if len(words) <= MOST:
-                words.update(cells[place].words)
         rows = len(cells[0]) if cells else 0
         parts: list[np.ndarray] = []
         unknown: list[_Unknown] = []
@@ -327,14 +331,6 @@ class Packing:
         signs, blank = kernels.pack(codes.T > 0), codes == GONE
         return replace(signs, seen=kernels.pack(~blank.T).signs) if blank.any() else signs
 
-    def judge(self) -> None:
-        """Refuse numbers whose points may be of thousands, once all rows were seen."""
-        doubts = doubtful(list(self._points.values()), bool(self.source.pointed))
-        for j, why in zip(self._points, doubts, strict=True):
-            if why:
-                name = shown(self.source.names[j], 60)
-                raise DataError(f"{self.source.what}: column '{name}' {why}")
-
     def add(self, cells: list[Cells]) -> None:
         """Take the rows of a block."""
         self._gathered.add(self.packed(cells))
@@ -348,7 +344,6 @@ class Packing:
 
     def rows(self) -> Rows | Reread:
         """Return all rows, or what reads them again."""
-        self.judge()
 
         def again() -> Iterator[Rows]:
             packing = Packing(self.source, self.coding)
@@ -433,3 +428,126 @@ def with_words(coding: Coding, given: Choices) -> Coding | None:
         fresh = [(word, sign) for word, sign in signs.items() if word not in known]
         codes.append(replace(code, words=(*code.words, *fresh)))
     return None if wanted - taken else replace(coding, codes=tuple(codes))
+
+
+PART = 1 << 24  # entries of a partition of a zarr store
+
+
+def is_partitioned(given: Any) -> bool:
+    """Whether something is a collection of Dask: an array or a frame."""
+    return hasattr(given, "__dask_graph__")
+
+
+def read_partitions(
+    given: Any, *, choices: Choices | None = None, coding: Coding | None = None
+) -> Table:
+    """Read a table that is in partitions, on Dask's workers; its bits stay there."""
+    dask = dask_itself()
+    choices, notes = choices or Choices(), list[str]()
+    parts = _parts_of_collection(given) if is_partitioned(given) else _parts_of(given)
+    # What a partition is goes to a worker by itself: Dask finds tasks in arguments alone.
+    tasks = [(part.given, replace(part, given=None)) for part in parts]
+
+    def run(work: Any, *more: Any) -> list[Any]:
+        return [dask.delayed(work, pure=False)(*task, *more) for task in tasks]
+
+    if all(part.plain for part in parts) and choices == Choices() and coding is None:
+        with suppress(NotBinaryError):  # then columns are as those of any table
+            bits = dask.persist(*run(_packed))
+            # Whether 0 is -1 or missing is known once all of them were looked at.
+            minus, zeros = map(any, zip(*dask.compute(*(one[1:] for one in bits)), strict=True))
+            settle = dask.delayed(_settled, pure=False)
+            rows = Partitioned.of([settle(one[0], one[1], minus) for one in bits])
+            notes += [ZERO_IS_MISSING] if minus and zeros else []
+            return _partitioned(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
+    if coding is None:
+        what = "examples" if is_partitioned(given) else parts[0].what
+        looked = Looked.together(dask.compute(*run(_looked, choices)), what)
+        coding, said = Decider([looked], choices).decide()
+        notes = [*looked.notes, *said]
+    return _partitioned(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
+
+
+def _partitioned(rows: Partitioned, coding: Coding, notes: Sequence[str]) -> Table:
+    if len(rows) < 2:
+        raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
+    return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A partition: what it is called, what is read (a task, or a path), if it is numbers."""
+
+    what: str
+    given: Any
+    plain: bool
+
+
+def _parts_of_collection(given: Any, what: str = "partition") -> list[_Part]:
+    plain = False
+    if hasattr(given, "rechunk"):
+        if given.ndim < 2:
+            raise DataError(f"examples must be rows of a table, got {given.ndim} axes")
+        given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
+        plain = given.dtype.kind in "biuf"
+    blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
+    return [_Part(f"{what} {i}", block, plain) for i, block in enumerate(blocks)]
+
+
+def _parts_of(given: Any) -> list[_Part]:
+    paths = [given] if isinstance(given, str | os.PathLike) else given
+    files = [file for path in paths for file in files_of(Path(path))]
+    return [part for file in files for part in _parts_of_file(file)]
+
+
+def _parts_of_file(path: Path) -> list[_Part]:
+    """A file, or of a zarr store as many chunks of its rows as make a partition."""
+    if path.suffix.lower() == ".zarr":
+        import dask.array
+
+        with reading(path, "cannot be read as zarr"):
+            held = arrays.zarr_array(path)
+        width, chunk = math.prod(held.shape[1:]), held.chunks[0]
+        rows = max(PART // max(width * chunk, 1), 1) * chunk
+        whole = dask.array.from_zarr(held).rechunk((rows, *(-1,) * (held.ndim - 1)))
+        return _parts_of_collection(whole, f"{path}, partition")
+    return [_Part(str(path), str(path), path.suffix.lower() in arrays.ENDINGS)]
+
+
+# Work of a task, once Dask has made what it is given
+
+
+def _packed(given: Any, part: _Part) -> tuple[Rows, bool, bool]:
+    """Rows of numbers as if there were no others, and whether -1 and 0 occur in them."""
+    if not isinstance(given, np.ndarray):
+        source = source_of(given, part.what)
+        if source.numbers is None:
+            raise DataError(f"{source.what}: an array of words; give words in .csv or .parquet")
+        found = list(source.parts())
+        given = np.concatenate(found) if found else np.empty((0, len(source.names)))
+    x = given.reshape(len(given), -1)
+    return packed(x, part.what), bool((x == -1).any()), bool((x == 0).any())
+
+
+def _settled(bits: Rows, own: bool, minus: bool) -> Rows:
+    """Rows of a partition, whose zeros are missing where -1 occurs in another one only."""
+    if own or not minus:
+        return bits
+    ones = Rows(bits.signs, bits.n)
+    whole = (kernels.column_sums(ones) == len(ones)).all()
+    return ones if whole else replace(ones, seen=bits.signs)
+
+
+def _looked(given: Any, part: _Part, choices: Choices) -> Looked:
+    source = source_of(given, part.what, choices.entries())
+    choices = choices.among(source.names)
+    looked = Looked.begun(source, choices)
+    for block in source.blocks():
+        looked.add([Cells(array) for array in block], choices.ignore)
+    return looked
+
+
+def _packed_by(given: Any, part: _Part, choices: Choices, coding: Coding) -> Rows:
+    packing = Packing(source_of(given, part.what, choices.entries()), coding)
+    found = [packing.packed([Cells(a) for a in block]) for block in packing.source.blocks()]
+    return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])

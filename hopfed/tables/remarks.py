@@ -1,8 +1,8 @@
-"""What is worth a line before any work: of columns and how they were read, and of the rows."""
+"""What is worth a line of the rows of a table before any work: one list."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -14,108 +14,11 @@ from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import column_moments, is_blank, parts
 from hopfed.spectral.skips import Skip, skips
 from hopfed.tables.coding import Coding
-from hopfed.tables.held import Column
-from hopfed.tables.options import Choices
 from hopfed.tables.table import listed
-from hopfed.tables.words import NO_ANSWERS, several_answers, spelt
 
-HUNDRED, SELDOM = 100, 0.05  # a smaller code of no answer is in few of the rows
-FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
 TOGETHER = 1 << 22  # entries of pairs of columns that are compared at once
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 ZERO_IS_MISSING = "0 is missing, as -1 occurs; where 0 means no, say so: words={'0': -1}"
-TICKED = "one word and blanks"  # begins a line about boxes that are ticked
-
-
-def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: bool) -> list[str]:
-    """What was chosen for columns and could have been meant otherwise, a line each."""
-    give = choices.give
-    made = [c for c in columns if c.code.kind == "category"]
-    more = [c.name for c in made if c.code.width > 1]
-    width = sum(c.code.width for c in made if c.code.width > 1)
-    two = [c.name for c in made if len(c.code.levels) == 2]
-    ticked = [c for c in made if len(c.code.levels) == 1 and c.blanks]
-    twos = [c.name for c in columns if c.code.words == (("1", -1), ("2", 1))]
-    zeros = [c.name for c in columns if minus and 0.0 in c.numbers]
-    unsaid = sorted({word for c in columns for word in c.unsaid})
-    lines = []
-    if more:
-        lines.append(
-            f"{len(more)} column(s) of categories became {width} of +-1, one for each category: "
-            f"{listed(more)}"
-        )
-    if two:
-        lines.append(f"two categories each, of which the second is +1: {listed(two)}")
-    lines += [line for c in columns if c.code.levels for line in _of_levels(c, choices)]
-    for word in unsaid:
-        held = [c.name for c in columns if word in c.unsaid]
-        lines.append(f"'{word}' is taken for no answer in {listed(held)}")
-    if ticked:
-        way = give(words={ticked[0].name: {ticked[0].code.levels[0]: 1, "": -1}})
-        names = listed([c.name for c in ticked])
-        lines.append(f"{TICKED} in {names}: if blanks mean no, say so: {way}")
-    if twos:
-        lines.append(f"2 is +1 and 1 is -1 in {listed(twos)}")
-    if zeros:
-        where = "" if made_up else f" in {listed(zeros)}"
-        own = [c.name for c in columns if c.numbers == {0.0, 1.0} and not made_up]
-        no = give(words={own[0]: {"0": -1}} if own else {"0": -1})
-        lines.append(
-            f"0 is missing{where}, as -1 occurs; where 0 means no, say so: {no}; where 0 means no "
-            f"and -1 no answer: {give(words={'-1': 0, '0': -1})}"
-        )
-    return lines + [line for c in columns for line in _far(c, choices)]
-
-
-def _of_levels(c: Column, choices: Choices) -> list[str]:
-    """Answers, and categories that are combinations of such."""
-    lines, levels = [], c.code.levels
-    mark, answers = several_answers(levels) if c.free else ("", ())
-    if c.code.kind == "answers":
-        lines.append(
-            f"'{c.shown}' holds {len(levels)} answers with '{c.code.mark}' between them, "
-            f"each a column of yes and no: {listed(levels)}"
-        )
-        if c.blanks and not c.code.words:
-            way = choices.give(words={c.name: {"": -1}})
-            lines.append(f"blanks in '{c.shown}' are missing: if they mean none, say so ({way})")
-    elif mark:
-        lines.append(
-            f"'{c.shown}' holds {len(levels)} combinations of {len(answers)} answers "
-            f"({listed(answers)}) with '{mark}' between them, each a category; for a column of "
-            f"yes and no for each answer: {choices.give(words={c.name: 'answers'})}"
-        )
-    return lines
-
-
-def _far(c: Column, choices: Choices) -> list[str]:
-    """Codes such as -99 and 999 far from the other numbers of a column that is cut."""
-    if c.code.kind != "number" or c.held.many:
-        return []
-    values, counts = c.held.values()
-    often = dict(zip(values.tolist(), counts / max(counts.sum(), 1), strict=True))
-    codes = [v for v in far_codes(c.numbers) if not 0 < v < HUNDRED or often.get(v, 0) <= SELDOM]
-    way = choices.give(words={c.name: {spelt(v): 0 for v in codes}})
-    line = (
-        f"'{c.shown}' holds {' and '.join(map(spelt, codes))}, far from its other numbers: if that "
-        f"stands for no answer, say so ({way})"
-    )
-    return [line] if codes else []
-
-
-def far_codes(numbers: set[float]) -> list[float]:
-    """Return numbers that stand for no answer as a rule, and lie far from all of the others."""
-    codes = {v for v in numbers if abs(v) in NO_ANSWERS}
-    near = numbers - codes
-    if not codes or len(near) < 2:
-        return []
-    far = FAR * (max(near) - min(near))
-    while joined := {v for v in codes if min(abs(v - w) for w in near) <= far}:
-        near, codes = near | joined, codes - joined  # what is near to one of them is none
-    return sorted(codes)
-
-
-# Rows
 
 
 def oddities(rows: Rows | Reread, coding: Coding) -> list[str]:

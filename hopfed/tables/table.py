@@ -11,18 +11,156 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from typing import Any, NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 
+from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, ColumnsError, DataError, shown
 from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import Reread, packed_columns
 from hopfed.tables.coding import Coding
-from hopfed.tables.source import Source
+from hopfed.tables.words import number
+from hopfed.tables.writers import PLAIN, Dialect, numbered
+
+KEPT = 1 << 25  # bytes of blocks that are kept, so that they are read once
+LONGEST = 200  # characters of a name
+NAME = 400  # bytes that a column takes, whatever it holds
+Block = list[Any]
+_POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
+
+
+class Numbers(NamedTuple):
+    """The rows of an array of `shape` (M, N): what begins to read parts, and all if it is held."""
+
+    shape: tuple[int, int]
+    parts: Callable[[], Iterator[np.ndarray]]
+    whole: Any = None
+
+
+@dataclass
+class Source:
+    """A table that can be read as often as is needed."""
+
+    what: str  # it is called in an error
+    names: tuple[str, ...]  # of its columns; made up where it has none
+    read: Callable[[], Iterator[Block]]  # begins to read
+    ids: np.ndarray | None = None  # names of rows that it brings with it, beside its columns
+    notes: list[str] = field(default_factory=list)  # what was taken for what
+    numbers: Numbers | None = None  # of an array without words or names
+    dialect: Dialect = PLAIN  # how it is written, of a text file
+    commas: frozenset[int] = frozenset()  # places of columns of numbers with a decimal comma
+    doubts: dict[str, str] = field(default_factory=dict)  # why points may be of thousands, by name
+    watch: Callable[[float], None] | None = None  # is told what part is read
+    most: int = KEPT  # bytes of blocks that are kept
+    readings: int = 0  # times that it was read
+    _kept: list[Block] | None = None
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield all rows, a block at a time, with points for decimal commas."""
+        return map(self.plain, self.given_blocks())
+
+    def plain(self, block: Block) -> Block:
+        """Return a block with points for decimal commas."""
+        if not self.commas:
+            return block
+        return [self._pointed(j, a) if j in self.commas else a for j, a in enumerate(block)]
+
+    def _pointed(self, j: int, cells: Any) -> Any:
+        import pyarrow.compute as pc
+
+        mixed = pc.index(pc.match_substring_regex(cells, r"^\s*[+-]?[0-9]*\.[0-9]"), True).as_py()
+        if mixed >= 0:
+            word = shown(cells[mixed].as_py().strip(), 40)
+            raise DataError(
+                f"{self.what}: column '{shown(self.names[j], 60)}' holds '{word}' beside numbers "
+                "with a decimal comma: write all numbers in one way, without marks of thousands"
+            )
+        return pc.replace_substring_regex(
+            cells, r"^(\s*[+-]?[0-9]*),([0-9]+([eE][+-]?[0-9]+)?\s*)$", r"\1.\2"
+        )
+
+    def given_blocks(self) -> Iterator[Block]:
+        """Yield all rows, a block at a time, as the source has them."""
+        if self._kept is not None:
+            yield from self._kept
+            return
+        self.readings += 1
+        held: list[Block] | None = []
+        size = 0
+        for block in self.read():
+            size += sum(array.nbytes for array in block)
+            held = [*held, block] if held is not None and size <= self.most else None
+            yield block
+        self._kept = held
+
+    def parts(self) -> Iterator[np.ndarray]:
+        """Yield all rows of an array, some at a time."""
+        if self.numbers is not None:
+            self.readings += 1
+            yield from self.numbers.parts()
+
+    def arranged(self, names: Sequence[str], places: Sequence[int | None]) -> Source:
+        """The source with other columns: those at some places, or none, which is missing."""
+        if list(places) == list(range(len(self.names))):
+            return self
+
+        def read() -> Iterator[Block]:
+            import pyarrow as pa
+
+            for block in self.given_blocks():
+                gone = pa.nulls(len(block[0]) if block else 0, pa.string())
+                yield [gone if j is None else block[j] for j in places]
+
+        commas = frozenset(i for i, j in enumerate(places) if j in self.commas)
+        more: dict[str, Any] = {"commas": commas, "numbers": None, "most": 0, "_kept": None}
+        return replace(self, names=tuple(names), read=read, **more)
+
+
+def named(names: Sequence[Any], what: str) -> tuple[tuple[str, ...], list[str]]:
+    """Return names of columns that all differ, and a line where some were alike or too long."""
+    require_memory(NAME * len(names), f"{what}: {len(names):,} columns")
+    plain = [normalize("NFC", "" if name is None else str(name).strip()) for name in names]
+    given = [name[:LONGEST] or f"column {j}" for j, name in enumerate(plain, start=1)]
+    found = numbered(given)
+    cut = [j for j, name in enumerate(plain, start=1) if len(name) > LONGEST]
+    alike = [(name, fresh) for name, fresh in zip(given, found, strict=True) if name != fresh]
+    notes = []
+    if cut:
+        others = f", and of {len(cut) - 1:,} more," if len(cut) > 1 else ""
+        notes.append(f"the name of column {cut[0]}{others} is cut to {LONGEST} characters")
+    if alike:
+        name, fresh = (shown(each, 60) for each in alike[0])
+        others = f"; {len(alike) - 1:,} more are numbered, too" if len(alike) > 1 else ""
+        notes.append(f"two columns are called '{name}': the later one is '{fresh}' here{others}")
+    return tuple(found), notes
+
+
+def doubtful(columns: Sequence[Collection[str]], sure: bool) -> list[str]:
+    """Return, of each column of a file, why it is not read as its points may be of thousands."""
+    found, plain = [], False
+    for words in columns:
+        pointed = [w for word in words if "." in (w := word.strip()) and number(w) is not None]
+        like = [word for word in pointed if _POINTED.fullmatch(word)]
+        whole = [len(w.strip().lstrip("+-")) for w in words if w.strip().lstrip("+-").isdecimal()]
+        decimal = len(like) < len(pointed) or (not sure and max(whole, default=0) > 3)
+        plain = plain or decimal
+        doubt = bool(like) and not decimal and (sure or bool(whole))
+        found.append(like[0] if doubt else "")
+    return [_why(word, sure) if word and (sure or not plain) else "" for word in found]
+
+
+def _why(word: str, sure: bool) -> str:
+    where = "in a file with decimal commas" if sure else "beside whole numbers"
+    decimal = "" if word.count(".") > 1 else f", as {word}0 if it is a decimal one"
+    plain = word.replace(".", "")
+    return f"holds '{word}' {where}: write it as {plain} if the point is one of thousands{decimal}"
+
 
 __all__ = ["Table"]
 
@@ -185,19 +323,21 @@ def check_choice(columns: str) -> None:
 
 
 def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
-    """Sources that have the same columns, those that are chosen."""
-    check_choice(columns)
-    kept = _kept([s.names for s in sources], [s.what for s in sources], columns)
+    """Sources that have the same columns in one order, those that are chosen."""
+    kept, first = _kept([s.names for s in sources], [s.what for s in sources], columns), sources[0]
     if kept is None:
-        return list(sources)
+        places = [places_of(s.names, first.names, s.what, first.what) for s in sources]
+        return [s.arranged(first.names, own) for s, own in zip(sources, places, strict=True)]
     found = []
     for source in sources:
-        lacks = [name for name in kept if name not in source.names]
+        place = {name: j for j, name in enumerate(source.names)}
+        lacks = [name for name in kept if name not in place]
         lost = [name for name in source.names if name not in kept]
         notes = [*source.notes, *([lacking(source.what, lacks)] if lacks else [])]
         if lost:
             notes.append(f"{source.what}: left out {listed(lost)}, which not all have")
-        found.append(Source(source.what, kept, source.ordered(kept), source.ids, notes))
+        made = source.arranged(kept, [place.get(name) for name in kept])
+        found.append(replace(made, notes=notes))
     return found
 
 

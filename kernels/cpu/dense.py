@@ -1,4 +1,4 @@
-"""Compiled parts of `dense`: serial sweeps of one chain, and what is between two large products.
+"""Compiled parts of `dense`: serial sweeps of one chain.
 
 The overlap of a state with a pattern is a whole number in steps of two: `level` is the number of
 sites at which the two agree, 0 .. N. What depends on it is looked up.
@@ -13,8 +13,7 @@ from numba import njit
 
 from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.vectors import draw
-
-CLOSE = 1e-11  # the same of sums in float64, of their size; structural ties fall below it
+from hopfed.kernels.dense import CLOSE
 
 # The order of a sum is the compiler's, so that it may use vectors. Whole numbers are exact in any.
 _sum = njit(
@@ -87,40 +86,9 @@ def _tabulate(level, mass, rule, table):
 
 
 @inner
-def _exactly(columns, i, spin, level, mass, rule, by_level):
-    """Return ``sum_mu w xi_mu,i values[level]``, where patterns of one level cancel exactly.
-
-    spin : that of the site, to leave its own part out of the levels; 0 to keep it.
-    """
-    exponential, values = rule[0], rule[2]
-    by_level[:] = 0
-    for mu in range(len(level)):
-        own = 1 if spin * columns[i, mu] > 0 else 0
-        by_level[level[mu] - own] += mass[mu] * columns[i, mu]
-    top = len(by_level) - 1
-    while top > 0 and by_level[top] == 0:
-        top -= 1
-    shift = len(by_level) - 1 - top if exponential else 0  # what is left decides, however small
-    total = 0.0
-    for j in range(top + 1):
-        total += by_level[j] * values[j + shift]
-    return total
-
-
-@inner
 def _log_sum(x, y):
     """``log(exp(x) + exp(y))``, of which at most one is infinite."""
     return max(x, y) + np.log1p(np.exp(-abs(x - y)))
-
-
-@inner
-def _settled(columns, i, spin, factor, level, mass, rule, table, by_level):
-    """Return a number of the sign of a field of the exponential that is next to nothing."""
-    up, down = _halves(columns, i, table)
-    found = up - down * factor
-    if abs(found) > CLOSE * (up + down * factor):
-        return found
-    return _exactly(columns, i, spin, level, mass, rule, by_level)
 
 
 @inner
@@ -141,7 +109,7 @@ def run_chain(
     first_sweep, first_chain, scratch,
 ):  # fmt: skip
     """Sweep over the sites of chain c; see `dense.dense_sweep` for the arguments."""
-    level, table, by_level, t, bits, lanes = scratch
+    level, table, t, bits, lanes = scratch
     exponential, parameter, _, _ = rule
     n, count = columns.shape
     scale = np.float64(n) / (2 * parameter) / np.float64(n) ** parameter
@@ -166,7 +134,10 @@ def run_chain(
                 along = _along(columns, i, table)
                 h = (own + along) - (own - along) * factor
                 if abs(h) <= CLOSE * own * (1 + factor):
-                    h = _settled(columns, i, spin, factor, level, mass, rule, table, by_level)
+                    above, below = _halves(columns, i, table)
+                    h = above - below * factor
+                    if abs(h) <= CLOSE * (above + below * factor):
+                        h = 0.0
             else:
                 h = _hot_exponential(columns, i, spin, parameter, table)
             up = (h > 0 or (h == 0 and spin > 0)) if cold else betas[c, sweep] * h >= t[0, i]
@@ -179,14 +150,3 @@ def run_chain(
         if cold and flips == 0:
             settled[c] = True
             break
-
-
-@kernel
-def settle(near, h, x, level, own, columns, mass, rule):
-    """Replace fields of float32 spins that are `near` 0 by numbers of their exact sign."""
-    n, by_level = h.shape[1], np.zeros(h.shape[1] + 1)
-    for s in range(len(h)):
-        for i in range(n):
-            if near[s, i]:
-                found = _exactly(columns, i, 0, level[s], mass, rule, by_level)
-                h[s, i] = np.sign(found if rule[0] else found + x[s, i] * own[s])

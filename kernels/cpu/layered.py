@@ -44,12 +44,12 @@ def run_layers(state: np.ndarray, call: Call, serial: bool) -> LayeredUpdate:
         np.zeros(n_blocks, np.int64),
         np.zeros(n_blocks, np.int64),
     )
-    run, layout = _sweep_blocks if serial else _step_blocks, call.layout
+    layout = call.layout
 
     def task(span: tuple[int, int]) -> None:
         n_rows = n_layers * (1 if serial else span[1] - span[0])
-        run(
-            *span, _scratch(n_rows, n_layers, layout.rows.shape), out.state, out.energy,
+        _update_blocks(
+            *span, serial, _scratch(n_rows, n_layers, layout.rows.shape), out.state, out.energy,
             out.changed, out.updates, call.cue, *layout[:3], call.diagonal, call.betas,
             call.lookup, call.level, call.still, *call.counters, call.quadratic, call.repulsion,
             call.field,
@@ -213,48 +213,6 @@ def _step_piece(
                         add_multiple(change, rows, (i + j) * rank, a, row * rank, rank)
 
 
-@kernel
-def _step_blocks(
-    start, stop, scratch, state, energy, changed, used, cue, rows, columns, _overlap, d,
-    betas, lookup, level, still, k0, k1, stream, first_update, first_chain, quadratic,
-    repulsion, field,
-):  # fmt: skip
-    """Synchronous updates of blocks start..stop-1; d is zeros to keep the self-field."""
-    spins, cues, a, c, h, t, bits, lanes, q, flips, masks = scratch
-    n_layers, n = state.shape[1:]
-    m = (stop - start) * n_layers
-    _load(state, cue, start, stop, field, spins, cues)
-    for update in range(len(betas)):
-        if update % REFRESH_EVERY == 0:
-            _sum_afresh(spins, rows, a, h)
-        for s in range(stop - start):
-            _mix(a, s * n_layers, n_layers, n, quadratic, repulsion, q, c)
-            flips[s] = 0
-        for site in range(0, len(rows), PIECE):
-            for row in range(m):
-                _draw_piece(
-                    (k0, k1, stream), row, first_chain + start * n_layers + row,
-                    first_update + update, site, n, lookup[level[update]], bits, lanes, t,
-                    spins,
-                )  # fmt: skip
-            _step_piece(
-                site, min(site + PIECE, len(rows)), m, n_layers, columns, rows, d, c, a, h,
-                spins, cues, t, betas[update], np.float32(field), flips, masks,
-            )  # fmt: skip
-        moved = 0
-        for s in range(start, stop):
-            used[s] += 1
-            changed[s] = flips[s - start]
-            moved += changed[s]
-        if still[update] and moved == 0:
-            break
-    for s in range(start, stop):
-        _finish(
-            s, (s - start) * n_layers, a, q, spins, cues, quadratic, repulsion, field,
-            state, energy,
-        )  # fmt: skip
-
-
 @inlined
 def _sweep_site(
     j, i, site, n_layers, n, overlaps, rows, d, a, h, q, spins, cues, t, beta, quadratic,
@@ -293,41 +251,54 @@ def _sweep_site(
 
 
 @kernel
-def _sweep_blocks(
-    start, stop, scratch, state, energy, changed, used, cue, rows, columns, overlaps, d,
+def _update_blocks(
+    start, stop, serial, scratch, state, energy, changed, used, cue, rows, columns, overlaps, d,
     betas, lookup, level, still, k0, k1, stream, first_update, first_chain, quadratic,
     repulsion, field,
 ):  # fmt: skip
-    """Serial updates of blocks start..stop-1; see `_step_blocks` for the arguments."""
-    spins, cues, a, _, h, t, bits, lanes, q, _, _ = scratch
+    """Updates of blocks start..stop-1, one block if `serial`; d is zeros to keep the self-field."""
+    spins, cues, a, c, h, t, bits, lanes, q, flips, masks = scratch
     n_layers, n = state.shape[1:]
-    rank, r = rows.shape[1], columns.shape[1]
-    for s in range(start, stop):
-        _load(state, cue, s, s + 1, field, spins, cues)
-        for update in range(len(betas)):
-            if update % REFRESH_EVERY == 0:
-                _sum_afresh(spins, rows, a, h)
-            _overlaps(a, 0, n_layers, q)
-            flips = 0
-            for site in range(0, n, PIECE):
-                for row in range(n_layers):
-                    _draw_piece(
-                        (k0, k1, stream), row, first_chain + s * n_layers + row,
-                        first_update + update, site, n, lookup[level[update]], bits, lanes, t,
+    m, rank, r = (stop - start) * n_layers, rows.shape[1], columns.shape[1]
+    _load(state, cue, start, stop, field, spins, cues)
+    for update in range(len(betas)):
+        if update % REFRESH_EVERY == 0:
+            _sum_afresh(spins, rows, a, h)
+        for s in range(stop - start):
+            _mix(a, s * n_layers, n_layers, n, quadratic, repulsion, q, c)
+            flips[s] = 0
+        for site in range(0, len(rows), PIECE):
+            for row in range(m):
+                _draw_piece(
+                    (k0, k1, stream), row, first_chain + start * n_layers + row,
+                    first_update + update, site, n, lookup[level[update]], bits, lanes, t,
                     spins,
-                    )  # fmt: skip
-                for i in range(site, min(site + PIECE, n)):
-                    if i % SITES == 0:
-                        for group in range(0, len(a), CHAINS):
-                            at = group * SITES
-                            block_fields(columns, i * r, r, a, group * rank, rank, h, at)
-                    flips += _sweep_site(
-                        i % SITES, i, site, n_layers, n, overlaps, rows, d, a, h, q, spins,
-                        cues, t, betas[update], quadratic, repulsion, np.float32(field),
-                    )  # fmt: skip
+                )  # fmt: skip
+            if not serial:
+                _step_piece(
+                    site, min(site + PIECE, len(rows)), m, n_layers, columns, rows, d, c, a, h,
+                    spins, cues, t, betas[update], np.float32(field), flips, masks,
+                )  # fmt: skip
+                continue
+            for i in range(site, min(site + PIECE, n)):
+                if i % SITES == 0:
+                    for group in range(0, len(a), CHAINS):
+                        block_fields(columns, i * r, r, a, group * rank, rank, h, group * SITES)
+                flips[0] += _sweep_site(
+                    i % SITES, i, site, n_layers, n, overlaps, rows, d, a, h, q, spins,
+                    cues, t, betas[update], quadratic, repulsion, np.float32(field),
+                )  # fmt: skip
+        moved = 0
+        for s in range(start, stop):
             used[s] += 1
-            changed[s] = flips
-            if still[update] and flips == 0:
-                break
+            changed[s] = flips[s - start]
+            moved += changed[s]
+        if still[update] and moved == 0:
+            break
+    if serial:
         _sum_afresh(spins, rows, a, h)
-        _finish(s, 0, a, q, spins, cues, quadratic, repulsion, field, state, energy)
+    for s in range(start, stop):
+        _finish(
+            s, (s - start) * n_layers, a, q, spins, cues, quadratic, repulsion, field,
+            state, energy,
+        )  # fmt: skip

@@ -29,6 +29,8 @@ def pack(x: Any, mask: Any = None, gaps: bool = False) -> tuple[Any, Any] | None
         options = np.int32(gaps), np.int32(zeros_count)
         args = (codes, np.int64(m), np.int64(n), *options, signs, seen, found)
         device.launch("bits", "pack_rows", blocks(8 * signs.size), args)
+        if bool(found[0] == MINUS):  # complete signs, as most are: a question in place of a copy
+            return signs, None
         occurs = int(found[0])
         if occurs & MINUS or not occurs & MISSING:
             break  # otherwise zeros are entries too

@@ -122,7 +122,7 @@ def test_networks_are_kept_where_nobody_else_keeps_anything(hopfed, folder):
     with pytest.raises(RunFileError, match="a link"):
         _require_ours(folder / "link")
     (folder / "ours").mkdir()
-    for name in ("model.json", "everyone.pt", "client-12.safetensors"):
+    for name in ("model.json", "everyone.pt", "client-12.pt"):
         (folder / "ours" / name).touch()
     _require_ours(folder / "ours")
 
@@ -154,10 +154,10 @@ def test_kept_networks_that_fit_nothing_are_one_line(hopfed, folder, change, wor
 
 def test_kept_networks_of_more_classes_than_their_files_hold_are_refused(tmp_path):
     about = {"method": "fedavg", "round": 1, "seed": 0, "alone": True, "classes": ["a"] * 200}
-    about |= {"models": ["mlp:16"], "files": ["everyone.safetensors"], "shape": [1, 8, 8]}
-    (tmp_path / "everyone.safetensors").write_bytes(bytes(100))
+    about |= {"models": ["mlp:16"], "files": ["everyone.pt"], "shape": [1, 8, 8]}
+    (tmp_path / "everyone.pt").write_bytes(bytes(100))
     (tmp_path / "model.json").write_text(json.dumps(about))
-    with pytest.raises(DataError, match=r"200 classes, more than everyone\.safetensors has bytes"):
+    with pytest.raises(DataError, match=r"200 classes, more than everyone\.pt has bytes"):
         read(tmp_path, 0)
     (tmp_path / "model.json").write_text(json.dumps(about | {"classes": ["a"] * (1 << 22)}))
     with pytest.raises(DataError, match="bytes, above 16,777,216"):
@@ -259,7 +259,7 @@ def test_no_reason_in_the_table_of_a_sweep_is_a_formula(hopfed, folder):
     [
         ("tables", "data", "../mine"),
         ("capacity", "data", "mine.npz"),
-        ("fl", "weights", "nets/mine.safetensors"),
+        ("fl", "weights", "nets/mine.pt"),
     ],
 )
 def test_a_run_that_is_resumed_reads_no_file_that_it_alone_names(

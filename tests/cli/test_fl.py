@@ -127,6 +127,32 @@ def test_several_runs_are_drawn_and_compared(hopfed, tmp_path):
     assert "rounds to the target" not in text  # none was set
     status, _, err = hopfed("compare", files[0])
     assert (status, err.count("\n")) == (2, 1)
+
+
+def test_a_table_of_methods_for_a_paper(hopfed, tmp_path):
+    files = [tmp_path / f"{m}.h5" for m in ("fedavg", "fedprox")]
+    for file in files:
+        assert hopfed("fl", "run", file.stem, *SMALL, "--seeds", 2, "--out", file)[0] == 0
+    for name in ("table.tex", "table.csv"):
+        assert hopfed("compare", *files, "--out", tmp_path / name)[0] == 0
+    lines = (tmp_path / "table.tex").read_text().splitlines()
+    head = r"method & accuracy & worst tenth & MB up & MB down & GFLOP \\"
+    assert lines[:4] == [r"\begin{tabular}{lrrrrr}", r"\hline", head, r"\hline"]
+    assert lines[-1] == r"\end{tabular}"
+    mean, deviation = Run.load(files[1]).summary["test"]
+    name, accuracy, *_ = lines[5].split(" & ")
+    shown, error = (float(x) for x in accuracy.strip("$").split(r" \pm "))
+    assert (name, shown) == ("fedprox", pytest.approx(mean, abs=0.1 * deviation + 1e-9))
+    assert error == pytest.approx(deviation / np.sqrt(2), rel=0.06)
+    assert (tmp_path / "table.csv").read_text().startswith("method,accuracy,accuracy +-,worst")
+    other = tmp_path / "mp.h5"
+    assert hopfed("run", "mp", "--preset", "quick", "--seeds", 1, "--out", other)[0] == 0
+    status, _, err = hopfed("compare", other, files[0], "--out", tmp_path / "b.tex")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "RUN must be runs of hopfed fl run" in err
+
+
+def test_memory_of_states_is_checked(hopfed):
     status, _, err = hopfed("fl", "run", "fedavg", *SMALL, "--memory", "-1")
     assert status == 2
     assert "memory must be at least 0" in err
@@ -254,3 +280,13 @@ def test_a_compiled_loss_with_other_gradients_is_refused(hopfed, monkeypatch, wa
     status, text, err = hopfed(*call, "--compile")
     assert (status, text, err.count("\n")) == (2, "", 1)
     assert "another gradient of features" in err
+
+
+def test_a_comparison_of_methods_is_run_by_its_command(hopfed, tmp_path):
+    out = tmp_path / "methods.h5"
+    status, text, _ = hopfed("run", "methods", "--preset", "quick", "--out", out)
+    assert status == 0
+    assert "fedproto" in text
+    run = Run.load(out)
+    assert (run.arrays["seconds"] > 0).all()
+    assert run.summary["mixed networks/fedproto/seconds"][0] > 0

@@ -4,7 +4,6 @@ Valid files are changed at random in their bytes and in what they hold (see `for
 """
 
 import io
-import json
 import resource
 import shutil
 import time
@@ -13,9 +12,8 @@ from itertools import product
 
 import foreign
 import h5py
-import numpy as np
 import pytest
-from helpers import rest_slow, sample
+from helpers import sample
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from toy_experiments import FEDERATION, Stop, make, stop_after
@@ -113,7 +111,6 @@ def resume(data, folder):
         assert path.read_bytes() == before or Run.load(path).committed < 3
     else:
         assert Run.load(path).complete
-    shutil.rmtree(f"{path}.states", ignore_errors=True)
 
 
 @settings(FEW, max_examples=20)
@@ -134,55 +131,27 @@ def test_resume(folder, data):
     resume(data, folder)
 
 
-@pytest.mark.parametrize("memory", rest_slow([0, 1 << 30], 0))
-def test_states_of_clients_of_others(tmp_path, monkeypatch, memory):
+@pytest.mark.slow
+def test_states_of_clients_of_others(tmp_path, monkeypatch):
     """A federation between two rounds, whose arrays and states are changed one after the other."""
     module = make(tmp_path, monkeypatch, "foreign_federation", FEDERATION)
     config, whole, path = module.Config(seeds=2), tmp_path / "whole.h5", tmp_path / "f.h5"
     with pytest.raises(Stop):
-        execute(module, config, out=whole, memory=memory, report=stop_after(7))
+        execute(module, config, out=whole, report=stop_after(7))
     names = [f"unfinished/1/{n}" for n in ("state", "rounds/total", "rounds/faults/reason")]
     words = []
     for name, change in product(names, sorted(set(foreign.CHANGES) - {"moved"})):
         shutil.copy(whole, path)
-        shutil.rmtree(f"{path}.states", ignore_errors=True)
-        if memory == 0:
-            shutil.copytree(f"{whole}.states", f"{path}.states")
         with h5py.File(path, "r+") as file:
             array = file[name][()]
             del file[name]
             foreign.CHANGES[change](file, name, array)
         try:
-            execute(module, config, out=path, resume=True, memory=memory)
+            execute(module, config, out=path, resume=True)
         except HopfedError as error:
             words.append(str(error))
     assert len(words) > len(names) * len(foreign.CHANGES) // 3
     assert [each for each in words if path.name not in each or "\n" in each] == []
-
-
-@pytest.mark.parametrize("name", ["../../kept/2024.state", "/etc/00000001.state", "2024.csv"])
-def test_a_run_file_names_no_other_file_as_a_state(tmp_path, monkeypatch, name):
-    from hopfed.federation.packing import pack, unpack
-
-    module = make(tmp_path, monkeypatch, "foreign_federation", FEDERATION)
-    config, path = module.Config(seeds=1), tmp_path / "f.h5"
-    with pytest.raises(Stop):
-        execute(module, config, out=path, memory=0, report=stop_after(2))
-    run = Run.load(path)
-    flat = unpack(run.arrays["unfinished/0/state"])
-    index = json.loads(flat["index"].tobytes())
-    own = next(entry for entry in index if entry[1] is None)
-    (tmp_path / "kept").mkdir()
-    victim = (tmp_path / "f.h5.states" / name).resolve()
-    if victim.is_relative_to(tmp_path):
-        shutil.copy(tmp_path / "f.h5.states" / own[2], victim)
-    own[2] = name
-    flat = dict(flat) | {"index": np.frombuffer(json.dumps(index).encode(), np.uint8)}
-    run.arrays["unfinished/0/state"] = pack(flat)
-    run.save(path)
-    with pytest.raises(HopfedError, match="is not the name of a state"):
-        execute(module, config, out=path, resume=True)
-    assert victim.exists() == victim.is_relative_to(tmp_path)
 
 
 def test_a_seed_that_is_further_than_its_last_round_is_not_continued(folder, tmp_path):

@@ -39,14 +39,19 @@ def test_bad_input_is_one_line(examples, tmp_path, capsys):
         ((*join, "--epsilon", "0"), "say how you take part, in one of two ways"),
         (("join", "--data", examples, "--epsilon", "0"), "--epsilon must be a number above 0"),
         (("join", "--data", examples, "--epsilon", "1", "--weights", "n"), "left out with --eps"),
+        (("join", "--data", examples, "--epsilon", "1", "--outcome", "n"), "related by exact sums"),
+        ((*join, "--dry-run", "--outcome", "n"), "there is no column 'n'"),
         ((*serve, "--columns", "60", "--archetypes", "2"), "left out without graded exact sums"),
+        (
+            (*serve, "--columns", "60", "--graded", "--epsilon", "1", "--relate", "n"),
+            "relate must be left out without graded exact sums",
+        ),
         (serve, "--columns must be given"),
         ((*serve, "--columns", "60"), "--keys must be a folder with ca.pem"),
         ((*serve, "--columns", "60", "--minimum", "9"), "minimum must be 1 to the 3 clients"),
         ((*serve, "--columns", "60", "--clients", "99999999"), "clients must be in [1, 10000]"),
         ((*serve, "--columns", "1"), "columns must be at least 2"),
         ((*serve, "--columns", "60", "--liars", "0.5"), "liars must be in [0, 1/2)"),
-        ((*serve, "--columns", "60", "--set", "robust=best"), "kind must be one of mean"),
         ((*serve, "--columns", "60", "--set", "persistence=2"), "persistence must be 1 to the 1"),
         ((*serve, "--columns", "60", "--timeout", "0"), "--timeout must be a number above 0"),
         ((*serve, "--columns", "60", "--wait", "nan"), "'--wait': 'nan' is not a number"),
@@ -83,10 +88,10 @@ def test_a_home_or_a_key_that_cannot_be_used_is_one_line_before_anything_is_sent
         "--key",
         str(key),
     )
-    join = ("join", "--data", examples, *where, "--patience", "0.1", "--trust-server")
+    join = ("join", "--data", examples, *where, "--patience", "0.1", "--epsilon", "1")
     for home in (examples, f"{examples}/below", "/proc/none"):
         monkeypatch.setenv("HOPFED_HOME", home)
-        assert "HOPFED_HOME must be a folder that can be used" in refused(capsys, *join)
+        assert "privacy: cannot be used" in refused(capsys, *join)
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     key.chmod(0o644)
     assert "others can read this key (mode 644)" in refused(capsys, *join)

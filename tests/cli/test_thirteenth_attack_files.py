@@ -1,6 +1,6 @@
 """Attacks of another account of the machine: its links, and folders that it owns or can write to.
 
-No file that is written goes where such a link leads, and states are kept in no such folder.
+No file that is written goes where such a link leads.
 """
 
 import os
@@ -12,7 +12,6 @@ import pytest
 from hopfed._lib.other_accounts import check_own
 from hopfed._lib.outputs import check_folder, check_writable, replacing
 from hopfed.errors import ArgumentError, RunFileError
-from hopfed.federation.states import StateMap, StateStore
 
 LINK = "a link of somebody else"
 OPEN = [  # rights of a folder, and whether another account owns it
@@ -188,39 +187,3 @@ def test_where_a_file_system_knows_no_owners_folders_are_taken(tmp_path, monkeyp
     monkeypatch.setattr(os, "fstat", everybodys)
     check_own(folder)
     assert not list(folder.iterdir())
-
-
-# States of clients
-
-
-def some():
-    return StateMap.of({0: {"w": np.zeros(10)}})
-
-
-@pytest.mark.parametrize(("mode", "foreign"), OPEN)
-def test_states_are_kept_in_no_folder_that_others_can_change(tmp_path, theirs, mode, foreign):
-    folder = shared(tmp_path, mode)
-    if foreign:
-        theirs(folder)
-    with pytest.raises(RunFileError, match="others own it or can write to it"):
-        StateStore(folder)
-    folder.rename(tmp_path / "for later")
-    store = StateStore(folder, budget=0)
-    (tmp_path / "for later").rename(folder)  # just before the first state is written
-    with pytest.raises(RunFileError, match="others own it or can write to it"):
-        store.keep(some())
-    (folder / "00000001.state").touch()
-    store.close()
-    assert [p.name for p in folder.iterdir()] == ["00000001.state"]
-
-
-def test_a_link_that_comes_in_the_place_of_states_leads_nowhere(tmp_path):
-    store = StateStore(tmp_path / "states", budget=0)
-    mine = tmp_path / "states of another run"
-    mine.mkdir(mode=0o700)
-    (mine / "00000001.state").write_text("mine")
-    linked(tmp_path / "states", mine)
-    with pytest.raises(RunFileError, match="a link is in its place"):
-        store.keep(some())
-    store.close()
-    assert (mine / "00000001.state").read_text() == "mine"

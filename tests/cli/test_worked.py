@@ -1,6 +1,7 @@
 """The worked examples run, and what they show holds."""
 
 import csv
+import json
 import re
 import shlex
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from helpers import DATA
 
 from hopfed.errors import DataError
+from hopfed.experiments.publish import notebooks
 from hopfed.experiments.worked import spreadsheet, votes
 
 
@@ -97,3 +99,16 @@ def test_the_parties_of_congress(tmp_path):
     agree = outcome.counts.max(axis=1).sum() / outcome.counts.sum()
     assert agree > 0.93
     assert len(outcome.against) >= 4
+
+
+@pytest.mark.parametrize("name", notebooks.NAMES)
+def test_a_notebook_runs_from_its_first_cell_to_its_last(name, tmp_path, monkeypatch, capsys):
+    if name == "own_method":
+        pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.chdir(tmp_path)
+    held = json.loads(notebooks.notebook(name))
+    names = {"__name__": "__main__"}
+    for cell in held["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile(cell["source"], name, "exec", dont_inherit=True), names)
+    assert capsys.readouterr().out

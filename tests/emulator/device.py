@@ -124,6 +124,7 @@ def _index(x: Any) -> Any:
 
 def _operator(name: str) -> Callable[..., Any]:
     def apply(self: HostArray, *others: Any) -> Any:
+        self.emulated.copies["calls"] += 1
         result = getattr(self.held, name)(*(self.emulated.unmark(x) for x in others))
         return self if result is self.held else self.emulated.mark(result)
 
@@ -193,7 +194,8 @@ class Emulated:
         self.xp: Any = _Namespace(np, self)
         self.standard: Any = _Namespace(array_api_compat.numpy, self)
         self.launches: list[str] = []
-        self.copies = {"up": 0, "down": 0, "asked": 0}  # to the device, back, yes or no
+        # To the device, back, yes or no; and functions of arrays, each a launch or more of its own.
+        self.copies = {"up": 0, "down": 0, "asked": 0, "calls": 0}
 
     def mark(self, x: Any) -> Any:
         """Results of NumPy as this device's: also numbers, which stay on a device until asked."""
@@ -216,6 +218,7 @@ class Emulated:
 
         def call(*args: Any, **options: Any) -> Any:
             options.pop("device", None)
+            self.copies["calls"] += 1
             if takes_host and isinstance(args[0], np.ndarray):
                 self.copies["up"] += 1
             else:
@@ -267,8 +270,8 @@ class Emulated:
 
     @contextmanager
     def counted(self) -> Iterator[dict[str, int]]:
-        """Count the copies between host and device that are made inside."""
-        before, during = dict(self.copies), {"up": 0, "down": 0}
+        """Count the copies between host and device that are made inside, and what is asked."""
+        before, during = dict(self.copies), dict.fromkeys(self.copies, 0)
         try:
             yield during
         finally:
@@ -356,7 +359,7 @@ def _library(module: str) -> ctypes.CDLL:
     if not kept.is_file():
         kept.parent.mkdir(mode=0o700, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-            file, library = Path(folder, f"{module}.cu"), Path(folder, f"{module}.so")
+            file, library = Path(folder, "source.cu"), Path(folder, "source.so")
             file.write_text(text, encoding="utf-8")
             command = [compiler, *FLAGS, f"-I{here}", f"-I{FOLDER}", str(file), "-o", str(library)]
             done = subprocess.run(command, capture_output=True, text=True)

@@ -3,8 +3,6 @@
 import pytest
 from toy_experiments import FEDERATION, ROUNDS, WALK, make
 
-from hopfed.federation import states
-
 
 @pytest.fixture
 def walk(tmp_path, monkeypatch):
@@ -18,5 +16,4 @@ def rounds(tmp_path, monkeypatch):
 
 @pytest.fixture
 def federation(tmp_path, monkeypatch):
-    monkeypatch.setattr(states, "OWN_FILE", 16)  # every client's state is in a file of its own
     return make(tmp_path, monkeypatch, "federation", FEDERATION)

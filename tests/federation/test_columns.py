@@ -15,10 +15,10 @@ from hopfed.errors import ArgumentError, DataError, OtherColumnsError
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.batches import Batches, Elsewhere
-from hopfed.hopfield.columns import places_of, read_names, told_names
+from hopfed.hopfield.columns import places_of, read_names
 from hopfed.tables.examples import as_examples
 
-GRADED, TOLD = of_classes(Elsewhere(), N), told_names(NAMES)
+GRADED, TOLD = of_classes(Elsewhere(), N), NAMES
 
 
 @pytest.mark.parametrize("asked", [method(), GRADED], ids=["operators", "classes"])
@@ -38,7 +38,7 @@ def test_noise_is_the_same_in_whatever_order_a_server_asks(tmp_path):
     rows = signs(400)
     site = node(tmp_path, rows, NAMES, epsilon=4.0)
     asked, mixed = private_patterns(Elsewhere(), N, 4.0), np.array(NAMES)[ORDER]
-    plain, other = put(site, asked, TOLD), put(site, asked, told_names(mixed))
+    plain, other = put(site, asked, TOLD), put(site, asked, mixed)
     assert not plain.fault
     assert not other.fault, other.reason
 
@@ -59,7 +59,7 @@ def test_noise_about_classes_is_the_same_in_whatever_order_a_server_asks(tmp_pat
     turned = {**down, "means": means[:, ORDER]}
     for exchange, more in ((0, ("pairs",)), (1, ())):
         plain = put(site, asked, TOLD, exchange, down=down)
-        other = put(site, asked, told_names(mixed), exchange, down=turned)
+        other = put(site, asked, mixed, exchange, down=turned)
         assert not plain.fault, plain.reason
         assert not other.fault, other.reason
         for name in ("signed", "seen"):
@@ -71,9 +71,7 @@ def test_noise_about_classes_is_the_same_in_whatever_order_a_server_asks(tmp_pat
             full += full.transpose(0, 2, 1)
             turned_pairs = full[:, ORDER][:, :, ORDER][:, *np.triu_indices(N, 1)]
             np.testing.assert_array_equal(turned_pairs, other.up[name])
-    refused(
-        put(site, asked, told_names(mixed), 1, down={**down, "means": means[:, 1:]}), "malformed"
-    )
+    refused(put(site, asked, mixed, 1, down={**down, "means": means[:, 1:]}), "malformed")
 
 
 def test_rows_that_left_with_noise_do_not_leave_without_it_in_another_order(tmp_path):
@@ -81,56 +79,41 @@ def test_rows_that_left_with_noise_do_not_leave_without_it_in_another_order(tmp_
     private = node(tmp_path, rows, NAMES, epsilon=4.0)
     assert not put(private, private_patterns(Elsewhere(), N, 4.0), TOLD).fault
     plain = node(tmp_path, rows, NAMES)
-    for told in (TOLD, told_names(np.array(NAMES)[ORDER])):
+    for told in (TOLD, tuple(np.array(NAMES)[ORDER])):
         refused(put(plain, method(), told), "have a privacy budget")
 
 
 def test_other_columns_are_refused_and_their_names_stay(tmp_path):
     names = (*NAMES[:-1], "a secret \x1b[31m name")
     site = node(tmp_path, signs(), names)
-    words = []
-    site.watch = lambda request, reply: words.append(reply.reason)
     reply = put(site, method(), TOLD)
     refused(reply, "its columns are not those of the federation")
     assert "secret" not in reply.reason
-    assert "lacks 'question 39' of the federation" in words[0]
-    assert "has 'a secret \\x1b[31m name' beside" in words[0]
-    assert "\x1b" not in words[0]
+    assert "lacks 'question 39' of the federation" in site.refused
+    assert "has 'a secret \\x1b[31m name' beside" in site.refused
+    assert "\x1b" not in site.refused
 
 
 def test_a_question_about_other_columns_is_not_answered_from_what_was_said_before(tmp_path):
     site = node(tmp_path, signs(), NAMES)
     first = put(site, method(), TOLD)
-    second = put(site, method(), told_names(np.array(NAMES)[ORDER]))
+    second = put(site, method(), tuple(np.array(NAMES)[ORDER]))
     np.testing.assert_array_equal(first.up["columns"][ORDER], second.up["columns"])
 
 
 def test_tables_without_names_go_by_place():
-    assert places_of((), 3, told_names("abc")) is None
-    assert places_of((), 3, {}) is None
+    assert places_of((), 3, "abc") is None
+    assert places_of((), 3, ()) is None
     with pytest.raises(OtherColumnsError, match="serve --columns FILE"):
-        places_of("abc", 3, {})
+        places_of("abc", 3, ())
     with pytest.raises(OtherColumnsError, match="3 columns, my table 2 without names"):
-        places_of((), 2, told_names("abc"))
+        places_of((), 2, "abc")
 
 
 @pytest.mark.parametrize(
     "told",
-    [
-        {"lengths": np.array([1, 1], np.uint16)},
-        {"lengths": np.array([1, 1], np.uint16), "letters": np.zeros(3, np.uint8)},
-        {"lengths": np.array([1, 1], np.uint16), "letters": np.full(2, 97, np.uint8)},
-        {"lengths": np.array([1, 1], np.uint16), "letters": np.full(2, 255, np.uint8)},
-        {"lengths": np.array([0, 2], np.uint16), "letters": np.full(2, 97, np.uint8)},
-        {"lengths": np.array([60000, 1], np.uint16), "letters": np.full(60001, 97, np.uint8)},
-        {"lengths": np.array([[1]], np.uint16), "letters": np.full(1, 97, np.uint8)},
-        {"lengths": np.array([-1, 2]), "letters": np.full(1, 97, np.uint8)},
-        {"lengths": np.array([1.0, 1.0]), "letters": np.full(2, 97, np.uint8)},
-        {"lengths": np.ones(10**6, np.uint16), "letters": np.full(10**6, 97, np.uint8)},
-        {"lengths": np.full(2, 2**62, np.uint64), "letters": np.full(2, 97, np.uint8)},
-        {"anything": np.zeros(1)},
-    ],
-    ids=lambda told: " ".join(f"{k}{v.shape}{v.dtype}" for k, v in told.items()),
+    [["a", 1], ["a", "a"], ["", "b"], ["a" * 201, "b"], ["a\0b", "a\0c"], ["a"] * 10**6, [["a"]]],
+    ids=lambda told: repr(told)[:20],
 )
 def test_what_says_nothing_of_columns_is_one_line(tmp_path, told):
     refused(put(node(tmp_path, signs(), NAMES), method(), told), "a malformed message from the")
@@ -220,11 +203,11 @@ def private(names, epsilon=4.0, **settings):
 def test_a_refusal_of_more_columns_is_the_same_whatever_they_are_called(tmp_path, asked, epsilon):
     site = node(tmp_path, signs(400), NAMES, epsilon)
     for names in SUPERSETS.values():
-        refused(put(site, asked(names), told_names(names)), "its columns are not those of the")
+        refused(put(site, asked(names), names), "its columns are not those of the")
     assert not list((tmp_path / "privacy").glob("ledger"))
 
 
 def test_a_name_that_a_run_file_would_cut_is_refused():
     """Two names that begin alike became one in the run file of a client."""
     with pytest.raises(DataError, match="no text"):
-        read_names(told_names(["tea\0a", "tea\0b"]))
+        read_names(["tea\0a", "tea\0b"])

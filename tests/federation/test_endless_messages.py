@@ -38,7 +38,7 @@ def test_a_server_that_asks_without_end_fills_no_log():
 def test_a_last_word_without_end_fills_neither_memory_nor_disk(tmp_path):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(DataError, match="too many"):
-        _finish({"patterns": np.zeros((2_000_000, 98), np.uint8)}, 784, tmp_path / "found.npy")
+        _finish({"patterns": np.zeros((2_000_000, 98), np.uint8)}, 784, tmp_path / "found.h5")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
     assert not any(tmp_path.iterdir())
 

@@ -12,7 +12,7 @@ from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call, shares
 from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.engines.pool import PoolEngine
+from hopfed.federation.engines.workers import PoolEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import play_round

@@ -7,14 +7,7 @@ import pytest
 
 from hopfed.cli import main
 from hopfed.errors import ArgumentError, DataError
-from hopfed.federation.machines.client import client_folder
-from hopfed.federation.machines.keys import (
-    check_private,
-    client_key,
-    make_keys,
-    private_folder,
-    replacing_private,
-)
+from hopfed.federation.machines.keys import check_private, client_key, make_keys
 
 
 def mode(path):
@@ -98,32 +91,3 @@ def test_a_key_that_others_can_read_is_refused(tmp_path, monkeypatch):
             client_key(key)
     monkeypatch.setattr(os, "getuid", lambda: 12345)  # lent to us, by its group for example
     check_private(key)
-
-
-def test_files_of_a_site_are_private_and_stay_so(tmp_path, generous):
-    with replacing_private(tmp_path / "states") as temporary:
-        assert mode(temporary) == 0o600, "while it is written"
-        temporary.write_text("rows")
-    assert mode(tmp_path / "states") == 0o600
-    old = tmp_path / "old"
-    old.mkdir(mode=0o777)
-    private_folder(old)
-    assert mode(old) == 0o700
-    (tmp_path / "link").symlink_to(old)
-    with pytest.raises(NotADirectoryError):
-        private_folder(tmp_path / "link")
-
-
-def test_a_home_that_is_none_is_one_line(tmp_path, generous):
-    make_keys(tmp_path / "keys", 1, ["127.0.0.1"])
-    public = client_key(tmp_path / "keys" / "client-0.key")[0]
-    folder = client_folder(tmp_path / "home" / "of" / "mine", public)
-    assert {mode(folder), mode(folder.parent), mode(folder.parent.parent)} == {0o700}
-    (tmp_path / "file").write_text("no folder")
-    for home in (tmp_path / "file", tmp_path / "file" / "below", "/proc/none"):
-        with pytest.raises(ArgumentError, match="HOPFED_HOME must be a folder"):
-            client_folder(type(tmp_path)(home), public)
-    folder.rmdir()
-    folder.symlink_to(tmp_path)
-    with pytest.raises(ArgumentError, match="a link is in its place"):
-        client_folder(tmp_path / "home" / "of" / "mine", public)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from machines import ROGUE, WITHOUT_TORCH, Machines
 
+from hopfed import load
 from hopfed.experiments import serve
 from hopfed.federation.faults import Fault
 from hopfed.federation.machines.keys import make_keys
@@ -19,15 +20,14 @@ def assert_as_alone(machines, run, faults=True):
 def test_three_owners(tmp_path):
     with Machines(tmp_path, clients=3) as machines:
         machines.serve("--rounds", "2", "--minimum", "3")
-        machines.start("client-0", *machines.joining(0), "--out", "found.npy", code=WITHOUT_TORCH)
+        machines.start("client-0", *machines.joining(0), "--out", "found.h5", code=WITHOUT_TORCH)
         machines.join_all(who=(1, 2))
         run = machines.run()
         assert [machines.end(name) for name in ("client-0", "clients")] == [0, 0]
-        assert not list(tmp_path.rglob("*.state")), "states of a run that is over"
         told = (machines.log(name) for name in ("client-0", "clients"))
         assert [log.count("the federation is over: 3 archetypes") for log in told] == [1, 2]
     assert_as_alone(machines, run)
-    found = np.load(tmp_path / "found.npy")
+    found = load(tmp_path / "found.h5").patterns
     assert np.array_equal(found, serve.served_archetypes(serve.Config(columns=120), run.arrays))
     assert (np.abs(found @ machines.archetypes.T.astype(int)).max(axis=1) == 120).all()
     assert len(found) == 3
@@ -120,12 +120,12 @@ def test_a_private_federation(tmp_path):
         machines.serve("--minimum", "2", "--epsilon", "4")
         machines.join(2, "--epsilon", "1")
         machines.wait("server", "client 2 joined")
-        machines.join(0, "--epsilon", "4", "--out", "found.npy")
+        machines.join(0, "--epsilon", "4", "--out", "found.h5")
         machines.join(1, "--epsilon", "4")
         run = machines.run()
         assert [machines.end(f"client-{c}") for c in range(3)] == [0, 0, 0]
     assert "asks for more than this client's epsilon" in machines.log("client-2")
     assert b"more than this client's epsilon" in run.arrays["faults/reason"][0, 0, 2]
-    match = np.abs(np.load(tmp_path / "found.npy") @ machines.archetypes.T.astype(int)) / 120
+    match = np.abs(load(tmp_path / "found.h5").patterns @ machines.archetypes.T.astype(int)) / 120
     assert match.shape == (3, 3)
     assert (match.max(axis=0) > 0.9).all()

@@ -11,7 +11,6 @@ from named_owners import NAMES, ORDER, node, put
 
 from hopfed.cli.machines import join
 from hopfed.hopfield.batches import Elsewhere
-from hopfed.hopfield.columns import told_names
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.owner import as_recorded, pairs_laid_out
 from hopfed.tables.examples import as_examples
@@ -25,7 +24,7 @@ MIXED = tuple(map(str, np.array(NAMES)[ORDER]))
 
 
 def test_a_table_whose_columns_are_moved_has_no_fresh_noise(tmp_path):
-    rows, told = signs(400), told_names(NAMES)
+    rows, told = signs(400), NAMES
     first = put(node(tmp_path, rows, NAMES, epsilon=4.0), NOISY, told)
     second = put(node(tmp_path, rows[:, ORDER], MIXED, epsilon=4.0), NOISY, told)
     assert not first.fault, first.reason
@@ -35,9 +34,9 @@ def test_a_table_whose_columns_are_moved_has_no_fresh_noise(tmp_path):
 
 def test_nor_does_it_leave_exactly_what_left_with_noise(tmp_path):
     rows = signs(400)
-    assert not put(node(tmp_path, rows, NAMES, epsilon=4.0), NOISY, told_names(NAMES)).fault
+    assert not put(node(tmp_path, rows, NAMES, epsilon=4.0), NOISY, NAMES).fault
     moved = node(tmp_path, rows[:, ORDER], MIXED)
-    refused(put(moved, method(), told_names(MIXED)), "have a privacy budget")
+    refused(put(moved, method(), MIXED), "have a privacy budget")
 
 
 @pytest.mark.parametrize("names", [NAMES, made_up(N)], ids=["names", "made up"])

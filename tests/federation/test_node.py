@@ -1,14 +1,15 @@
-"""A node keeps the states of its clients, answers a question made again alike, and keeps words."""
+"""A node answers whatever is asked, keeps words that may quote rows, and says how it ended."""
 
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
+from asking import ask
 
+from hopfed.errors import HopfedError, OtherColumnsError
 from hopfed.federation.contract import Context
-from hopfed.federation.faults import Fault
-from hopfed.federation.machines.node import KeptStates, Node
+from hopfed.federation.machines.node import Node
 from hopfed.federation.machines.wire import Request, read_reply, write_request
-from hopfed.federation.recipes import describe
 
 
 @dataclass(frozen=True)
@@ -23,32 +24,26 @@ class Counter:
         return {"steps": steps}, {"steps": steps}, {}
 
 
-def ask(node, t=0, base=b""):
-    text, made_of = describe(Counter())
-    request = Request("run", Context(0, t, 0, 1), base, text, made_of, {})
-    return read_reply(node.written(write_request(request)))
+def counting(made=None):
+    said = []
+    node = Node(lambda *_: made or Counter(), {Counter: {}}, lambda *words: said.append(words[0]))
+    return node, said
 
 
-def test_a_node_that_is_restarted_goes_on_and_a_question_made_again_gets_its_answer(tmp_path):
-    """Even one from before the last answer, as of a server that was resumed."""
-    names = [b""]
+def last(**down):
+    return write_request(Request(Context(0, 0, 0, 1), "", {}, down, last=True))
+
+
+def gone():
+    raise HopfedError("the server is gone")
+
+
+def test_a_question_made_again_gets_its_answer_from_any_process():
+    states = [{}]
     for t in range(3):  # a new process each time
-        names.append(ask(Node(KeptStates(tmp_path), trusted=None), t, names[-1]).state)
-    node = Node(KeptStates(tmp_path), trusted=None)
+        states.append(ask(counting()[0], Counter(), t, state=states[-1]).state)
     for t in (1, 2, 2):
-        reply = ask(node, t, names[t])
-        assert reply.state == names[t + 1]
-        assert int(reply.up["steps"]) == t + 1
-
-
-def test_states_of_long_ago_are_dropped_and_that_is_told_in_words(tmp_path):
-    node, names = Node(KeptStates(tmp_path), trusted=None), [b""]
-    for t in range(12):
-        names.append(ask(node, t, names[-1]).state)
-    assert len(list(tmp_path.rglob("*.state"))) == 8
-    reply = ask(node, 1, names[1])
-    assert reply.fault == Fault.RAISED
-    assert "no longer has the state" in reply.reason
+        assert int(ask(counting()[0], Counter(), t, state=states[t]).up["steps"]) == t + 1
 
 
 def test_a_node_keeps_the_words_of_errors_that_may_quote_its_examples():
@@ -56,8 +51,43 @@ def test_a_node_keeps_the_words_of_errors_that_may_quote_its_examples():
         def client_step(self, state, down, context):
             raise ValueError("bad example 1 0 1 1")
 
-    told = []
-    watch = lambda _, reply: told.append(reply.reason)  # noqa: E731
-    node = Node(KeptStates(), lambda *_: Quoting(), watch, trusted=None, private=True)
-    assert ask(node).reason == "ValueError"
-    assert told == ["ValueError: bad example 1 0 1 1"]
+    node, said = counting(Quoting())
+    assert ask(node, Counter()).reason == "ValueError"
+    assert said == ["round 0 exchange 0: not answered: bad example 1 0 1 1"]
+
+
+def test_a_server_that_is_gone_after_its_last_word_takes_nothing_with_it():
+    node, _ = counting()
+    node.written(last(patterns=np.zeros((1, 1), np.uint8)))
+    assert node.finished.is_set()
+    assert node.through(gone).down["patterns"].shape == (1, 1)
+
+
+def test_without_a_last_word_the_last_refusal_is_said():
+    class Few(Counter):
+        def client_step(self, state, down, context):
+            raise HopfedError("too few rows")
+
+    node, _ = counting(Few())
+    ask(node, Counter())
+    with pytest.raises(HopfedError, match="is gone; its last question was not answered: too few"):
+        node.through(gone)
+
+
+def test_an_end_without_a_result_is_said():
+    node, _ = counting()
+    assert not read_reply(node.written(last(stopped=np.ones(())))).fault
+    with pytest.raises(HopfedError, match="ended the federation without a result"):
+        node.through(lambda: None)
+
+
+def test_a_client_of_other_columns_ends_and_says_why_to_its_owner_alone():
+    class Other(Counter):
+        def client_step(self, state, down, context):
+            raise OtherColumnsError("lacks 'tea'")
+
+    node, _ = counting(Other())
+    assert "tea" not in ask(node, Counter()).reason
+    assert node.finished.is_set()
+    with pytest.raises(OtherColumnsError, match="tea"):
+        node.through(gone)

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from asking import N, ask, method, refused, site
 
-from hopfed.federation.contract import Context
-from hopfed.federation.machines.wire import Request, write_request
 from hopfed.federation.recipes import describe
 from hopfed.hopfield.owner import ALLOWED
 
@@ -18,10 +16,10 @@ from hopfed.hopfield.owner import ALLOWED
         "[" * 100_000,
         "{",
         "9" * 90_000,
-        '["made", ["made"], {}]',
-        '["made", "hopfed.__main__:cli", {}]',
-        '["made", "hopfed.hopfield.batches:Batches", {"owners": ["tuple", []]}]',
-        '["made", "hopfed.hopfield.batches:Elsewhere", {"\\u001b[2J": 1}]',
+        '[["Elsewhere"], {}]',
+        '["hopfed.__main__:cli", {}]',
+        '["Batches", {"owners": []}]',
+        '["Elsewhere", {"\\u001b[2J": 1}]',
         "x" * 10_000_000,
     ],
 )
@@ -44,22 +42,15 @@ def test_a_damaged_recipe_is_one_line_and_the_client_goes_on(tmp_path, text):
     ],
 )
 def test_every_field_has_a_type_and_a_range(tmp_path, old, new, words):
-    text, _ = describe(method().client)
+    text = describe(method().client)
     assert old in text
     refused(ask(site(tmp_path), text.replace(old, new)), words)
 
 
-def test_arrays_in_a_recipe_are_refused(tmp_path):
-    text, _ = describe(method().client)
-    request = Request("run", Context(0, 0, 0, 0), b"", text, {"x": np.zeros(3)}, {})
-    node = site(tmp_path)
-    refused(node.answer(write_request(request)), "or with arrays")
-
-
-@pytest.mark.parametrize("cls", ALLOWED.classes, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", ALLOWED, ids=lambda cls: cls.__name__)
 def test_the_list_names_every_field_of_its_classes(cls):
     """A field that is new needs somebody to say what a server may put into it."""
-    assert set(ALLOWED.classes[cls]) == {f.name for f in fields(cls) if f.init}
+    assert set(ALLOWED[cls]) == {f.name for f in fields(cls) if f.init}
 
 
 @pytest.mark.parametrize(

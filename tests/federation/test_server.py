@@ -17,8 +17,15 @@ from hopfed.federation.faults import Fault
 from hopfed.federation.machines import server as server_module
 from hopfed.federation.machines.client import ClientProcess
 from hopfed.federation.machines.keys import client_key, make_keys
-from hopfed.federation.machines.node import KeptStates, Node
-from hopfed.federation.machines.server import CALL, NUMBER, OPTIONS, Listening, Server
+from hopfed.federation.machines.node import Node
+from hopfed.federation.machines.server import (
+    CALL,
+    NUMBER,
+    OPTIONS,
+    Listening,
+    MachinesEngine,
+    Server,
+)
 from hopfed.federation.machines.wire import Reply, parts, write_reply
 from hopfed.federation.messages import Field
 
@@ -60,20 +67,16 @@ def server(keys, said):
 
 
 @contextmanager
-def joined(keys, server, folder, c):
+def joined(keys, server, c):
     """A client that answers, in a thread."""
-    folder = folder / f"site-{c}"
-    folder.mkdir(exist_ok=True)
     made = ClientProcess(
         f"127.0.0.1:{server.port}",
         (keys / "ca.pem").read_bytes(),
         client_key(keys / f"client-{c}.key"),
-        Node(KeptStates(folder / "states"), lambda *_: Answer(), trusted=None),
-        folder,
+        Node(lambda *_: Answer(), {}),
         patience=20.0,
         say=lambda words: None,
     )
-    made.node.watch = lambda request, _: made.finished.set() if request.last else None
     thread = threading.Thread(target=made.run, daemon=True)
     thread.start()
     try:
@@ -106,7 +109,7 @@ def answers(engine, clients=(0, 1, 2)):
 
 @pytest.fixture(autouse=True)
 def described(monkeypatch):
-    monkeypatch.setattr("hopfed.federation.machines.wire.describe", lambda _: ('["list", []]', {}))
+    monkeypatch.setattr("hopfed.federation.machines.wire.describe", lambda _: "[]")
     monkeypatch.setattr("hopfed.federation.machines.node.rebuild", lambda *_: Answer())
 
 
@@ -167,9 +170,9 @@ def test_a_client_does_not_pass_for_the_server_nor_for_one_beyond(keys, tmp_path
     ],
     ids=["long", "more", "none", "noise", "a fault of others"],
 )
-def test_what_is_no_answer_costs_the_others_nothing(keys, server, said, tmp_path, sent, words):
+def test_what_is_no_answer_costs_the_others_nothing(keys, server, said, sent, words):
     number = (1).to_bytes(NUMBER, "little")
-    with joined(keys, server, tmp_path, 0), joined(keys, server, tmp_path, 1):
+    with joined(keys, server, 0), joined(keys, server, 1):
         began = threading.Event()
 
         def up():
@@ -180,19 +183,19 @@ def test_what_is_no_answer_costs_the_others_nothing(keys, server, said, tmp_path
         with stream(keys, server, 2, up()) as third:
             server.wait(3, 20.0)
             threading.Thread(target=lambda: (next(third, None), began.set()), daemon=True).start()
-            found = answers(server.engine("run", 30.0))
+            found = answers(MachinesEngine(server, 30.0))
     assert [found[c].fault for c in range(3)] == [Fault.NONE, Fault.NONE, Fault.MALFORMED]
     assert words in found[2].reason
     assert found[1].message["w"][0] == 1.0
     assert any("refused: client 2 sent" in line for line in said)
 
 
-def test_a_client_that_stalls_costs_the_exchange_its_time_and_no_more(keys, server, tmp_path):
+def test_a_client_that_stalls_costs_the_exchange_its_time_and_no_more(keys, server):
     over = threading.Event()
-    with joined(keys, server, tmp_path, 0), stream(keys, server, 2, silent(over)):
+    with joined(keys, server, 0), stream(keys, server, 2, silent(over)):
         server.wait(2, 20.0)
         began = time.monotonic()
-        found = answers(server.engine("run", 2.0), (0, 2))
+        found = answers(MachinesEngine(server, 2.0), (0, 2))
         assert 2.0 <= time.monotonic() - began < 10.0
         over.set()
     assert found[0].fault == Fault.NONE
@@ -200,23 +203,23 @@ def test_a_client_that_stalls_costs_the_exchange_its_time_and_no_more(keys, serv
     assert found[2].reason.endswith("it is silent")
 
 
-def test_a_client_that_comes_back_is_asked_again(keys, server, tmp_path):
-    engine, found = server.engine("run", 30.0), {}
+def test_a_client_that_comes_back_is_asked_again(keys, server):
+    engine, found = MachinesEngine(server, 30.0), {}
     asking = threading.Thread(target=lambda: found.update(answers(engine, (0, 1))))
-    with joined(keys, server, tmp_path, 0):
+    with joined(keys, server, 0):
         with stream(keys, server, 1, silent(threading.Event())) as dying:
             server.wait(2, 20.0)
             asking.start()
             next(dying)  # it is asked, and dies
-        with joined(keys, server, tmp_path, 1):
+        with joined(keys, server, 1):
             asking.join(20)
     assert [found[c].fault for c in (0, 1)] == [Fault.NONE, Fault.NONE]
 
 
-def test_one_that_is_gone_is_waited_for_once(keys, server, tmp_path, monkeypatch):
+def test_one_that_is_gone_is_waited_for_once(keys, server, monkeypatch):
     monkeypatch.setattr(server_module, "GRACE", 2.0)
-    engine, spent = server.engine("run", 30.0), []
-    with joined(keys, server, tmp_path, 0):
+    engine, spent = MachinesEngine(server, 30.0), []
+    with joined(keys, server, 0):
         server.wait(1, 20.0)
         for _ in range(2):
             began = time.monotonic()
@@ -227,18 +230,16 @@ def test_one_that_is_gone_is_waited_for_once(keys, server, tmp_path, monkeypatch
     assert spent[1] < 2.0
 
 
-def test_a_key_that_another_process_uses_is_said_to_be_in_use(keys, server, tmp_path):
+def test_a_key_that_another_process_uses_is_said_to_be_in_use(keys, server):
     """As with another home, or on another machine, whose lock this one does not see."""
-    with joined(keys, server, tmp_path, 0):
+    with joined(keys, server, 0):
         server.wait(1, 20.0)
         told = []
-        (tmp_path / "second").mkdir()
         second = ClientProcess(
             f"127.0.0.1:{server.port}",
             (keys / "ca.pem").read_bytes(),
             client_key(keys / "client-0.key"),
-            Node(KeptStates(), trusted=None),
-            tmp_path / "second",
+            Node(lambda *_: Answer(), {}),
             patience=0.5,
             say=told.append,
         )
@@ -254,4 +255,4 @@ def test_a_server_listens_and_waits_no_longer_than_told(keys, server):
     with pytest.raises(ArgumentError, match=r"--keys must be a folder with ca\.pem"):
         Listening("127.0.0.1", 0, keys.parent)
     with pytest.raises(ArgumentError, match="timeout must be above 0"):
-        server.engine("run", 0.0)
+        MachinesEngine(server, 0.0)

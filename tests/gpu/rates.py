@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hopfed.kernels.cuda import products
 
-THREADS, BLOCKS, CHAINS = 256, 4, 8  # of a block; blocks of a multiprocessor; as in gram.cu
+PEAK = Path(__file__).with_name("peak")  # the module peak.cu, which is no part of the package
+THREADS, BLOCKS, CHAINS = 256, 4, 8  # of a block; blocks of a multiprocessor; as in peak.cu
 DRAWN = 1 << 20  # numbers drawn, and repeated: equal ones would cost less power
 MATRICES = 80  # least capability with bf16 and 1-bit matrix instructions
 
@@ -88,6 +90,6 @@ def _instructions(device: Any, sizes: Sizes, name: str, each: float) -> dict[str
     """Rate of an instruction in registers, `each` operations of a thread."""
     blocks = BLOCKS * device.processors
     args = device.xp.zeros(blocks * THREADS, np.int32), np.int32(sizes.loops)
-    start = partial(device.launch, "gram", name, (blocks, 1), args, THREADS)
+    start = partial(device.launch, str(PEAK), name, (blocks, 1), args, THREADS)
     seconds = device.seconds(start, sizes.repeats)
     return {"seconds": seconds, "rate": each * CHAINS * sizes.loops * THREADS * blocks / seconds}

@@ -243,7 +243,7 @@ def test_no_message_stops_the_server_or_costs_the_others_their_archetypes(change
     for t in range(2):
         arrays, after = play(config, method, 0, t, state, LocalEngine())
         state = after or state
-        state = FederationState.of_parts(state.parts())
+        state = FederationState.of_arrays(state.arrays())
         assert not arrays["faults/code"][1:].any(), arrays["faults/reason"]
     assert all(np.isfinite(x).all() for x in state.down[EVERYONE].values())
     number = int(arrays["archetypes/number"])

@@ -11,10 +11,11 @@ from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
+from hopfed.federation.messages import below
 from hopfed.federation.rounds import FederationState, play_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.flat import flatten, unflatten
+from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.plasticity import Fixed, Smoothing, Structure
 from hopfed.hopfield.remembered import Remembered
 from hopfed.hopfield.schedules import NoveltyRamp, Sequential
@@ -138,10 +139,7 @@ def test_a_pattern_that_no_example_resembles_is_dropped():
     method = of_patterns(source, Encoding(N))
     first = play(method, 1)[0]
     server = dict(first.state.server)
-    memory = unflatten(
-        Remembered,
-        {k.removeprefix("memory/"): v for k, v in server.items() if k.startswith("memory/")},
-    )
+    memory = Remembered(**below(server, "memory"))
     false = rademacher(1, N, np.random.default_rng(77))
     server |= {f"memory/{k}": v for k, v in flatten(memory.learn(false, np.ones(1), 0)).items()}
     server["memory/rounds"] = server["memory/rounds"] + 1
@@ -180,7 +178,7 @@ def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
     source = stream(schedule=Sequential(), rounds=6)
     method = of_patterns(source, Encoding(N), rule=Structure(), discount=0.7)
     whole = arrays_of(play(method, 6)[-1].state)
-    half = FederationState.of_parts(play(method, 3)[-1].state.parts())
+    half = FederationState.of_arrays(play(method, 3)[-1].state.arrays())
     rest = arrays_of(play(method, 3, state=half, start=3)[-1].state)
     assert whole.keys() == rest.keys()
     for name, array in whole.items():

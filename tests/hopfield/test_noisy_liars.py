@@ -13,6 +13,7 @@ from hopfed.experiments.serve import Config, remarks
 from hopfed.federation.contract import Context
 from hopfed.federation.faults import Fault
 from hopfed.hopfield.channel import rademacher
+from hopfed.hopfield.guard import loss
 from hopfed.hopfield.patterns import _operator_complaint
 
 N, M = 100, 3000
@@ -89,3 +90,11 @@ def test_a_claim_counts_for_three_medians_and_its_noise_with_it():
     xi, told, arrays = noisy([own()], 4, change)
     assert remarks(arrays)[0].startswith("client 0 claims 300000 examples and counts for 9000")
     assert retrieval(told, xi).magnetisation.min() > 0.9
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.25, 0.4, 0.5])
+def test_the_loss_is_that_of_normal_values(share):
+    L, rng = 201, np.random.default_rng(0)
+    x = np.sort(rng.standard_normal((4000, L)), axis=1)
+    cut = min(int(share * L), (L - 1) // 2)
+    assert x[:, cut : L - cut].mean(axis=1).var() * L == pytest.approx(loss(share), rel=0.08)

@@ -100,7 +100,6 @@ def test_a_client_that_fails_is_named_and_the_others_go_on(owners):
         ({"speed": 3}, "settings must be some of rule, smoothing, .* got speed"),
         ({"discount": "a"}, "discount must be a number, got 'a'"),
         ({"rule": "structure"}, "rule must be a rule of plasticity"),
-        ({"robust": "median"}, "robust must be a Robust"),
         ({"encoding": "counts"}, "encoding must be an Encoding, or None"),
         ({"encoding": Encoding(12)}, "encoding must be of the .* columns of the examples"),
         ({"engine": "pool"}, "engine must be an engine"),

@@ -80,7 +80,7 @@ def test_every_route_sees_the_spectrum_of_the_host(device, shape, route):
     there = eigenpairs(FactorOperator.from_examples(device.xp.asarray(x)), count, **options)
     assert on_device(there.vectors)
     assert type(there.values) is np.ndarray
-    assert type(there.residuals) is np.ndarray
+    assert on_device(there.residuals) or there.route == "krylov"
     assert (there.route, there.status) == (here.route, here.status)
     # An iteration that looks at every product may end just before the basis is all of the space.
     assert there.complete == here.complete or there.route == "krylov"
@@ -152,22 +152,21 @@ def test_the_emulated_device_refuses_what_a_device_would():
 
 
 def test_an_iteration_on_a_device_copies_only_what_is_small(device):
-    """A product costs one copy each way; none is longer than the basis is wide."""
+    """A look at several products costs one copy; none is longer than the basis is wide."""
     if device.name != "emulated device":
         pytest.skip("copies are counted on the emulated device")
     op = FactorOperator.from_examples(device.xp.asarray(sample(3, 500, 90, 0.8, 5)[1]))
     with device.counted() as copies:
         found = eigenpairs(op, 3, route="krylov", width=8)
     assert found.status == "converged"
-    # Up: numbers to start with, a block for each product and the first, vectors; down: inner
-    # products of the first block, and of each.
-    assert copies["down"] <= found.products + 2
-    assert copies["up"] <= found.products * 2 + 4
+    # Up: numbers to start with, and the vectors; down: what images have in the basis.
+    assert copies["down"] <= found.products - 2
+    assert copies["up"] == 2
 
 
-def peak(device, n, **options):
+def peak(device, n, rows, **options):
     """Most bytes held while pairs of n sites are computed, without those of the rows."""
-    op = FactorOperator.from_examples(device.xp.asarray(sample(20, n, 64, 0.9, 1)[1]))
+    op = FactorOperator.from_examples(device.xp.asarray(sample(20, n, rows, 0.9, 1)[1]))
     kernels.matmat(op.rows, device.xp.zeros((n, 64), np.float32))  # which way is faster
     tracemalloc.start()
     try:
@@ -181,14 +180,13 @@ def peak(device, n, **options):
 def test_a_million_sites_fit_12_gigabytes(monkeypatch, route):
     """What is held grows with the sites: by so many bytes for each of them, on both sides.
 
-    The widest basis is the one of a million sites. Rounding is all that such few rows add to it
-    in the end, and the iteration goes on with that until it is restarted.
+    The widest basis is the one of a million sites.
     """
-    device, options = Emulated(), {"route": route}
+    device, options = Emulated(), {"route": route, "rows": 64}
     if route == "krylov":
-        options |= {"tol": 1e-9, "max_products": 9}  # the eighth fills the basis
-    (_, few), (found, many) = (peak(device, n, **options) for n in (1_000, 3_000))
+        options |= {"rows": 600, "tol": 0.0, "max_products": 9}  # the eighth fills the basis
+    (_, few), (found, many) = (peak(device, n, **options) for n in (800, 1_600))
     assert found.products == (1 if route == "gram" else 9)
-    each = (many - few) / 2_000
+    each = (many - few) / 800
     assert each > 4 * 8 * 20  # four times the vectors, in float64, are there at least
     assert each * 1e6 < 12e9 - 20_000 * 1e6 / 8  # beside 20,000 rows in bits

@@ -1,7 +1,5 @@
 """Serial sweeps of the dense and the exponential memory against plain NumPy."""
 
-import math
-
 import kernel_oracle as reference
 import numpy as np
 import pytest
@@ -25,38 +23,6 @@ def test_descent_equals_the_reference(energy, parameter, size):
     found = kernels.dense_sweep(state, xi, energy=energy, parameter=parameter)
     np.testing.assert_array_equal(found.state, reference.dense_sweep(state, xi, energy, parameter))
     assert found.settled.all()
-
-
-@pytest.mark.parametrize(("energy", "parameter"), [*CASES, ("power", 6), ("power", 9)])
-@pytest.mark.parametrize("size", [(1, 1, 1), (5, 40, 7), (40, 101, 300)])
-def test_a_synchronous_step_is_the_sign_of_the_field_in_whole_numbers(energy, parameter, size):
-    S, N, K = size
-    state, xi = signs((S, N)), signs((K, N), 1)
-    found = kernels.dense_step(state, xi, energy=energy, parameter=parameter, updates=1)
-    for s, new in zip(state.astype(int), found.state, strict=True):
-        a = xi.astype(int) @ s
-        if energy == "power":
-            c = (a[:, None] - xi * s).astype(object)  # whole numbers of any size
-            h = ((c + xi) ** parameter - (c - xi) ** parameter).sum(axis=0)
-        else:
-            terms = np.exp(parameter * (a - a.max()))[:, None] * xi
-            h = np.array([math.fsum(column) for column in terms.T])
-        np.testing.assert_array_equal(new, np.where(h == 0, s, np.where(h > 0, 1, -1)))
-
-
-def test_synchronous_updates_stop_where_a_state_stays_and_hold_sites():
-    state, xi = signs((30, 60)), signs((20, 60), 1)
-    held = signs((30, 60), 7) > 0
-    found = kernels.dense_step(state, xi, parameter=3, updates=50, held=held)
-    now = state
-    for update in range(1, 51):
-        new = kernels.dense_step(now, xi, parameter=3, updates=1, held=held).state
-        np.testing.assert_array_equal(new[held], state[held])
-        moved = (new != now).any(axis=1)
-        np.testing.assert_array_equal(found.sweeps[moved] > update, update < 50)
-        now = new
-    np.testing.assert_array_equal(found.state, now)
-    assert found.settled.mean() > 0.5
 
 
 def test_power_two_is_the_quadratic_energy():

@@ -21,7 +21,7 @@ from hopfed.neural.training.task import TaskSpec  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
 
 SPEC = TaskSpec(partition="dirichlet:0.3", clients=4, models=("mlp",), examples=400)
-STORES = ("neighbours", "prototypes", "hopfield", "archetypes")
+STORES = ("neighbours", "prototypes", "hopfield")
 TRAINING = Training(lr=0.05, way="sequential")
 
 
@@ -104,7 +104,7 @@ def test_capacity_is_a_share_or_a_number(down, capacity, count):
     assert len(method.remember(down, 1)[0]) == expected
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallStoreWarning)
-        assert method.classifier({}, down, 1).nbytes == expected * (4 * 200 + 1)
+        assert method.classifier({}, down, 1).nbytes == expected * (4 * 200 + 8)
 
 
 @pytest.mark.parametrize("store", rest_slow(["neighbours", "hopfield", "prototypes"], 2))

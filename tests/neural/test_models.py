@@ -12,14 +12,11 @@ from hopfed.neural.models import MODELS, assign, build  # noqa: E402
 
 IMAGE = tuple(name for name in MODELS if name != "lstm")
 CNNS = tuple(f"cnn-{n}" for n in range(1, 6))
-NORMALISED = ("resnet-18", "resnet-34", "mobilenet-v2")
-LEAST = {"lenet": 4, **dict.fromkeys(CNNS, 4), **dict.fromkeys(NORMALISED, 8)}
+LEAST = {"lenet": 4, **dict.fromkeys(CNNS, 4), "mobilenet-v2": 8}
 FEATURES = {
     "mlp": 200,
     "lenet": 84,
     **dict.fromkeys(CNNS, 500),
-    "resnet-18": 512,
-    "resnet-34": 512,
     "mobilenet-v2": 1280,
 }
 
@@ -93,8 +90,6 @@ def test_the_smallest_images_work_and_smaller_ones_are_refused(name):
         ("cnn-4", 3, 32, 1216 + 12832 + 800 * 800 + 800 + 800 * 500 + 500 + 5010),
         ("cnn-5", 3, 32, 1216 + 12832 + 800 * 500 + 500 + 500 * 500 + 500 + 5010),
         ("cnn-1", 1, 8, 416 + 12832 + 128 * 2000 + 2000 + 2000 * 500 + 500 + 5010),
-        ("resnet-18", 3, 32, 11_173_962),
-        ("resnet-34", 3, 32, 21_282_122),
         ("mobilenet-v2", 3, 32, 2_236_682),
     ],
 )
@@ -187,7 +182,7 @@ def test_headers_of_equal_shape_start_equal_and_extractors_do_not():
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("resnet18", {}, r"model must be one of .* \(did you mean resnet-18\?\), got 'resnet18'"),
+        ("mobilenet_v2", {}, r"model must be one of .* \(did you mean mobilenet-v2\?\), got"),
         ("lstm:64x32", {}, "model must be of the form lstm:64, got 'lstm:64x32'"),
         (
             "lenet:9",

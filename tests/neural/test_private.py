@@ -6,18 +6,20 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 dp = pytest.importorskip("dp_accounting")
 
+from dataclasses import replace  # noqa: E402
+
 from dp_accounting import pld, rdp  # noqa: E402
 
 from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.experiments import fl  # noqa: E402
 from hopfed.experiments.runner import execute  # noqa: E402
-from hopfed.federation.contract import EVERYONE  # noqa: E402
+from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.faults import Fault  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.averaged import Averaged  # noqa: E402
-from hopfed.neural.method import untrained  # noqa: E402
+from hopfed.neural.method import Client, untrained  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
@@ -143,7 +145,7 @@ def test_an_own_server_is_not_private_until_it_says_so():
         Own(task, bound=1.0)
     with pytest.raises(ArgumentError, match="late must be 0 where updates are private"):
         play(made("fedavg", bound=1.0, noise=1.0), late=0.5)
-    normed = TaskSpec(models=("resnet-18",), norm="batch", clients=2, examples=60)
+    normed = TaskSpec(models=("mobilenet-v2",), norm="batch", clients=2, examples=60)
     with pytest.raises(ArgumentError, match="models must be without batch norm"):
         method("fedavg")(normed, bound=1.0, noise=1.0).server_start(0)
 
@@ -167,3 +169,83 @@ def test_networks_of_different_lengths_share_features(name):
     assert {m.feature_dim for m in models} == {6}
     first, second = (m.head.weight for m in models)
     torch.testing.assert_close(first, second, rtol=0, atol=0)
+
+
+RECORDS = [n for n in METHODS if method(n).by_record]
+
+
+def test_the_gradient_of_each_example_is_cut_and_noise_is_added():
+    """A round of one step as a plain loop over examples, and the size of the noise."""
+    training = Training(lr=1.0, momentum=0.0, batch=1000, record_bound=0.1)
+    task = TaskSpec(models=("mlp:8",), clients=1, partition="iid", examples=60)
+    m = method("fedavg")(task, training)
+    client = m.loaded
+    first, rows = client.initial(0), client.split.train[0]
+    total = {n: torch.zeros_like(t) for n, t in first.items()}
+    for row in rows:
+        x, y = client.tensors.batch(torch.as_tensor([row]))
+        net = client.model(0)
+        loss = torch.nn.functional.cross_entropy(net(x), y)
+        grads = dict(zip(total, torch.autograd.grad(loss, net.parameters()), strict=True))
+        norm = torch.sqrt(sum((g**2).sum() for g in grads.values()))
+        for n, g in grads.items():
+            total[n] += g * min(1.0, 0.1 / norm) / len(rows)
+    after = play_round(m, None, 0, seed=0, clients=1, engine=LocalEngine()).state.server
+    for n, t in first.items():
+        np.testing.assert_allclose(after[f"model/{n}"], t - total[n], atol=1e-6)
+    noisy = method("fedavg")(task, replace(training, record_noise=5.0))
+    far = play_round(noisy, None, 0, seed=0, clients=1, engine=LocalEngine()).state.server
+    noise = np.concatenate([(far[n] - after[n]).ravel() for n in after])
+    assert noise.std() == pytest.approx(0.1 * 5 / len(rows), rel=5 / np.sqrt(2 * len(noise)))
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_records_are_private_in_every_method_that_says_so(name):
+    training = Training(lr=0.05, batch=8, record_bound=0.5, record_noise=1.0)
+    m = method(name)(TaskSpec(models=("mlp:8",), clients=CLIENTS, examples=120), training)
+    played = play(m)
+    assert not played.faults.words()
+    assert np.isfinite(np.concatenate([a.ravel() for a in played.state.server.values()])).all()
+
+
+def test_examples_are_in_a_step_by_themselves():
+    training = Training(batch=10, epochs=20, record_bound=1.0)
+    m = method("fedavg")(TaskSpec(models=("mlp:8",), clients=1, partition="iid"), training)
+    client = Client(m, {}, Context(seed=0, round=0, exchange=0, client=0))
+    steps = client.train(client.initial).steps()
+    count = len(client.rows)
+    assert len(steps) == 20 * -(-count // 10)
+    sizes = np.array([len(rows) for rows in steps])
+    assert sizes.mean() == pytest.approx(10, abs=5 * np.sqrt(10 / len(sizes)))
+    assert sizes.var() == pytest.approx(10, rel=0.3)
+    assert len(np.unique(np.concatenate(steps))) == count
+
+
+@pytest.mark.parametrize(("size", "epochs"), [(40, 1), (40, 3), (100, 1), (33, 2), (8, 1)])
+def test_epsilon_of_an_example_is_the_library_s(size, epochs):
+    training = Training(batch=16, epochs=epochs, record_bound=1.0, record_noise=1.5)
+    m = method("fedavg")(TaskSpec(models=("mlp:8",), clients=CLIENTS, examples=120), training)
+    event, steps = dp.GaussianDpEvent(1.5), 3 * epochs * -(-size // 16)
+    if size > 16:
+        event = dp.PoissonSampledDpEvent(16 / size, event)
+    due = pld.PLDAccountant().compose(event, steps).get_epsilon(1e-5)
+    assert m.record_epsilon(3, [size]) == pytest.approx(due, rel=1e-3)
+    assert m.record_epsilon(3, [size, 10_000]) == m.record_epsilon(3, [size])
+
+
+@pytest.mark.parametrize("name", ["fedproto", "fedclassavg", "pfedme", "ditto", "fedala", "pfedgp"])
+def test_methods_that_tell_more_of_examples_refuse_private_records(name):
+    training = Training(record_bound=1.0)
+    with pytest.raises(ArgumentError, match="record_bound must be 0 for"):
+        method(name)(TaskSpec(models=("mlp:8",), clients=CLIENTS, examples=120), training)
+    with pytest.raises(ArgumentError, match="record_bound must be above 0 where records have"):
+        Training(record_noise=1.0)
+
+
+def test_a_run_tells_the_epsilon_of_a_record():
+    settings = {"models": ("mlp:8",), "clients": 4, "examples": 120, "rounds": 3}
+    config = fl.with_options(fl.Config(**settings), ["record_bound=1", "record_noise=2"])
+    summary = execute(fl, config).summary
+    sizes = [len(rows) for rows in config.make(0).loaded.split.train]
+    assert summary["record_epsilon"][0] == pytest.approx(config.make(0).record_epsilon(3, sizes))
+    assert "epsilon" not in summary

@@ -20,11 +20,14 @@ from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.neural.method import Client, below, pack, unpack  # noqa: E402
 from hopfed.neural.methods import method  # noqa: E402
 from hopfed.neural.methods.clustered_fl import ClusteredFL, bipartition  # noqa: E402
-from hopfed.neural.methods.fedh2l import FedH2L, project  # noqa: E402
-from hopfed.neural.methods.lg_fedavg import supervised_contrast  # noqa: E402
+from hopfed.neural.methods.heads import supervised_contrast  # noqa: E402
 from hopfed.neural.methods.pairs import truncate  # noqa: E402
 from hopfed.neural.methods.pfedgp import PFedGP, log_evidence  # noqa: E402
-from hopfed.neural.methods.stepwise import seed_set  # noqa: E402
+from hopfed.neural.methods.stepwise import (  # noqa: E402
+    FedH2L,
+    project,
+    seed_set,
+)
 from hopfed.neural.training.evaluation import Network, accuracies  # noqa: E402
 from hopfed.neural.training.losses import Batch, Net  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402

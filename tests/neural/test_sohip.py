@@ -5,15 +5,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from asked import Asked, play  # noqa: E402
+from asked import play  # noqa: E402
 from torch import nn  # noqa: E402
 
 from hopfed.experiments import fl  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
-from hopfed.neural.methods.sohip import Form, Remembering, SoHip, group  # noqa: E402  # noqa: E402
+from hopfed.neural.methods.sohip import Form, Remembering  # noqa: E402
 from hopfed.neural.models.architectures import Model  # noqa: E402
 from hopfed.neural.training.evaluation import Network  # noqa: E402
-from hopfed.neural.training.task import TaskSpec  # noqa: E402
 
 
 def make(name="sohip", options="", **settings):
@@ -62,7 +61,7 @@ def unit(v):
     return v / np.linalg.norm(v, axis=-1, keepdims=True)
 
 
-def by_hand(net, x, y, collective):
+def by_hand(net, x, collective):
     """(2)-(15) pattern by pattern, in float64: logits and long-term memory."""
     weights = {n: t.detach().double().numpy() for n, t in net.state_dict().items()}
 
@@ -76,8 +75,6 @@ def by_hand(net, x, y, collective):
         encoded = encoded - encoded.mean(axis=0)
     if form.kind == "common":
         share = np.ones((len(z), 1))
-    elif form.kind == "class":
-        share = np.eye(form.patterns)[y]
     else:
         share = softmax(form.beta * unit(encoded) @ unit(before).T)
     after = before.copy()
@@ -96,21 +93,19 @@ def by_hand(net, x, y, collective):
     if form.ablation != "c":
         v = np.concatenate([after, shared], axis=1)
         complete = sigmoid(layer("fusion", v)) * shared + after
-    logits = layer("model.head", z)
     weight = {
         "common": np.ones((len(z), 1)),
-        "class": softmax(logits),
         "sample": softmax(form.beta * unit(encoded) @ unit(complete).T),
     }[form.kind]
     return layer("model.head", z + layer("decoder", weight @ complete)), after
 
 
 @pytest.mark.parametrize("ablation", ["", "a", "b", "c"])
-@pytest.mark.parametrize(("kind", "patterns"), [("class", 3), ("sample", 2)])
+@pytest.mark.parametrize(("kind", "patterns"), [("common", 1), ("sample", 2)])
 def test_two_batches_by_hand(kind, patterns, ablation):
     net, x, y, collective = tiny(kind, patterns, ablation)
     for _ in range(2):
-        expected = by_hand(net, x, y.numpy(), collective)
+        expected = by_hand(net, x, collective)
         _, logits, states = net(x, collective, y)
         np.testing.assert_allclose(logits.detach(), expected[0], atol=1e-5)
         np.testing.assert_allclose(states["long_term"].detach(), expected[1], atol=1e-6)
@@ -118,7 +113,7 @@ def test_two_batches_by_hand(kind, patterns, ablation):
             getattr(net, name).copy_(state.detach())
 
 
-@pytest.mark.parametrize(("kind", "patterns"), [("common", 1), ("class", 3), ("sample", 2)])
+@pytest.mark.parametrize(("kind", "patterns"), [("common", 1), ("sample", 2)])
 def test_rows_that_pad_a_batch_leave_no_memory(kind, patterns):
     net, x, y, collective = tiny(kind, patterns)
     mask = torch.tensor([1.0, 1, 1, 1, 0, 0])
@@ -163,89 +158,3 @@ def test_with_a_linear_header_the_memory_is_an_offset_of_the_logits():
         offset = decoded @ own["head.weight"].T
     assert offset.abs().max() > 0.01
     torch.testing.assert_close(apart, offset.expand_as(apart), rtol=0, atol=1e-12)
-
-
-def test_a_class_is_averaged_over_those_who_hold_it_and_kept_where_nobody_does():
-    method = make(options="memory=class,m=20", partition="iid")
-    one, two = np.zeros((2, 10, 2), np.float32)
-    one[3], one[4], two[4] = 1, 2, 6
-    last = np.full((10, 2), 9, np.float32)
-    sizes = method.loaded.split.sizes[:2, 0]
-    heard = {0: {"memory": one}, 1: {"memory": two}}
-    state, *_ = method.play({"memory": last}, Asked(heard))
-    assert (state["memory"][3] == 1).all()
-    expected = np.average([2, 6], weights=sizes)
-    np.testing.assert_allclose(state["memory"][4], expected, rtol=1e-6)
-    assert (np.delete(state["memory"], [3, 4], axis=0) == 9).all()
-
-
-def hopfield(clients):
-    task = TaskSpec(clients=clients, models=("mlp",), examples=300, partition="dirichlet:5")
-    return SoHip(task, aggregation="hopfield")
-
-
-def kinds(n, m=64, seed=0):
-    """n memories, by turns of two kinds."""
-    rng = np.random.default_rng(seed)
-    rows = rng.standard_normal((2, m))[np.arange(n) % 2]
-    return (rows + 0.2 * rng.standard_normal(rows.shape)).astype(np.float32)
-
-
-def test_memories_are_grouped_by_archetype():
-    memories = kinds(10)
-    weights = np.arange(1.0, 11.0)
-    found = group(memories, weights, seed=0)
-    assert found.count == 2
-    for parity in (0, 1):
-        mine = np.arange(10) % 2 == parity
-        assert len(set(found.labels[mine])) == 1
-        mean = np.average(memories[mine], axis=0, weights=weights[mine])
-        np.testing.assert_allclose(found.means[mine], np.tile(mean, (5, 1)), rtol=1e-5, atol=1e-6)
-
-
-def test_opposite_memories_are_two_groups_and_noise_is_none():
-    one = np.random.default_rng(0).standard_normal(64)
-    found = group(np.outer([1, -1, 1, -1, 1], one), np.ones(5), seed=0)
-    assert found.count == 2
-    np.testing.assert_array_equal(found.labels == found.labels[0], [1, 0, 1, 0, 1])
-    for seed in range(5):
-        noise = np.random.default_rng(seed).standard_normal((10, 64))
-        assert group(noise, np.ones(10), seed) is None
-
-
-def hopfield_step(method, memories, state=None, t=0):
-    sent = {c: {"memory": memory[None]} for c, memory in memories.items()}
-    return method.play(state or {}, Asked(sent, t))
-
-
-def test_every_client_gets_the_archetype_that_it_is_nearest_to():
-    method = hopfield(clients=10)
-    memories = kinds(10)
-    state, down, metrics = hopfield_step(method, dict(enumerate(memories[:9])))
-    assert metrics == {"archetypes": 2}
-    sizes = method.loaded.split.sizes[:9, 0]
-    for c in range(9):
-        mine = np.arange(9) % 2 == c % 2
-        mean = np.average(memories[:9][mine], axis=0, weights=sizes[mine])
-        np.testing.assert_allclose(down[c]["memory"][0], mean, rtol=1e-4, atol=1e-5)
-    everyone = np.average(memories[:9], axis=0, weights=sizes)
-    np.testing.assert_allclose(down[EVERYONE]["memory"][0], everyone, rtol=1e-4, atol=1e-5)
-    assert 9 not in down
-    # Who is absent in the next round is answered all the same, by what it sent last.
-    _, later, _ = hopfield_step(method, {9: memories[9]}, state, t=1)
-    assert set(later) == {EVERYONE, *range(10)}
-    mine = np.arange(10) % 2 == 0
-    mean = np.average(memories[mine], axis=0, weights=method.loaded.split.sizes[mine, 0])
-    np.testing.assert_allclose(later[0]["memory"][0], mean, rtol=1e-4, atol=1e-5)
-
-
-def test_without_evidence_everyone_gets_the_mean_and_the_metric_says_so():
-    method = hopfield(clients=4)
-    noise = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
-    for memories in ({0: noise[0]}, dict(enumerate(noise))):
-        _, down, metrics = hopfield_step(method, memories)
-        plain = SoHip(method.task)
-        _, mean, _ = plain.play({}, Asked({c: {"memory": m[None]} for c, m in memories.items()}))
-        assert metrics == {"archetypes": 0}
-        assert set(down) == {EVERYONE}
-        np.testing.assert_array_equal(down[EVERYONE]["memory"], mean[EVERYONE]["memory"])

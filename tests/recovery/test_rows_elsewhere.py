@@ -23,8 +23,7 @@ from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.partitions import Partitioned
 from hopfed.spectral.rank import MarchenkoPastur
 from hopfed.spectral.reread_rows import Gathered, Reread
-from hopfed.tables.partitions import read_partitions
-from hopfed.tables.reading import read_tables
+from hopfed.tables.reading import read_partitions, read_tables
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
@@ -304,7 +303,7 @@ def test_a_frame_of_dask_is_a_table_by_its_names():
 
 def test_a_zarr_store_is_read_in_parts(tmp_path, monkeypatch):
     zarr = pytest.importorskip("zarr", reason="zarr is not installed")
-    monkeypatch.setattr("hopfed.tables.partitions.PART", 20_000)
+    monkeypatch.setattr("hopfed.tables.reading.PART", 20_000)
     x = rows("symmetric")
     store = zarr.create_array(tmp_path / "a.zarr", shape=x.shape, chunks=(250, 40), dtype=x.dtype)
     store[:] = x
@@ -318,7 +317,7 @@ def test_a_zarr_store_is_read_in_parts(tmp_path, monkeypatch):
 def test_partitions_that_cannot_be_a_table_are_one_line(tmp_path):
     x = rows("symmetric").astype(float)
     x[777, 3] = 2
-    with pytest.raises(DataError, match=r"partition 1: values must be .* row 278, column 4"):
+    with pytest.raises(DataError, match=r"values must be .* partition 1, row 278, column 4"):
         hopfed.recover(spread(x))
     with pytest.raises(DataError, match="at least two examples are needed, got 1"):
         hopfed.recover(spread(x[:1]))

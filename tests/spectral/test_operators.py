@@ -83,13 +83,6 @@ def test_scaling_leaves_the_normalised_operator_alone(weight):
     assert scaled.n_examples == pytest.approx(op.n_examples)
 
 
-def test_bytes():
-    eta = sample(2, 1000, 500, 0.8, 6)[1]
-    assert DenseOperator.from_examples(eta).nbytes == 1000 * 1001 // 2 * 2
-    assert FactorOperator.from_examples(eta).nbytes == 500 * 16 * 8 + 500 * 4
-    assert FactorOperator.from_examples(eta).dense_nbytes == 4_000_000
-
-
 def test_what_does_not_add_says_so():
     a = FactorOperator.from_examples(sample(2, 20, 5, 0.8, 0)[1])
     b = DenseOperator.from_examples(sample(2, 20, 5, 0.8, 0)[1])

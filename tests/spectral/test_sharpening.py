@@ -8,7 +8,6 @@ from hopfed.errors import ArgumentError
 from hopfed.spectral.sharpening import (
     dream,
     iterate,
-    largest_step,
     sharpened_product,
 )
 
@@ -78,4 +77,3 @@ def test_bad_arguments_name_themselves():
             sharpened_product(kernels.pack(np.ones((2, 3))), np.ones((3, 1)), t)
     with pytest.raises(ArgumentError, match="eps must be in"):
         iterate(np.eye(4), eps=1.0)
-    assert 0 < largest_step(np.eye(4)) < 1

@@ -8,14 +8,12 @@ import pytest
 
 from hopfed import kernels
 from hopfed.spectral.skips import skips
-from hopfed.tables.choosing import unsettled
+from hopfed.tables.choosing import Held, far_codes, unsettled
 from hopfed.tables.coding import Code, Coding, is_empty
-from hopfed.tables.held import Held
 from hopfed.tables.options import Choices
 from hopfed.tables.reading import read_table, with_words
-from hopfed.tables.remarks import copies, far_codes, oddities, skipped
-from hopfed.tables.source import doubtful, named
-from hopfed.tables.table import listed, misspelt
+from hopfed.tables.remarks import copies, oddities, skipped
+from hopfed.tables.table import doubtful, listed, misspelt, named
 from hopfed.tables.text import layout, sniff, with_commas
 from hopfed.tables.words import (
     answers_in,

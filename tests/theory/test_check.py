@@ -7,10 +7,8 @@ from hopfed.errors import ArgumentError
 from hopfed.theory import (
     concentration,
     covariance,
-    density,
     discrete_gaussian,
     ensembles,
-    general_spikes,
     graded_planning,
     marchenko_pastur,
     planning,
@@ -20,7 +18,6 @@ from hopfed.theory import (
     spiked,
     spikes,
     storage,
-    storage_thermal,
     study,
     tyler,
 )
@@ -33,8 +30,8 @@ def test_a_distribution_is_0_and_1_at_the_ends_of_the_line():
     law = covariance.Population([1.0, 3.0])
     for found in (
         tw.cdf(ENDS), tw.cdf(ENDS, 2), 1 - tw.sf(ENDS), marchenko_pastur.cdf(ENDS, 0.5),
-        marchenko_pastur.cdf(ENDS, 2.0, 3.0), density.cdf(ENDS, law, 0.5),
-        density.cdf(ENDS, law, 0.5, 0.3),
+        marchenko_pastur.cdf(ENDS, 2.0, 3.0), covariance.cdf(ENDS, law, 0.5),
+        covariance.cdf(ENDS, law, 0.5, 0.3),
     ):  # fmt: skip
         np.testing.assert_array_equal(found, [0, 1])
     with pytest.raises(ArgumentError, match="s must be a number"):
@@ -82,15 +79,14 @@ WHITE = covariance.Population.flat()
         (lambda: planning.exposure_needed(0.5, 10, 10.5), "M"),
         (lambda: marchenko_pastur.moment(400, 100.0), "k"),
         (lambda: marchenko_pastur.stieltjes(0.0, 2.0), "z"),
-        (lambda: marchenko_pastur.sample(0, 1.0), "rng"),
         (lambda: marchenko_pastur.atom("many"), "q"),
         (lambda: tw.quantile(1.0), "p"),
         (lambda: tw.cdf(0.0, 3), "beta"),
         (lambda: covariance.Population([1.0], [-1.0]), "weights"),
         (lambda: covariance.Population.of_matrix([[1.0, 2.0], [0.0, 1.0]]), "covariance"),
         (lambda: covariance.upper_edge(WHITE, [0.5, 1.0]), "q"),
-        (lambda: density.cdf(1.0, WHITE, 0.5, -1.0), "radius"),
-        (lambda: general_spikes.threshold(2.0, 0.5), "population"),
+        (lambda: covariance.cdf(1.0, WHITE, 0.5, -1.0), "radius"),
+        (lambda: covariance.upper_edge(2.0, 0.5).critical, "population"),
         (lambda: concentration.variance_proxy(0.5, 10, [1.5]), "exposures"),
         (lambda: private.noise_multiplier(1.0, 0.0), "delta"),
         (lambda: private.noise_multiplier(0.0, 1e-5), "epsilon"),
@@ -98,7 +94,7 @@ WHITE = covariance.Population.flat()
         (lambda: private.plan(0.5, 0.1, 10, 1.0, clients=0), "clients"),
         (lambda: profile.profile_spikes([0.5], [[0.8, 0.8]], 10, 10), "exposures"),
         (lambda: profile.profile_edge([], 0.5), "qualities"),
-        (lambda: storage_thermal.thermal_capacity(1.0), "temperature"),
+        (lambda: storage.thermal_capacity(1.0), "temperature"),
         (lambda: tyler.tyler(np.zeros((3, 2))), "samples"),
         (lambda: tyler.tyler(np.eye(4), shrinkage=0.0), "shrinkage"),
         (lambda: graded_planning.ClassLaw(rates=(1, 1), r=0.5), "r"),

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from helpers import rest_slow
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hopfed.theory import covariance, marchenko_pastur
@@ -83,3 +84,84 @@ def test_no_eigenvalue_outside_the_support(q, radius):
     assert sum(inside) == N
     if q == 3.0:
         assert inside == [200, 100]  # the smeared atom holds 1 - 1/q
+
+
+CASES = [
+    (Population([1, 3]), 0.5, 0.0),
+    (Population.flat(), 3.0, 0.3),
+    (Population([1, 5, 20]), 0.05, 0.0),
+    (Population([1, 5, 20]), 0.05, 0.5),
+    (Population.ar1(0.6, nodes=32), 0.5, 0.0),
+    (Population.ar1(0.6, nodes=32), 2.0, 1.0),
+    (Population.flat(), 1.0, 1.0),
+    (Population([1, 3]), 1.0, 0.0),
+]
+
+NODES = np.polynomial.legendre.leggauss(200)
+
+
+@pytest.mark.parametrize(("population", "q", "radius"), rest_slow(CASES, 3))
+def test_cdf_is_the_integral_of_the_density(population, q, radius):
+    ends = covariance.support(population, q, radius)
+    nodes, weights = NODES
+    for low, high in ends:
+        for u in (0.3, 0.8):
+            theta = u * np.pi / 2 * (nodes + 1)
+            x = low + (high - low) * np.sin(theta / 2) ** 2
+            rate = covariance.density(x, population, q, radius) * (high - low) / 2 * np.sin(theta)
+            integral = u * np.pi / 2 * np.sum(weights * rate)
+            top = low + (high - low) * np.sin(u * np.pi / 2) ** 2
+            between = covariance.cdf([low, top], population, q, radius)
+            assert between[1] - between[0] == pytest.approx(integral, abs=1e-11)
+
+
+@settings(max_examples=10)
+@given(q=st.floats(0.05, 5), u=st.floats(0.05, 0.95), radius=st.floats(0.2, 3))
+@example(q=2.359375, u=0.25, radius=0.5859375)  # a near cusp
+@example(q=2.0, u=0.125, radius=0.375)  # nearer: 16,384 coefficients leave 7e-6
+def test_density_solves_the_subordination_equation(q, u, radius):
+    # m(z) = m_MP(z + s m(z)) with the classical transform: an equation the solver does not use.
+    ends = covariance.support(Population.flat(), q, radius)
+    low, high = ends[-1]
+    x = low + u * (high - low)
+    m = 0.5j
+    for _ in range(4000):
+        following = marchenko_pastur.stieltjes(x + 1e-9j + radius**2 / 4 * m, q)
+        m = (m + following) / 2
+        if abs(following - m) < 1e-13:
+            break
+    value = covariance.density(x, Population.flat(), q, radius)
+    assert value == pytest.approx(m.imag / np.pi, rel=1e-5, abs=1e-5)
+
+
+def test_eigenvalues_follow_the_law():
+    rng = np.random.default_rng(9)
+    population, N, M, radius = Population([1.0, 4.0]), 400, 800, 1.5
+    spectrum = sample_spectrum(rng, population, N, M, radius)
+    distance = covariance.cdf(spectrum, population, N / M, radius) - (np.arange(N) + 0.5) / N
+    assert np.abs(distance).max() < 0.01
+
+
+radii = st.just(0.0) | st.floats(1e-2, 5)
+
+
+@given(population=populations(0.1, 10.0), q=aspects, radius=radii, ratio=st.floats(0.01, 0.999))
+def test_below_threshold_a_spike_stays_in_the_bulk(population, q, radius, ratio):
+    edge = covariance.upper_edge(population, q, radius).location
+    ell = ratio * covariance.upper_edge(population, q, radius).critical
+    assert covariance.outlier(ell, population, q, radius) == pytest.approx(edge, rel=1e-12)
+    assert covariance.overlap(ell, population, q, radius) == 0
+    below = edge - 1e-6 * abs(edge)
+    assert np.isnan(covariance.population_eigenvalue(below, population, q, radius))
+
+
+@given(population=populations(0.1, 10.0), q=aspects, radius=radii)
+def test_outlier_leaves_the_edge_and_its_vector_turns(population, q, radius):
+    threshold = covariance.upper_edge(population, q, radius).critical
+    ell = threshold * np.geomspace(1.001, 1e4, 60)
+    eigenvalue = covariance.outlier(ell, population, q, radius)
+    overlap = covariance.overlap(ell, population, q, radius)
+    assert (np.diff(eigenvalue) > 0).all()
+    assert eigenvalue[0] > covariance.upper_edge(population, q, radius).location
+    assert (np.diff(overlap) > 0).all()
+    assert ((overlap > 0) & (overlap < 1)).all()

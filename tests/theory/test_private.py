@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from hopfed.theory import general_spikes, planning, private, spikes
+from hopfed.theory import covariance, planning, private, spikes
 from hopfed.theory.covariance import Population
 
 epsilons = st.floats(0.01, 50)
@@ -42,7 +42,7 @@ def test_no_privacy_and_perfect_privacy_are_values():
 @given(r=st.floats(0.1, 0.9), q=st.floats(0.01, 5), radius=st.floats(1e-3, 50))
 def test_the_boundary_solves_its_closed_equation(r, q, radius):
     s2 = 1 - r**2
-    kappa = general_spikes.threshold(Population.flat(s2), q, radius) / s2 - 1
+    kappa = covariance.upper_edge(Population.flat(s2), q, radius).critical / s2 - 1
     t = (radius / (2 * s2)) ** 2
     assert (kappa**2 - q) * (kappa + q) ** 2 == pytest.approx(kappa**2 * t, rel=1e-6)
 
@@ -50,7 +50,7 @@ def test_the_boundary_solves_its_closed_equation(r, q, radius):
 def test_without_noise_everything_is_as_in_planning_and_spikes():
     rng = np.random.default_rng(0)
     xi = rng.choice([-1, 1], size=(3, 200))
-    got = private.finite_size(xi, [0.5, 0.3, 0.2], 0.3, 600, 0.0)
+    got = spikes.finite_size(xi, [0.5, 0.3, 0.2], 0.3, 600, 1e-12)
     want = spikes.finite_size(xi, [0.5, 0.3, 0.2], 0.3, 600)
     np.testing.assert_allclose(got.outliers, want.outliers, rtol=1e-12)
     np.testing.assert_allclose(got.overlaps, want.overlaps, rtol=1e-10)
@@ -95,7 +95,7 @@ def test_predictions_for_a_draw_match_simulation(radius):
         labels = rng.choice(3, size=M, p=shares)
         x = xi[labels] * np.where(rng.random((M, N)) < (1 + r) / 2, 1.0, -1.0)
         value, vector = np.linalg.eigh(x.T @ x / M + privacy_noise(rng, N, radius))
-        theory = private.finite_size(xi, np.bincount(labels, minlength=3) / M, r, M, radius)
+        theory = spikes.finite_size(xi, np.bincount(labels, minlength=3) / M, r, M, radius)
         values.append(value[:-4:-1])
         cosines.append((vector[:, :-4:-1].T @ xi.T) ** 2 / N)
         foreseen.append((theory.outliers, theory.overlaps))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
-import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ import numpy as np
 from hopfed._lib.outputs import RUN
 from hopfed._lib.settings import require
 from hopfed.cli.machines.join_checks import TRUST, check_fit, show
-from hopfed.cli.machines.watching import OUT, Watching, address, say, write_found
+from hopfed.cli.machines.lines import address, say
 from hopfed.cli.numbers import FINITE, NUMBER
 from hopfed.cli.outputs import check_outputs, overwrite_option
-from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options, weights_in
+from hopfed.cli.tables.reading import NAMES, choices_of, outcome_in, read, table_options, weights_in
 from hopfed.errors import ArgumentError, HopfedError
 
 
@@ -26,7 +25,13 @@ from hopfed.errors import ArgumentError, HopfedError
 @click.option(
     "--weights",
     metavar="COLUMN",
-    help="Whole numbers that are no feature: how often a row occurs; with --trust-server.",
+    help="Numbers that are no feature: how often a row counts, or of a survey; with "
+    "--trust-server.",
+)
+@click.option(
+    "--outcome",
+    metavar="COLUMN",
+    help="No feature, but what serve --relate asks for; with --trust-server.",
 )
 @click.option("--server", help="HOST:PORT of `hopfed serve`.")
 @click.option("--ca", type=click.Path(path_type=Path), help="ca.pem of `hopfed certs`.")
@@ -45,8 +50,7 @@ from hopfed.errors import ArgumentError, HopfedError
     "--out",
     "out_file",
     type=click.Path(path_type=Path),
-    help="Archetypes: .h5, which `hopfed assign`, `complete` and `export` read; .npy; or "
-    ".csv, .json, .parquet with names of columns, as your file has them.",
+    help="Archetypes: a .h5, which `hopfed assign`, `complete` and `export` read.",
 )
 @overwrite_option
 @click.option("--dry-run", is_flag=True, help="Send nothing; print what a server may ask.")
@@ -71,39 +75,41 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     client-0.key
     """
     from hopfed._lib.home_folder import home
-    from hopfed.archetypes.weights import repeated
+    from hopfed.archetypes.weights import counted, is_survey
     from hopfed.hopfield.ledger import Ledger
     from hopfed.hopfield.owner import as_recorded
     from hopfed.tables.examples import as_examples
     from hopfed.tables.table import is_made_up
-    from hopfed.tables.writers import check_ending
 
     named = [path for path in (data, options["ca"], options["key"]) if path is not None]
-    kinds = check_ending("--out", options["out_file"], OUT)
-    check_outputs(("--out", options["out_file"], kinds), inputs=named)
+    check_outputs(("--out", options["out_file"], RUN), inputs=named)
     noisy = _check_options(options)
     if noisy:  # else one "+" makes it a -1 in all rows
         options["words"] = ("-=missing", *options["words"])
-    weights = None if options["weights"] is None else weights_in([data], options)
+    weights = None if options["weights"] is None else weights_in([data], options)[0]
+    outcome = None if options["outcome"] is None else outcome_in(data, options)
     [table] = read([data], options, by_rows=False)
     check_fit(table, choices_of(options), noisy)
-    for name in (*NAMES, "weights"):
+    for name in (*NAMES, "weights", "outcome"):
         del options[name]
     rows = as_examples(table.rows, name=str(data), gaps=True)
     if weights is not None:
-        rows = repeated(rows, weights[0])
+        rows = replace(rows, counts=weights)
+        if not is_survey(rows):
+            rows = counted([rows])[0][:]
+            outcome = outcome and outcome[np.repeat(np.arange(len(weights)), weights.astype(int))]
     names = () if is_made_up(table.columns) else table.columns
     ledger = Ledger(home() / "privacy", look=dry_run)
     rows, filed = as_recorded(rows, table.columns, ledger)  # made-up names have an order, too
     if dry_run:
-        show(table, rows, options["epsilon"], options["delta"], ledger)
+        show(table, rows, options["epsilon"], options["delta"], ledger, outcome)
         return
     for name in ("server", "ca", "key"):
         if options[name] is None:
             raise ArgumentError(f"--{name}", "given, unless with --dry-run", "none")
     for line in table.notes:
         say(line)
-    _join(rows, names, filed, ledger, coding=table.coding, **options)
+    _join(rows, names, filed, ledger, outcome, coding=table.coding, **options)
 
 
 def _check_options(options: dict[str, Any]) -> bool:
@@ -116,9 +122,12 @@ def _check_options(options: dict[str, Any]) -> bool:
             f"trusted and every sum has noise, or --trust-server: {TRUST}"
         )
     require(epsilon is None or epsilon > 0, "--epsilon", "a number above 0", epsilon)
-    plain = options["weights"] is None or epsilon is None
-    rule = "left out with --epsilon, which bounds what is told of rows that count once"
-    require(plain, "--weights", rule, options["weights"])
+    rules = {
+        "weights": "left out with --epsilon, which bounds what is told of rows that count once",
+        "outcome": "left out with --epsilon: classes are related by exact sums (--trust-server)",
+    }
+    for name, rule in rules.items():
+        require(options[name] is None or epsilon is None, f"--{name}", rule, options[name])
     require(options["patience"] > 0, "--patience", "a number above 0", options["patience"])
     require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
     return epsilon is not None
@@ -129,6 +138,7 @@ def _join(
     names: tuple[str, ...],
     filed: np.ndarray | None,
     ledger: Any,
+    outcome: Any,
     *,
     server: str,
     ca: Path,
@@ -139,26 +149,20 @@ def _join(
     out_file: Path | None,
     coding: Any,
 ) -> None:
-    from hopfed._lib.home_folder import home
-    from hopfed.federation.machines.client import ClientProcess, client_folder
+    from hopfed.federation.machines.client import ClientProcess
     from hopfed.federation.machines.keys import client_key, read
-    from hopfed.federation.machines.node import KeptStates, Node, Sparing
+    from hopfed.federation.machines.node import Node, Sparing
     from hopfed.hopfield.owner import ALLOWED, Owner, laid_out
 
     address(server, "--server")
     own = client_key(key)
-    folder = client_folder(home(), own[0])
     if epsilon is None:
         say(TRUST)
     else:
         ledger.check(rows)  # before the server is asked anything
-    owner = Owner(rows, _secret(folder), epsilon, delta, ledger, names, filed)
-    watching = Watching(owner, threading.Event(), Sparing(say))
-    states = KeptStates(folder / "states")
-    node = Node(states, watching.adapt, watching, trusted=ALLOWED, private=True)
-    process = ClientProcess(server, read(ca, "--ca"), own, node, folder, patience, say)
-    process.finished, node.say = watching.finished, watching.say
-    last = watching.through(process.run)
+    owner, sparing = Owner(rows, ledger, epsilon, delta, names, filed, outcome), Sparing(say)
+    node = Node(owner.adapt, ALLOWED, sparing)
+    last = node.through(ClientProcess(server, read(ca, "--ca"), own, node, patience, say).run)
     order, called = owner.order(last.columns)
     rows = rows if filed is None else laid_out(rows, filed)
     _finish(last.down, len(order), out_file, order, called, coding, rows)
@@ -174,46 +178,24 @@ def _finish(
     rows: Any = None,
 ) -> None:
     """Keep what the federation found, with its N columns in this order, and as they are called."""
+    from hopfed.archetypes.weights import counted
     from hopfed.hopfield.told import read as read_told
-    from hopfed.hopfield.verdict import STATUS
+    from hopfed.hopfield.verdict import STATUS, own_verdict
+    from hopfed.tables.table import made_up
 
     told = read_told(down, N)
     K, kept = len(told.patterns), ""
+    own = coding if coding is not None and coding.columns == (names or made_up(N)) else None
     if out_file is not None:
-        write_found(out_file, told, order, names, coding)
+        told.archetypes(order, names, own).save(out_file)
         kept = f"; wrote {out_file}"
     say(f"the federation is over: {K} archetype{'s' * (K != 1)}{kept}")
     if rows is not None and told.means is not None and told.verdict[0] == STATUS:
         first = f"; {out_file} is kept, whatever happens now" if kept else ""
         say(f"looking how these classes fit your rows; nothing of it leaves{first}")
-        told = _judged(told, order, rows, names, coding)
-        if out_file is not None and out_file.suffix.lower() in RUN:
-            write_found(out_file, told, order, names, coding)
+        groups = () if coding is None else coding.groups
+        own_rows: Any = counted([rows])[0]
+        told = replace(told, own=own_verdict(own_rows, told.means[:, order], groups, names))
+        if out_file is not None:
+            told.archetypes(order, names, own).save(out_file)
     say(": ".join(told.verdict))
-
-
-def _judged(told: Any, order: Any, rows: Any, names: Any, coding: Any) -> Any:
-    """Told classes, with what the rows of this owner say of them."""
-    from dataclasses import replace
-
-    from hopfed.hopfield.verdict import own_verdict
-
-    groups = () if coding is None else coding.groups
-    own = own_verdict(rows, told.means[:, order], groups, names)
-    return replace(told, own=own)
-
-
-def _secret(folder: Path) -> int:
-    """Secret of this client, made once."""
-    from hopfed.federation.machines.keys import replacing_private
-
-    path = folder / "secret"
-    try:
-        held = int(path.read_bytes()[:100])
-    except (OSError, ValueError):  # not there, or a file that was never finished
-        held = 0
-    if held <= 0:
-        held = 1 + secrets.randbits(127)
-        with replacing_private(path) as temporary:
-            temporary.write_text(str(held))
-    return held

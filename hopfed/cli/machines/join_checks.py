@@ -67,7 +67,9 @@ def settling(found: Mapping[str, str], coding: Coding, choices: Choices) -> str:
     return "; ".join(parts)
 
 
-def show(held: Any, rows: Any, epsilon: float | None, delta: float, ledger: Any) -> None:
+def show(
+    held: Any, rows: Any, epsilon: float | None, delta: float, ledger: Any, outcome: Any
+) -> None:
     """Print how a table is read, what would leave, who could learn what, and what left before."""
     M, N = rows.shape
     names, codes = held.coding.names, map(str, held.coding.codes)
@@ -89,6 +91,15 @@ def show(held: Any, rows: Any, epsilon: float | None, delta: float, ledger: Any)
             "Without noise: exact sums, also of random groups of rows along directions, and of the "
             f"rows nearest to patterns, that the server names. So {TRUST}."
         )
+        if rows.counts is not None:
+            out.print("Sums are weighted as --weights says, and the sum of the weights leaves too.")
+        if outcome is not None:
+            kind = f"words ({listed(list(outcome.words))})" if outcome.words else "numbers"
+            out.print(
+                f"Where the server relates its classes to {shown(outcome.name)}, whose {kind} are "
+                "no feature: sums of it, exact, over classes that the server names. So it can "
+                "learn what that column holds in single rows."
+            )
         if ledger.released(rows):
             out.print("These rows have a privacy budget: every question is refused, join --epsilon")
     else:

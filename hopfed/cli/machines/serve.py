@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-import secrets
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,17 +13,14 @@ from typing import Any
 import click
 
 from hopfed._lib.settings import require
-from hopfed.cli.machines.watching import LONGEST, address, say
+from hopfed.cli.machines.lines import LONGEST, address, say
 from hopfed.cli.numbers import COUNT, NUMBER
 from hopfed.cli.outputs import RUN, check_outputs, overwrite_option, set_aside
 from hopfed.cli.printing import out
 from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError, shown
-from hopfed.federation.faults import Fault
 
 MOST_BYTES = 1 << 26  # of a file of names
 SEPARATORS = {".csv": ",;|\t", ".tsv": "\t"}
-SAID = 10  # exchanges of a round that are reported where all answer
-GOODBYE = 5.0  # seconds that the last word to the clients may take
 LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
 
 
@@ -53,6 +48,12 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
     help="Ask for sums over classes: rows may have gaps, and columns rates of their own.",
 )
 @click.option("--archetypes", type=COUNT, help="Of --graded: their number, where it is yours.")
+@click.option(
+    "--relate",
+    metavar="COLUMN[=WORD,...]",
+    help="Of --graded: an outcome that clients have (join --outcome), of which means by archetype, "
+    "or rates of these words, are told.",
+)
 @click.option("--liars", type=NUMBER, help="Share of clients that may lie together. [default: 0.1]")
 @click.option("--support", type=NUMBER, help="Fewest examples behind an archetype. [default: 50]")
 @click.option(
@@ -85,7 +86,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
 
     Clients are asked for operators, then for sums of random groups along the directions found, and
     for votes on the patterns. With --epsilon they are asked once, for operators with noise, and
-    with --graded for sums over classes of rows.
+    with --graded for sums over classes of rows. With both a round finds four classes at most, or
+    eight with --set looks=3, of which each is known less exactly.
 
     With --columns FILE columns are matched by name, in whatever order a client has them, and a
     client that has others is refused. Where --columns is a number they go by place: that is for
@@ -101,11 +103,15 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
 
     Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
     """
+    import numpy as np
+
+    from hopfed.archetypes.storage import holding
     from hopfed.cli.runs import print_summary
+    from hopfed.cli.tables.relate import print_relation
     from hopfed.experiments import find
     from hopfed.experiments.runner import execute
-    from hopfed.federation.machines.server import Listening, Server
-    from hopfed.hopfield.columns import told_names
+    from hopfed.federation.machines.server import Listening, MachinesEngine, Server
+    from hopfed.federation.machines.wire import STOPPED
     from hopfed.hopfield.told import read
     from hopfed.runs import blaming
 
@@ -122,14 +128,12 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     seconds = -time.perf_counter()
     with Server(listening, config.clients, say) as server:
         say(f"listening on {host}:{server.port} for {config.clients} clients")
-        sender = server.engine(config.name, options["timeout"])
-        engine = _ReportingEngine(sender)
+        engine = MachinesEngine(server, options["timeout"], config.names)
         if resume and _complete(out_file):  # who was not told yet asks every few seconds
             with suppress(HopfedError):
                 server.wait(config.clients, min(options["wait"], LATE))
         else:
             server.wait(config.least, options["wait"])
-        sender.columns = told_names(config.names) if config.names else {}
         try:
             with set_aside(out_file):
                 run = execute(
@@ -137,15 +141,17 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
                 )
         except HopfedError as error:
             if _is_refused(error):
-                engine.stop(config)
+                engine.tell(config.make().client, {STOPPED: np.ones(())})
             raise HopfedError(f"{error}; {_advice(error)}") from None
         with blaming(out_file, run.kind):  # what nobody would take is not told
             told = read(experiment.told(config, run.arrays).message(), config.columns)
-        _keep(run, told, config.names, out_file)
-        engine.tell(config, told)
+        holding(run, told.archetypes(columns=config.names or None)).save(out_file)
+        engine.tell(config.make().client, told.message())
     print_summary(run)
     status, advice = told.verdict
     out.print(f"\n{shown(f'{status}: {advice}', LONGEST)}")
+    if config.relate:
+        print_relation(experiment.relation(config, run.arrays))
     rounds = f"{config.rounds} round{'s' * (config.rounds != 1)}"
     out.print(f"\n{rounds} in {seconds + time.perf_counter():.1f} s; wrote {shown(out_file)}")
 
@@ -169,69 +175,10 @@ def _advice(error: HopfedError) -> str:
     return "continue with --resume"
 
 
-class _ReportingEngine:
-    """An engine that prints the result of every exchange."""
-
-    def __init__(self, engine: Any):
-        self.engine = engine
-
-    def step(self, method: Any, calls: Sequence[Any]) -> list[Any]:
-        """Let the clients make a step, and print who answered."""
-        began = time.monotonic()
-        outcomes: list[Any] = self.engine.step(method, calls)
-        context, seconds = calls[0].context, time.monotonic() - began
-        heard = sum(not outcome.fault for outcome in outcomes)
-        where = f"round {context.round} exchange {context.exchange}"
-        if context.exchange < SAID or heard < len(calls):  # searches ask hundreds of times
-            say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
-        for call, outcome in zip(calls, outcomes, strict=True):
-            if outcome.fault:
-                after = "; its operators count" if context.exchange else ""
-                why = f"{_word(outcome.fault)}: {outcome.reason}{after}"
-                say(f"    client {call.context.client} {why}")
-        return outcomes
-
-    def remark(self, t: int, lines: Sequence[str]) -> None:
-        """Say what the server makes of a round."""
-        for line in lines:
-            say(f"round {t}: {line}")
-
-    def tell(self, config: Any, told: Any) -> None:
-        """Tell the clients that are there what was found, and that it is over."""
-        self._say_last(config, told.message())
-
-    def stop(self, config: Any) -> None:
-        """Tell the clients that are there that it is over, without a result."""
-        import numpy as np
-
-        from hopfed.hopfield.told import STOPPED
-
-        self._say_last(config, {STOPPED: np.ones(())})
-
-    def _say_last(self, config: Any, down: Any) -> None:
-        from hopfed.federation.contract import Context
-        from hopfed.federation.engines import Call
-
-        t = config.rounds - 1
-        everyone = [Call({}, down, Context(0, t, 0, c)) for c in range(config.clients)]
-        self.engine.tell(config.make().client, everyone, GOODBYE)
-
-
-def _keep(run: Any, told: Any, names: Sequence[str], out_file: Path) -> None:
-    """Put what was found into the run file, as `hopfed recover` keeps it."""
-    from hopfed.archetypes.storage import holding
-
-    holding(run, told.archetypes(columns=names or None)).save(out_file)
-
-
 def _complete(path: Path) -> bool:
     from hopfed.runs import Run
 
     return path.exists() and Run.load(path).complete
-
-
-def _word(fault: Fault) -> str:
-    return "does not answer" if fault.name == "RAISED" else fault.name.lower().replace("_", " ")
 
 
 def _columns(text: str) -> tuple[int, tuple[str, ...]]:
@@ -239,7 +186,7 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
     if re.fullmatch("[+-]?[0-9]{1,9}", text):
         return int(text), ()
     from hopfed.tables.files import opened, reading
-    from hopfed.tables.source import named
+    from hopfed.tables.table import named
 
     path = Path(text)
     with reading(path, "cannot be read as names of columns"), opened(path) as file:
@@ -273,12 +220,13 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
     elif options["columns"] is None:
         raise ArgumentError("--columns", "given: the columns of the clients' files", "none")
     else:
-        config = replace(experiment.Config(), name=secrets.token_hex(8))
+        config = experiment.Config()
     if options["columns"] is not None:
         number, names = _columns(options["columns"])
         kept = config.names if number == config.columns else ()  # of the run that is resumed
         config = replace(config, columns=number, names=names or kept)
-    named = ("clients", "rounds", "minimum", "epsilon", "delta", "liars", "support", "archetypes")
+    named = ["clients", "rounds", "minimum", "epsilon", "delta", "liars", "support"]
+    named += ["archetypes", "relate"]
     given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
     given += ["graded=yes"] if options["graded"] else []
     config = with_settings(config, [*given, *options["settings"]])

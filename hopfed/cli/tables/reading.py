@@ -134,7 +134,7 @@ def read(
 
 def read_on_workers(files: Sequence[Path], options: dict[str, Any]) -> Any:
     """Read files, folders and patterns as one table, on Dask's workers."""
-    from hopfed.tables.partitions import read_partitions
+    from hopfed.tables.reading import read_partitions
 
     with err.status("reading"):
         return read_partitions(files, choices=choices_of(options))
@@ -175,6 +175,16 @@ def weights_in(files: Sequence[Path], options: dict[str, Any]) -> list[np.ndarra
     return [weights_of(numbers_in(of_cells(name, held)), sum(map(len, held))) for held in cells]
 
 
+def outcome_in(file: Path, options: dict[str, Any]) -> Any:
+    """The column beside the features that an option names, which is left out of them then."""
+    from hopfed.archetypes.relate import of_cells
+
+    name = options["outcome"]
+    held = columns_beside(file, [name], choices_of(options).entries())[name]
+    options["ignore"] = (*options["ignore"], name)
+    return of_cells(name, held)
+
+
 def check_varying(tables: Sequence[Any], channel: str) -> None:
     """Refuse tables in which there is nothing to find, before anything is said of them."""
     sums, seen = _moments(tables)
@@ -182,7 +192,7 @@ def check_varying(tables: Sequence[Any], channel: str) -> None:
     if channel != "graded" and not gaps:
         return
     if (np.abs(sums) < seen).sum() < 2:
-        from hopfed.tables.remarks import TICKED
+        from hopfed.tables.choosing import TICKED
         from hopfed.tables.table import listed
 
         ticked = [line for line in tables[0].notes if line.startswith(TICKED)]

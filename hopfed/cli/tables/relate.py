@@ -81,6 +81,17 @@ def relate_command(run_file: Path, files: tuple[Path, ...], **options: Any) -> N
         made = {"table": answer.table(), "tests": tests, "rows": answer.rows}
         print(json.dumps(plain(made | {"left_out": answer.left_out})))
         return
+    print_relation(answer)
+    for path in (out_file, figure):
+        if path:
+            out.print(f"wrote {shown(path)}")
+
+
+def print_relation(answer: Any) -> None:
+    """Print what archetypes have to do with something; or the sentence why that is not known."""
+    if isinstance(answer, str):
+        out.print(f"relate: {shown(answer)}")
+        return
     columns = answer.table()
     grid = table(*columns)
     for row in zip(*columns.values(), strict=True):
@@ -88,6 +99,3 @@ def relate_command(run_file: Path, files: tuple[Path, ...], **options: Any) -> N
     out.print(grid)
     for line in answer.said():
         out.print(line)
-    for path in (out_file, figure):
-        if path:
-            out.print(f"wrote {shown(path)}")

@@ -18,34 +18,22 @@ __all__ = ["Engine"]
 
 @dataclass(frozen=True)
 class Call:
-    """One client step to be made.
+    """One client step to be made."""
 
-    Attributes
-    ----------
-    state : of the client.
-    down : the message to it.
-    context : where in the federation this is; `context.client` says whose step it is.
-    """
-
-    state: State = field(repr=False)
-    down: Message = field(repr=False)
-    context: Context
+    state: State = field(repr=False)  # of the client
+    down: Message = field(repr=False)  # the message to it
+    context: Context  # where in the federation this is; `context.client` says whose step it is
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a call: an answer, or a fault and its reason.
+    """What came of a call: an answer, or a fault and its reason."""
 
-    Attributes
-    ----------
-    state, message, metrics : as the method gave them.
-    fault, reason : why there is no answer, in a code and in words.
-    """
-
+    # state, message, metrics: as the method gave them
     state: State = field(default_factory=dict, repr=False)
     message: object = None
     metrics: Metrics = field(default_factory=dict)
-    fault: Fault = Fault.NONE
+    fault: Fault = Fault.NONE  # fault, reason: why there is no answer, in a code and in words
     reason: str = ""
 
 

@@ -3,32 +3,27 @@
 It rests on Flower's public modules alone. In `FlowerEngine.simulated` the nodes are in this
 process: Flower's own simulation runs them in Ray, a cluster framework that hopfed has no other use
 for. With the grid that Flower hands to a ServerApp, the nodes are those of its SuperLink, where
-each runs `client_app`.
+each runs `client_app(method)`. The state of a client stays in the context of its node.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+import hopfed.federation.contract as contract
 from hopfed.errors import BackendError, DataError
 from hopfed.federation.contract import Method
-from hopfed.federation.engines import Call, Outcome
+from hopfed.federation.engines import Call, Outcome, answer
 from hopfed.federation.faults import Fault
-from hopfed.federation.machines.node import KeptStates, Node
-from hopfed.federation.machines.wire import (
-    Reply,
-    Request,
-    client_of,
-    outcome_of,
-    read_reply,
-    requests_of,
-    write_request,
-)
+from hopfed.federation.messages import as_message, below
+from hopfed.federation.packing import pack, unpack
 
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 try:
@@ -43,13 +38,22 @@ except ImportError:
 KEY = "hopfed"
 
 
-def client_app(node: Node) -> ClientApp:
-    """Return the Flower app of a node: it answers questions in bytes with bytes."""
+def client_app(method: Method) -> ClientApp:
+    """Return the Flower app of a node, which makes the steps of a method's clients."""
     app = ClientApp()
 
     @app.query()  # type: ignore[untyped-decorator, unused-ignore]
-    def query(message: Message, _: Context) -> Message:
-        return Message(_record(node.written(_bytes(message))), reply_to=message)
+    def query(message: Message, here: Context) -> Message:
+        asked = _read(message.content)
+        where = contract.Context(*json.loads(asked.pop("where").tobytes()))
+        state = _read(here.state) or method.client_start(int(where.client or 0), where.seed)
+        outcome = answer(method, Call(state, below(asked, "down"), where))
+        told = json.dumps([outcome.fault, outcome.reason, outcome.metrics], default=float)
+        sent = {"told": np.frombuffer(told.encode(), np.uint8)}
+        if outcome.fault == Fault.NONE:
+            here.state = _record(as_message(outcome.state))
+            sent |= {f"up/{name}": array for name, array in as_message(outcome.message).items()}  # type: ignore[arg-type]
+        return Message(_record(sent), reply_to=message)
 
     return app
 
@@ -57,15 +61,13 @@ def client_app(node: Node) -> ClientApp:
 class FlowerEngine:
     """Steps behind a Flower grid, each of whose nodes is a client; a context manager."""
 
-    def __init__(self, grid: Grid, kept: KeptStates | None = None, run: str = "flower"):
-        self.grid, self.kept, self.run = grid, kept, run
+    def __init__(self, grid: Grid):
+        self.grid = grid
 
     @classmethod
     def simulated(cls) -> FlowerEngine:
         """Return an engine whose nodes are in this process, and answer one after the other."""
-        kept = KeptStates()
-        # What this process describes it may also make: classes of any module.
-        return cls(_HereGrid(client_app(Node(kept, trusted=None))), kept)
+        return cls(_HereGrid())
 
     def __enter__(self) -> FlowerEngine:
         return self
@@ -75,42 +77,38 @@ class FlowerEngine:
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`."""
-        requests = requests_of(self.run, method, calls)
-        if self.kept is not None:
-            requests = [
-                replace(request, base=self.kept.put(self.run, client_of(request), 0, 0, call.state))
-                for request, call in zip(requests, calls, strict=True)
-            ]
-        nodes = list(self.grid.get_node_ids())
-        places = {nodes[client_of(r)] if nodes else 1 + client_of(r): r for r in requests}
-        sent = [self._message(_record(write_request(r)), node) for node, r in places.items()]
-        found = {
-            client_of(places[reply.metadata.src_node_id]): _read(reply)
-            for reply in self.grid.send_and_receive(sent)
-        }
-        silent = Reply(fault=Fault.TIMED_OUT, reason="no answer")
-        outcomes = [self._outcome(r, found.get(client_of(r), silent)) for r in requests]
-        if self.kept is not None:
-            self.kept.clear()
-        return outcomes
-
-    def _message(self, record: RecordDict, node: int) -> Message:
-        made: Message = self.grid.create_message(record, "query", node, "")
-        return made
-
-    def _outcome(self, request: Request, reply: Reply) -> Outcome:
-        outcome = outcome_of(reply)
-        if self.kept is None or outcome.fault:
-            return outcome
-        state = self.kept.get(self.run, client_of(request), reply.state)
-        return replace(outcome, state=state)
+        here = self.grid if isinstance(self.grid, _HereGrid) else None
+        if here is not None:
+            here.prepare(method, calls)
+        nodes, sent, places = list(self.grid.get_node_ids()), [], dict[int, int]()
+        for i, call in enumerate(calls):
+            c = call.context
+            where = json.dumps([c.seed, c.round, c.exchange, c.client]).encode()
+            down = {f"down/{name}": array for name, array in call.down.items()}
+            record = _record({"where": np.frombuffer(where, np.uint8), **down})
+            node = nodes[int(c.client or 0)] if nodes else 1 + int(c.client or 0)
+            places[node] = i
+            sent.append(self.grid.create_message(record, "query", node, ""))
+        found = [Outcome(fault=Fault.TIMED_OUT, reason="no answer")] * len(calls)
+        for reply in self.grid.send_and_receive(sent):
+            node = reply.metadata.src_node_id
+            kept = here.contexts[node].state if here is not None else RecordDict()
+            found[places[node]] = _outcome(reply, kept)
+        return found
 
 
 class _HereGrid(Grid):
     """A grid whose nodes answer at once, in this process; whatever their number, they are there."""
 
-    def __init__(self, app: ClientApp):
-        self.app = app
+    def __init__(self) -> None:
+        self.contexts: dict[int, Context] = {}
+
+    def prepare(self, method: Method, calls: Sequence[Call]) -> None:
+        """Give the nodes of `calls` the method, and the states that their clients have."""
+        self.app, self.contexts = client_app(method), {}
+        for call in calls:
+            node = 1 + int(call.context.client or 0)
+            self.contexts[node] = Context(0, node, {}, _record(as_message(call.state)), {})
 
     def set_run(self, run: Any) -> None:
         """Do nothing: there is one run."""
@@ -157,24 +155,26 @@ class _HereGrid(Grid):
     ) -> Iterable[Message]:
         """Hand each message to its node, and yield the answer."""
         for message in messages:
-            node = message.metadata.dst_node_id
-            yield self.app(message, Context(0, node, {}, RecordDict(), {}))
+            yield self.app(message, self.contexts[message.metadata.dst_node_id])
 
 
-def _record(data: bytes) -> RecordDict:
-    return RecordDict({KEY: ConfigRecord({KEY: data})})
+def _record(arrays: dict[str, Any]) -> RecordDict:
+    return RecordDict({KEY: ConfigRecord({KEY: pack(arrays).tobytes()})} if arrays else {})
 
 
-def _bytes(message: Message) -> bytes:
-    record = message.content.get(KEY)
+def _read(content: RecordDict) -> dict[str, Any]:
+    """Arrays of a record, which a step may change; nothing where there is none."""
+    record = content.get(KEY)
     data = record.get(KEY) if isinstance(record, ConfigRecord) else None
-    return data if isinstance(data, bytes) else b""
+    return unpack(np.frombuffer(bytearray(data), np.uint8)) if isinstance(data, bytes) else {}
 
 
-def _read(message: Message) -> Reply:
+def _outcome(message: Message, state: RecordDict) -> Outcome:
     if message.has_error():
-        return Reply(fault=Fault.RAISED, reason=str(message.error.reason or "no reason given"))
+        return Outcome(fault=Fault.RAISED, reason=str(message.error.reason or "no reason given"))
     try:
-        return read_reply(_bytes(message))
-    except DataError as error:
-        return Reply(fault=Fault.MALFORMED, reason=str(error))
+        found = _read(message.content)
+        fault, reason, metrics = json.loads(found["told"].tobytes())
+        return Outcome(_read(state), below(found, "up"), metrics, Fault(fault), reason)
+    except (DataError, KeyError, TypeError, ValueError) as error:
+        return Outcome(fault=Fault.MALFORMED, reason=str(error))

@@ -6,25 +6,16 @@ in it. It opens no port, and neither fetches nor runs anything that the server o
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import os
 import queue
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from cryptography import x509
 
-from hopfed._lib.home_folder import HOME
-from hopfed._lib.other_accounts import own_folder
-from hopfed.errors import ArgumentError, DataError, HopfedError, shown
-from hopfed.federation.machines.keys import private_folder
+from hopfed.errors import DataError, HopfedError, shown
 from hopfed.federation.machines.node import Node
 from hopfed.federation.machines.server import CALL, NUMBER, OPTIONS, WELCOME, grpc
 from hopfed.federation.machines.wire import LIMIT, Gathered, parts
@@ -41,30 +32,15 @@ class GarbledError(Exception):
 
 @dataclass
 class ClientProcess:
-    """A client and its way to the server.
+    """A client and its way to the server."""
 
-    Attributes
-    ----------
-    server : host:port.
-    authority : certificate that the server's must be signed by, PEM.
-    key : certificate of the client and its key, PEM.
-    node : what answers.
-    folder : of this client alone.
-    patience : seconds without a server after which to give up.
-    say : is told in words what happens.
-    limit : bytes that a message of the server may have.
-    finished : whether there is nothing more to wait for.
-    """
-
-    server: str
-    authority: bytes
-    key: tuple[bytes, bytes]
-    node: Node
-    folder: Path
-    patience: float
-    say: Callable[[str], object]
-    limit: int = LIMIT
-    finished: threading.Event = field(default_factory=threading.Event)
+    server: str  # host:port
+    authority: bytes  # certificate that the server's must be signed by, PEM
+    key: tuple[bytes, bytes]  # certificate of the client and its key, PEM
+    node: Node  # what answers
+    patience: float  # seconds without a server after which to give up
+    say: Callable[[str], object]  # is told in words what happens
+    limit: int = LIMIT  # bytes that a message of the server may have
     _heard: float = 0.0  # moment of the server's last word that made sense
     _told: set[str] = field(default_factory=set)  # what was said of it since it made sense
     _away: bool = True
@@ -72,16 +48,13 @@ class ClientProcess:
 
     def run(self) -> None:
         """Answer until the federation is over, whatever the server sends."""
-        self.node.say = self.say
-        credentials = self._credentials()
-        with _alone(self.folder):
-            self._heard = time.monotonic()
-            while not self.finished.is_set():
-                self._come_in(credentials)
+        credentials, self._heard = self._credentials(), time.monotonic()
+        while not self.node.finished.is_set():
+            self._come_in(credentials)
 
     def leave(self) -> None:
         """End, whatever is under way; may be called from another thread."""
-        self.finished.set()
+        self.node.finished.set()
         if self._stream is not None:
             self._stream.cancel()
 
@@ -134,7 +107,7 @@ class ClientProcess:
                 up.put(each)
             self._told.clear()
             self._heard = time.monotonic()
-            if self.finished.is_set():
+            if self.node.finished.is_set():
                 up.put(None)
                 self._leave(stream)
                 return
@@ -167,7 +140,7 @@ class ClientProcess:
 
     def _bear(self, words: str) -> None:
         """Wait a while after a failure, or give up."""
-        if self.finished.is_set():
+        if self.node.finished.is_set():
             return
         words = shown(next(iter(words.splitlines()), "").rstrip("."))
         silent = time.monotonic() - self._heard
@@ -178,35 +151,4 @@ class ClientProcess:
             self.say(f"waiting for {self.server}: {words}; {wait}")
             self._told.add(words)
             self._away = True
-        self.finished.wait(min(SOON + silent / 4, RARELY))
-
-
-def client_folder(home: Path, certificate: bytes) -> Path:
-    """Folder of the client that has this certificate, for its owner alone."""
-    folder = home / "sites" / hashlib.sha256(certificate).hexdigest()[:16]
-    try:
-        own_folder(home)
-        for mine in (folder.parent, folder):
-            private_folder(mine)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except (OSError, ValueError) as error:
-        rule = f"a folder that can be used ({getattr(error, 'strerror', None) or error})"
-        raise ArgumentError(HOME, rule, home) from None
-    return folder
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep a second process of the same client out."""
-    path = folder / "lock"
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise HopfedError(f"{path}: cannot be used: {error.strerror}") from None
-    with open(handle, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise HopfedError("this client is running already, in another process") from None
-        yield
+        self.node.finished.wait(min(SOON + silent / 4, RARELY))

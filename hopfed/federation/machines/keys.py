@@ -12,7 +12,6 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 from cryptography import x509
@@ -20,8 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from hopfed._lib.other_accounts import check_own
-from hopfed._lib.outputs import check_folder, replacing
+from hopfed._lib.outputs import check_folder
 from hopfed.errors import ArgumentError, DataError, shown
 
 CA, SERVER, CLIENT = "ca", "server", "client-"
@@ -158,22 +156,6 @@ def _pem(certificate: x509.Certificate) -> bytes:
 def _key(key: ec.EllipticCurvePrivateKey) -> bytes:
     form = serialization.PrivateFormat.PKCS8
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-
-
-def private_folder(folder: Path) -> None:
-    """Make a folder that its owner alone may enter; a link, or another's folder, is refused."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if not folder.is_symlink():
-        folder.chmod(0o700)  # of an older version, or of a program with a generous umask
-    check_own(folder)
-
-
-@contextmanager
-def replacing_private(path: Path) -> Iterator[Path]:
-    """Write a file that its owner alone may read, as `hopfed._lib.outputs.replacing` does."""
-    with replacing(path) as temporary:
-        temporary.chmod(0o600)
-        yield temporary
 
 
 def write_new(path: Path, data: bytes, mode: int) -> None:

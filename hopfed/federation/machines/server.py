@@ -15,12 +15,12 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError, shown
-from hopfed.federation.contract import Method
+from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import REASON, Fault
 from hopfed.federation.machines.keys import CLIENT, check_private
@@ -29,12 +29,9 @@ from hopfed.federation.machines.wire import (
     PART,
     Gathered,
     Reply,
-    client_of,
-    outcome_of,
     parts,
     read_reply,
     requests_of,
-    write_request,
 )
 from hopfed.federation.messages import Message
 
@@ -50,6 +47,8 @@ GRACE = 10.0  # seconds in which a client that was there may come back to an exc
 NUMBER = 8  # bytes before a message: the number of its exchange
 CALL = "/hopfed/session"
 WELCOME = ("hopfed", "1")  # what a client is told first
+SAID = 10  # exchanges of a round that are reported where all answer
+GOODBYE = 5.0  # seconds that the last word may take
 MOVES = 1_000  # lines about clients that come, go and are refused
 OPTIONS = (  # of the library, for both sides
     ("grpc.max_receive_message_length", PART + 64),
@@ -67,19 +66,12 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Listening:
-    """Where a server listens, as whom, and how much a client may send.
+    """Where a server listens, as whom, and how much a client may send."""
 
-    Attributes
-    ----------
-    host, port : address; port 0 takes a free one.
-    folder : of ``ca.pem``, ``server.pem`` and ``server.key``.
-    limit : bytes of a client's answer.
-    """
-
-    host: str
+    host: str  # host, port: address; port 0 takes a free one
     port: int
-    folder: Path
-    limit: int = LIMIT
+    folder: Path  # of ``ca.pem``, ``server.pem`` and ``server.key``
+    limit: int = LIMIT  # bytes of a client's answer
 
     def __post_init__(self) -> None:
         if self.limit < 1:
@@ -188,10 +180,6 @@ class Server:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
 
-    def engine(self, run: str, timeout: float) -> MachinesEngine:
-        """Return the engine whose clients are those of this server."""
-        return MachinesEngine(self, run, timeout)
-
     def online(self) -> list[int]:
         """Clients that are there."""
         return sorted(self._streams)
@@ -236,7 +224,7 @@ class Server:
         for client in set(questions) - set(now.replies):
             why = "it is not there" if client in self._missed else "it is silent"
             now.replies[client] = Reply(fault=Fault.TIMED_OUT, reason=f"{spent}: {why}")
-        return now.replies
+        return {client: now.replies[client] for client in questions}
 
     async def _session(self, requests: Any, context: Any) -> None:
         """Hear a client as long as its stream lasts."""
@@ -322,34 +310,41 @@ class Server:
 
 
 class MachinesEngine:
-    """Steps of clients on other machines.
+    """Steps of clients on other machines, whose states travel with the questions.
 
-    A state never travels. The engine knows it by name, a digest (`node`): the federation holds the
-    name in its place, and so does the run file.
-
-    Attributes
-    ----------
-    run : name of the federation, under which clients keep their states.
-    timeout : seconds an exchange may take; who has not answered by then has timed out.
-    columns : what is said of the names of columns with every request; nothing at first.
+    Who has not answered within `timeout` seconds has timed out. `columns` are the names of columns,
+    if any, which are told with every question.
     """
 
-    def __init__(self, server: Server, run: str, timeout: float):
+    def __init__(self, server: Server, timeout: float, columns: Sequence[str] = ()):
         if timeout <= 0:
             raise ArgumentError("timeout", "above 0 seconds", timeout)
-        self.server, self.run, self.timeout = server, run, timeout
-        self.columns: Message = {}
+        self.server, self.timeout, self.columns = server, timeout, columns
 
-    def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
-        """Outcomes in the order of `calls`."""
-        requests = requests_of(self.run, method, calls, self.columns)
-        questions = {client_of(r): write_request(r) for r in requests}
-        replies = self.server.ask(questions, self.timeout)
-        return [outcome_of(replies[client_of(r)]) for r in requests]
+    def step(self, method: Any, calls: Sequence[Call]) -> list[Outcome]:
+        """Outcomes in the order of `calls`; the log says who answered."""
+        began, say = time.monotonic(), self.server.say
+        asked = requests_of(method, calls, self.columns)
+        outcomes = [reply.outcome for reply in self.server.ask(asked, self.timeout).values()]
+        at, seconds = calls[0].context, time.monotonic() - began
+        heard = sum(not outcome.fault for outcome in outcomes)
+        if at.exchange < SAID or heard < len(calls):  # searches ask hundreds of times
+            where = f"round {at.round} exchange {at.exchange}"
+            say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
+        for call, outcome in zip(calls, outcomes, strict=True):
+            if outcome.fault:
+                what = outcome.fault.name.lower().replace("_", " ")
+                what = "does not answer" if outcome.fault == Fault.RAISED else what
+                after = "; its operators count" if at.exchange else ""
+                say(f"    client {call.context.client} {what}: {outcome.reason}{after}")
+        return outcomes
 
-    def tell(self, method: Method, calls: Sequence[Call], timeout: float) -> None:
+    def remark(self, t: int, lines: Sequence[str]) -> None:
+        """Say what the server makes of a round."""
+        for line in lines:
+            self.server.say(f"round {t}: {line}")
+
+    def tell(self, method: Any, down: Message) -> None:
         """Send the last word of a federation to the clients that still listen."""
-        there = set(self.server.online())
-        requests = requests_of(self.run, method, calls, self.columns)
-        last = [replace(r, last=True) for r in requests if client_of(r) in there]
-        self.server.ask({client_of(r): write_request(r) for r in last}, timeout)
+        calls = [Call({}, down, Context(0, 0, 0, c)) for c in self.server.online()]
+        self.server.ask(requests_of(method, calls, self.columns, True), GOODBYE)

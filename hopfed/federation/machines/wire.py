@@ -1,10 +1,9 @@
 """Questions and answers as bytes.
 
-A request holds the message down, the recipe of the method, and where in the federation it is; a
-reply holds the message up, metrics, and the name of the state that stays behind. Arrays are packed
-(`hopfed.federation.packing`), and whatever comes from the wire is checked before it is believed.
-
-Calls as requests to clients whose states stay with them, and replies as outcomes.
+A question holds the recipe of what the client is to do, its state and the message down; an answer
+its state after that and the message up. A client keeps nothing between two questions, so that it
+answers one that is repeated, after whatever was killed, with the same bits. Words are JSON, arrays
+are packed (`hopfed.federation.packing`), and what comes from the wire is checked before it is used.
 """
 
 from __future__ import annotations
@@ -17,118 +16,117 @@ from typing import Any
 import numpy as np
 
 from hopfed.errors import DataError, shown
-from hopfed.federation.contract import Context, Method, Metrics
+from hopfed.federation.contract import Context, State
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import REASON, Fault
-from hopfed.federation.messages import Message
+from hopfed.federation.messages import Message, nbytes
 from hopfed.federation.packing import chunks, unpack
-from hopfed.federation.recipes import describe
+from hopfed.federation.recipes import LONGEST, describe
 
 PART = 1 << 20  # bytes of a part of a stream, at most
 LIMIT = 256 * 10**6  # bytes of a message, unless somebody says another number
+STOPPED = "stopped"  # in the last word of a federation that ended without a result
 
 _KINDS = "biuf"  # NumPy kinds that may travel
 _HEADER = 1 << 20  # bytes in which a message may name its arrays
-_RECIPE = 1 << 20  # characters of a recipe; its arrays are apart
-_NAME = 80  # characters of the name of a run or a metric
-_DIGEST = 16  # bytes of the name of a state
-_METRICS = 64
+_NAME = 80  # characters of the name of an array that are shown
+_WORDS = 1 << 24  # bytes of the words of a message
 _SEED = 80  # digits: 256 bits
-_WHOLE = {"round": 10**8, "exchange": 10**6, "client": 10**9}  # and what they are below
+_STATE = 1 << 12  # bytes of a client's state: a server keeps them all
+# Words of a message: type, and the largest number or the greatest length.
+_ASKED = {
+    "seed": (str, _SEED),
+    "round": (int, 10**8),
+    "exchange": (int, 10**6),
+    "client": (int, 10**9),
+    "recipe": (str, 2 * LONGEST),
+    "last": (bool, 1),
+    "columns": (list, 1 << 24),
+}
+_ANSWERED = {"fault": (int, Fault.RAISED), "reason": (str, 1 << 20)}
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a client is asked.
+    """What a client is asked."""
 
-    Attributes
-    ----------
-    run : name of the federation; states are kept under it.
-    context : round, exchange and client.
-    base : name of the state to step from, empty for that of a client's first round.
-    recipe, parts : the method, see `hopfed.federation.recipes`.
-    down : the message.
-    last : nothing is to be answered: the federation is over, and `down` its last word.
-    columns : names of columns (`hopfed.hopfield.columns`); nothing where they go by place.
-    """
-
-    run: str
-    context: Context
-    base: bytes
-    recipe: str = field(repr=False)
-    parts: Mapping[str, np.ndarray] = field(repr=False)
+    context: Context  # round, exchange and client
+    recipe: str = field(repr=False)  # what the client is to do, see `hopfed.federation.recipes`
+    # state, down: of the client before its step, and the message to it
+    state: State = field(repr=False)
     down: Message = field(repr=False)
+    # nothing is to be answered: the federation is over, and `down` its last word
     last: bool = False
-    columns: Message = field(default_factory=dict, repr=False)
+    # names of columns (`hopfed.hopfield.columns`); none where they go by place
+    columns: Sequence[object] = ()
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a client answers: a message and the name of its new state, or a fault."""
+    """What a client answers: its new state and a message, or why there is none."""
 
-    state: bytes = b""
+    state: State = field(default_factory=dict, repr=False)
     up: Message = field(default_factory=dict, repr=False)
-    metrics: Metrics = field(default_factory=dict)
     fault: Fault = Fault.NONE
     reason: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome of a step."""
+        if self.fault != Fault.NONE:
+            return Outcome(fault=self.fault, reason=self.reason)
+        return Outcome(self.state, self.up)
+
+
+def requests_of(
+    client: Any, calls: Sequence[Call], columns: Sequence[str], last: bool = False
+) -> dict[int, bytes]:
+    """Questions of an exchange, by client."""
+    recipe = describe(client)
+    each = [Request(c.context, recipe, c.state, c.down, last, columns) for c in calls]
+    return {int(r.context.client or 0): write_request(r) for r in each}
 
 
 def write_request(request: Request) -> bytes:
     """Bytes of a request."""
     c = request.context
-    where = {
-        "run": request.run,
+    words = {
         "seed": str(c.seed),  # which may be wider than 64 bits
         "round": c.round,
         "exchange": c.exchange,
-        "client": -1 if c.client is None else c.client,
-        "base": request.base.hex(),
+        "client": c.client,
         "recipe": request.recipe,
         "last": request.last,
+        "columns": list(request.columns),
     }
-    arrays = {"down": request.down, "parts": request.parts, "columns": request.columns}
-    return _written(where, arrays)
+    arrays = {"down": request.down, "state": request.state}
+    return _written(words, arrays)
 
 
 def read_request(data: bytes) -> Request:
     """Undo `write_request`."""
-    call, arrays = _read(data, ("down", "parts", "columns"))
-    where = {k: _typed(call, k, int) for k in _WHOLE}
-    seed = _typed(call, "seed", str, _SEED)
-    digits = seed.isascii() and seed.isdigit()  # of a superscript 2, only isdigit is true
-    if not digits or not all(0 <= where[k] < most for k, most in _WHOLE.items()):
-        raise DataError("a request whose seed, round, exchange or client is not a whole number")
-    return Request(
-        _typed(call, "run", str, _NAME),
-        Context(int(seed), **where),
-        _bytes(call, "base"),
-        _typed(call, "recipe", str, _RECIPE),
-        arrays["parts"],
-        arrays["down"],
-        _typed(call, "last", bool),
-        arrays["columns"],
-    )
+    words, arrays = _read(data, _ASKED, ("down", "state"))
+    seed = words["seed"]
+    if not (seed.isascii() and seed.isdigit()):  # of a superscript 2, only isdigit is true
+        raise DataError("a request whose seed is not a whole number")
+    context = Context(int(seed), words["round"], words["exchange"], words["client"])
+    return Request(context, words["recipe"], last=words["last"], columns=words["columns"], **arrays)
 
 
 def write_reply(reply: Reply) -> bytes:
     """Bytes of a reply."""
-    metrics = {name: float(value) for name, value in reply.metrics.items()}
-    told = {"state": reply.state.hex(), "fault": int(reply.fault), "reason": reply.reason[:REASON]}
-    return _written({**told, "metrics": metrics}, {"up": reply.up})
+    words = {"fault": int(reply.fault), "reason": reply.reason[:REASON]}
+    return _written(words, {"up": reply.up, "state": reply.state})
 
 
 def read_reply(data: bytes) -> Reply:
     """Undo `write_reply`; the arrays are those of the sender, whatever a method expects."""
-    told, arrays = _read(data, ("up",))
-    code = _typed(told, "fault", int)
-    if code not in (Fault.NONE, Fault.RAISED):  # the others are for the server to find
-        raise DataError(f"a reply with fault {code}")
-    metrics = _typed(told, "metrics", dict)
-    named = len(metrics) <= _METRICS and all(len(k) <= _NAME for k in metrics)
-    if not named or not all(type(v) is float for v in metrics.values()):
-        raise DataError("a reply whose metrics are not numbers")
-    reason = shown(_typed(told, "reason", str), REASON)
-    return Reply(_bytes(told, "state"), arrays["up"], metrics, Fault(code), reason)
+    words, arrays = _read(data, _ANSWERED, ("up", "state"))
+    if words["fault"] not in (Fault.NONE, Fault.RAISED):  # the others are for the server to find
+        raise DataError(f"a reply with fault {words['fault']}")
+    if nbytes(arrays["state"]) > _STATE or len(arrays["state"]) > _STATE:
+        raise DataError(f"a state of more than {_STATE} bytes")
+    return Reply(**arrays, fault=Fault(words["fault"]), reason=shown(words["reason"], REASON))
 
 
 def _written(words: Mapping[str, Any], messages: Mapping[str, Mapping[str, Any]]) -> bytes:
@@ -138,44 +136,36 @@ def _written(words: Mapping[str, Any], messages: Mapping[str, Mapping[str, Any]]
     return b"".join(chunks({"": text, **named}))
 
 
-def _read(data: bytes, messages: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Message]]:
+def _read(
+    data: bytes, due: Mapping[str, tuple[type, int]], messages: tuple[str, ...]
+) -> tuple[dict[str, Any], dict[str, Message]]:
     """Undo `_written`; of anybody's bytes."""
     try:
         # A writable copy: what a step gets is its own, as in every other engine.
         found = unpack(np.frombuffer(bytearray(data), np.uint8), _HEADER)
-        words = json.loads(found.pop("").tobytes()[: 2 * _RECIPE])
+        text = found.pop("")
+        words = json.loads(text.tobytes()) if len(text) <= _WORDS else None
     except DataError:
         raise
     except Exception as error:  # whatever was sent
         raise DataError(f"damaged packed arrays: {type(error).__name__}") from None
     if not isinstance(words, dict):
         raise DataError("a message whose words are damaged")
+    for name, (kind, most) in due.items():
+        value = words.get(name)
+        if type(value) is not kind:
+            raise DataError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
+        if not 0 <= (len(value) if isinstance(value, str | list) else value) <= most:  # type: ignore[operator]
+            raise DataError(f"{name} must be a number or a length from 0 to {most}")
     arrays: dict[str, Message] = {name: {} for name in messages}
-    for key, value in found.items():
+    for key, array in found.items():
         of, _, name = key.partition("/")
         if of not in arrays:
             raise DataError(f"a message with {shown(key, _NAME)}, which it does not have")
-        if value.dtype.kind not in _KINDS:
-            raise DataError(f"{of}: {shown(name, _NAME)} is of dtype {value.dtype}")
-        arrays[of][name] = value
+        if array.dtype.kind not in _KINDS:
+            raise DataError(f"{of}: {shown(name, _NAME)} is of dtype {array.dtype}")
+        arrays[of][name] = array
     return words, arrays
-
-
-def _bytes(record: Mapping[str, Any], name: str) -> bytes:
-    try:
-        return bytes.fromhex(_typed(record, name, str, 2 * _DIGEST))
-    except ValueError:
-        raise DataError(f"{name} must be hexadecimal digits") from None
-
-
-def _typed(record: Mapping[str, Any], name: str, kind: Any, most: int | None = None) -> Any:
-    """Entry of a record, of one type, and no longer than `most`."""
-    value = record.get(name)
-    if type(value) is not kind:
-        raise DataError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
-    if most is not None and len(value or "") > most:
-        raise DataError(f"{name} must be of length {most} at most, got {len(value or '')}")
-    return value
 
 
 def parts(message: bytes) -> Iterator[bytes]:
@@ -187,14 +177,9 @@ def parts(message: bytes) -> Iterator[bytes]:
 
 @dataclass
 class Gathered:
-    """Puts the parts of a stream together again, in no more memory than was sent.
+    """Puts the parts of a stream together again, in no more memory than was sent."""
 
-    Attributes
-    ----------
-    limit : bytes that a message may have.
-    """
-
-    limit: int
+    limit: int  # bytes that a message may have
     _length: int = -1
     _held: bytearray = field(default_factory=bytearray, repr=False)
 
@@ -212,38 +197,3 @@ class Gathered:
             return None
         whole, self._length, self._held = bytes(self._held), -1, bytearray()
         return whole
-
-
-HELD = "held"  # the entry of a state that is elsewhere: its name
-
-
-def requests_of(
-    run: str, method: Method, calls: Sequence[Call], columns: Message | None = None
-) -> list[Request]:
-    """Requests of an exchange; the state of a call is the name of one that is elsewhere."""
-    text, made_of = describe(method)
-    return [
-        Request(
-            run,
-            call.context,
-            np.asarray(call.state[HELD]).tobytes() if HELD in call.state else b"",
-            text,
-            made_of,
-            call.down,
-            columns=columns or {},
-        )
-        for call in calls
-    ]
-
-
-def outcome_of(reply: Reply) -> Outcome:
-    """Outcome of a step whose state stays where it was made."""
-    if reply.fault != Fault.NONE:
-        return Outcome(fault=reply.fault, reason=reply.reason)
-    state = {HELD: np.frombuffer(reply.state, dtype=np.uint8)}
-    return Outcome(state, reply.up, reply.metrics)
-
-
-def client_of(request: Request) -> int:
-    """Number of the client that is asked; -1 for the one of nobody."""
-    return -1 if request.context.client is None else request.context.client

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError
 
 CHANNELS = (1, 3)
 GRADES = 20  # different values from which on labels are looked at: measured numbers are no classes
+PER_CLASS = 100  # images per class in each domain of Rotated MNIST
 PREFIX = "arrays:"  # of the name of data that are given as arrays
 PARTS = {  # part of a published split -> its names
     "train": ("train", "training"),
@@ -205,6 +207,43 @@ def from_pairs(pairs: Any, name: str = "") -> Dataset:
     words = tuple(getattr(pairs, "classes", ()))
     whole = all(isinstance(y, np.integer) and 0 <= y < len(words) for y in labels)
     return from_arrays(inputs, labels, class_names=words if whole else (), name=name)
+
+
+def rotated(
+    data: Dataset, angles: Sequence[float], each: int | None, same: bool, rng: np.random.Generator
+) -> Dataset:
+    """Return a domain of turned images for each angle, `each` of a class (arXiv:2101.11296, IV).
+
+    Domains show different images, or the `same`, which then are of one `group`.
+    """
+    from scipy.ndimage import rotate
+
+    if not data.is_images or data.shape[1:] == (1, 1):
+        raise DataError(f"{data.name}: only images can be rotated")
+    distinct = len({angle % 360 for angle in angles}) == len(angles)
+    require(distinct, "angles", "one or more different angles", angles)
+    counts = np.bincount(data.labels, minlength=data.classes)
+    most = int(counts[counts > 0].min()) // (1 if same else len(angles))
+    size = min(PER_CLASS, most) if each is None else each
+    require(1 <= size <= most, "images per class", f"from 1 to {most}", size)
+    orders = [rng.permutation(np.flatnonzero(data.labels == k)) for k in range(data.classes)]
+    starts = [0 if same else size * j for j in range(len(angles))]
+    shown = [np.concatenate([order[i : i + size] for order in orders]) for i in starts]
+    images = []
+    for rows, angle in zip(shown, angles, strict=True):
+        block = data.inputs[rows]
+        if angle % 360:
+            turned = rotate(block.astype(np.float32), -angle, axes=(3, 2), reshape=False, order=1)
+            block = (np.rint(turned) if block.dtype == np.uint8 else turned).astype(block.dtype)
+        images.append(block)
+    base = np.concatenate(shown)
+    return replace(
+        data.take(base),
+        inputs=np.concatenate(images),
+        group=base,  # the image that a row shows
+        domain=np.arange(len(angles)).repeat(len(shown[0])),
+        domain_names=tuple(f"{angle:g}°" for angle in angles),
+    )
 
 
 def as_named(data: Any) -> str:

@@ -1,4 +1,4 @@
-"""`Partition`: a dataset divided among clients, each with training, validation and test parts.
+"""`partition`: divides a dataset among clients, each with training, validation and test parts.
 
 Sources of the schemes: theory/NOTES.md, "Data splits of the neural experiments" and "Domains and
 public data". A scheme is a function of the data, the number of clients, the seed, and the
@@ -11,11 +11,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,171 +21,16 @@ import numpy as np
 from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError
-from hopfed.neural.data.dataset import Dataset
+from hopfed.neural.data.dataset import Dataset, rotated
+from hopfed.neural.data.splits import TEST, VALIDATION, Partition, parts_of
 from hopfed.tables.files import opened, reading
 
-TRAIN, VALIDATION, TEST = range(3)
-
-
-def check_shares(shares: Sequence[float]) -> tuple[float, ...]:
-    """Return three `shares` above 0 as fractions that add up to one; ArgumentError for others."""
-    fractions = np.asarray(shares, dtype=np.float64)
-    if fractions.shape != (3,) or not np.isfinite(fractions).all() or fractions.min() <= 0:
-        rule = "three numbers above 0: training, validation, test"
-        raise ArgumentError("shares", rule, tuple(shares))
-    return tuple((fractions / fractions.sum()).tolist())
-
-
-def split(
-    labels: np.ndarray, group: np.ndarray | None, shares: Sequence[float], rng: np.random.Generator
-) -> np.ndarray:
-    """Return the part of each example, (n,) ints: stratified by class, no group in two parts.
-
-    If every group has one label, as the rotations of an image have, groups are stratified like
-    examples. If groups have several labels, as the windows of a speech have, each is dealt whole.
-    """
-    if group is None:
-        return stratified(labels, shares, rng)
-    _, first, code = np.unique(group, return_index=True, return_inverse=True)
-    if (labels[first][code] == labels).all():
-        return stratified(labels[first], shares, rng)[code]
-    return grouped(code, shares, rng)
-
-
-def stratified(labels: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
-    """Return the part of each example, (n,) ints; every part has its share of every class.
-
-    In each part the count of a class differs from its share by less than one: examples are sorted
-    by class, and a part takes them at even intervals.
-    """
-    parts = np.zeros(len(labels), dtype=np.int64)
-    classes, code = np.unique(labels, return_inverse=True)
-    line = np.lexsort((rng.random(len(labels)), rng.permutation(len(classes))[code]))
-    sizes = _sizes(len(labels), shares)
-    for part in range(len(shares) - 1, 0, -1):
-        size, n = sizes[part], len(line)
-        picks = (np.arange(size) * n + rng.integers(n)) // size
-        parts[line[picks]] = part
-        line = np.delete(line, picks)
-    return parts
-
-
-def grouped(group: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
-    """Return the part of each example, (n,) ints; groups 0, 1, ... are dealt whole."""
-    counts = np.bincount(group)
-    if len(counts) < len(shares):
-        fault = f"{len(counts)} groups of examples cannot be split into {len(shares)} parts"
-        raise DataError(f"partition: {fault}")
-    order = rng.permutation(len(counts))
-    middle = np.cumsum(counts[order]) - counts[order] / 2
-    bounds = np.cumsum(shares)[:-1] / np.sum(shares) * len(group)
-    of_group = np.empty(len(counts), dtype=np.int64)
-    of_group[order] = np.searchsorted(bounds, middle)
-    for part in range(len(shares)):
-        if not (of_group == part).any():
-            present = np.bincount(of_group, minlength=len(shares))
-            donors = np.flatnonzero(of_group == present.argmax())
-            of_group[donors[counts[donors].argmin()]] = part
-    return of_group[group]
-
-
-def _sizes(n: int, shares: Sequence[float]) -> list[int]:
-    """Whole sizes, all above 0, in proportion to `shares`; they add up to n."""
-    if n < len(shares):
-        raise DataError(f"partition: {n} examples cannot be split into {len(shares)} parts")
-    cuts = np.rint(np.cumsum(shares) / np.sum(shares) * n).astype(int)
-    sizes = np.diff(cuts, prepend=0)
-    while sizes.min() == 0:
-        sizes[sizes.argmax()] -= 1
-        sizes[sizes.argmin()] += 1
-    return sizes.tolist()
-
-
-Rows = tuple[np.ndarray, ...]
 Divided = tuple[Dataset, list[np.ndarray]]
-Read = tuple[list[np.ndarray], np.ndarray | None]  # rows of each client, part of each row
-PARTS = ("train", "validation", "test")
 LOW, HIGH = 0.4, 0.6  # range of the weights that divide a class among its clients
 LEAST = 3  # examples of a client, one for each part
-PER_CLASS = 100  # images per class in each domain of Rotated MNIST
 ARRAYS = "given:arrays:"  # of the name of a partition that is given as arrays
 
 _GIVEN: dict[str, Any] = {}
-
-
-@dataclass(frozen=True, eq=False)
-class Partition:
-    """The rows of a dataset that each client has for training, validation and test.
-
-    Attributes
-    ----------
-    scheme, seed : the arguments of `partition`.
-    dataset : the dataset to which rows refer: the given one, or its rotations.
-    train, validation, test : one sorted index array per client, all disjoint and none empty.
-
-    Examples
-    --------
-    >>> from hopfed.neural.data.sources import digits
-    >>> part = partition("iid", digits(), clients=3)
-    >>> len(part), [len(rows) for rows in part.train], part.dataset.classes
-    (3, [479, 479, 479], 10)
-    """
-
-    scheme: str
-    seed: int
-    dataset: Dataset
-    train: Rows = field(repr=False)
-    validation: Rows = field(repr=False)
-    test: Rows = field(repr=False)
-
-    def __len__(self) -> int:
-        return len(self.train)
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """(clients, 3) numbers of training, validation and test examples."""
-        return np.array([[len(rows) for rows in getattr(self, part)] for part in PARTS]).T
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the clients: their domain or writer if the scheme uses it, else their number."""
-        data, kind = self.dataset, re.split("[:@]", self.scheme)[0]
-        domain, writer = (data.domain, data.domain_names), (data.writer, data.writer_names)
-        by = {"domain": domain, "rotation": domain, "writer": writer, "role": writer}
-        by |= {"given": writer} if self.scheme == "given" else {}
-        code, words = by.get(kind, (None, ()))
-        if code is None:
-            return tuple(map(str, range(len(self))))
-        return tuple(words[code[rows[0]]] for rows in self.train)
-
-    @property
-    def unused(self) -> int:
-        """Number of examples that no client has."""
-        return len(self.dataset) - int(self.sizes.sum())
-
-    def counts(self, part: str = "all") -> np.ndarray:
-        """(clients, classes) numbers of examples in a part: "train", "validation", "test", "all".
-
-        Examples
-        --------
-        >>> from hopfed.neural.data.sources import digits
-        >>> partition("classes:2", digits(), clients=5).counts("test").astype(bool).sum(axis=1)
-        array([2, 2, 2, 2, 2])
-        """
-        require(part in (*PARTS, "all"), "part", f"one of {', '.join(PARTS)} or all", repr(part))
-        rows = [getattr(self, name) for name in (PARTS if part == "all" else (part,))]
-        own = [np.concatenate(each) for each in zip(*rows, strict=True)]
-        data = self.dataset
-        return np.stack([np.bincount(data.labels[r], minlength=data.classes) for r in own])
-
-    def save(self, path: str | Path) -> None:
-        """Write client and part of each row to the .npz file `path`, for the scheme given:FILE."""
-        client = np.full(len(self.dataset), -1)
-        part = np.zeros(len(self.dataset), np.int8)
-        for number, name in enumerate(PARTS):
-            for k, rows in enumerate(getattr(self, name)):
-                client[rows], part[rows] = k, number
-        np.savez_compressed(path, client=client, part=part)
 
 
 def partition(
@@ -206,8 +49,7 @@ def partition(
 
     Parameters
     ----------
-    scheme : arrays of the rows of each client, or of {"train": rows, "test": rows} or {"train",
-        "validation", "test"}; a `Partition`, whose parts are kept; or one of
+    scheme : arrays of the rows of each client; a `Partition`, whose parts are kept; or one of
 
         "iid" : at random.
         "classes:K" : K classes per client, with unequal sizes as in FedSSA.
@@ -218,13 +60,12 @@ def partition(
         "writer" or "role" : one client per writer; fewer clients are writers drawn at random.
         "domain" : one client per domain; a multiple of that number divides each domain.
         "rotation:ANGLES[:PER_CLASS][:same]" : one domain per angle in degrees, such as
-            "rotation:0,20,40,60:100"; 100 images per class by default, or all if there are fewer.
-            The domains show different images. With "same" they show the same images, and an image
-            is in the same part in every domain.
-        "given" : as a folder of clients has it, see `load`: one client per folder or file, whose
-            test rows stay test rows.
-        "given:FILE" : what `Partition.save` wrote, of as many rows, with the parts of then; or a
-            .json of arrays as above, or an .npz of one array per client, or of `client` (n,).
+            "rotation:0,20,40,60:100", of different images, 100 per class or all if there are
+            fewer; with "same" of the same images, each in one part in every domain.
+        "given" : as a folder of clients has it, see `load`; test rows stay test rows.
+        "given:FILE" : an .npz of the `client` of each row, -1 for none, and perhaps its `part`,
+            as `Partition.save` writes it (0 training, 1 validation, 2 test; without a 1 some of
+            0 are taken); or a .json of the rows of each client.
 
         A name that ends in "@SEED", such as "dirichlet:0.5@7", is drawn with that seed whatever
         `seed` is, so that clients stay while seeds vary.
@@ -233,8 +74,7 @@ def partition(
     shares : shares of training, validation and test examples, 8:1:1 as in FedSSA, stratified by
         class. If the dataset has groups (speeches), the split keeps groups whole instead.
     published : keep the dataset's own split: a client's test examples are those of its examples
-        that are in the published test set, and `shares` divide the rest. A client without a
-        published test example is an error.
+        that are in the published test set, and `shares` divide the rest.
 
     Raises
     ------
@@ -249,7 +89,10 @@ def partition(
     >>> len(part), int(part.sizes.sum())
     (10, 1797)
     """
-    fractions = check_shares(shares)
+    fractions = np.asarray(shares, dtype=np.float64)
+    if fractions.shape != (3,) or not (np.isfinite(fractions) & (fractions > 0)).all():
+        rule = "three numbers above 0: training, validation, test"
+        raise ArgumentError("shares", rule, tuple(shares))
     scheme = as_named(scheme)
     fixed = re.fullmatch(r"(?!given)(.+)@(\d{1,18})", scheme)
     seed = int(fixed[2]) if fixed else seed
@@ -257,7 +100,9 @@ def partition(
     parts: np.ndarray | None = None
     training: np.ndarray | None = None
     if scheme.startswith("given:"):
-        own, parts = _read(scheme, len(dataset), clients)
+        own, parts = _read(scheme, len(dataset))
+        rule = f"{len(own)}, as in {_held(scheme)[0]}"
+        require(clients in (None, len(own)), "clients", rule, clients)
         if parts is not None and not (parts == VALIDATION).any():
             training = parts != TEST
             parts = None
@@ -267,8 +112,12 @@ def partition(
         training = dataset.train
         if published and training is None and parts is None:
             raise DataError(f"{dataset.name}: there is no published split")
-    check_sizes([len(rows) for rows in own], "take fewer clients")
-    parts = _parts(dataset, own, fractions, training, seed) if parts is None else parts
+    check_sizes(own, "take fewer clients")
+    parts = (
+        parts_of(dataset, own, fractions / fractions.sum(), training, seed)
+        if parts is None
+        else parts
+    )
     train, validation, test = (tuple(rows[parts[rows] == k] for rows in own) for k in range(3))
     result = Partition(scheme, seed, dataset, train, validation, test)
     for k, what in enumerate(("training", "validation", "test")):
@@ -283,10 +132,9 @@ def as_named(scheme: Any) -> str:
     """Return the name of a partition; one that is given is kept, and gets a name."""
     if isinstance(scheme, str):
         return scheme
-    if isinstance(scheme, Partition):
-        scheme = [{n: getattr(scheme, n)[c] for n in PARTS} for c in range(len(scheme))]
     try:
-        text = json.dumps(_clients(scheme), default=lambda rows: np.asarray(rows).tolist())
+        held = scheme.held if isinstance(scheme, Partition) else list(scheme)
+        text = json.dumps(held, default=lambda rows: np.asarray(rows).tolist())
     except (TypeError, ValueError):
         rule = "a name, a Partition, or arrays of the rows of each client"
         raise ArgumentError("partition", rule, type(scheme).__name__) from None
@@ -305,12 +153,14 @@ def check_clients(clients: int | None, most: int, minimum: int = 1) -> int:
     return clients
 
 
-def check_sizes(sizes: list[int], advice: str) -> None:
+def check_sizes(own: Sequence[np.ndarray], advice: str) -> None:
     """Raise DataError if clients have too few examples; name all of them."""
-    short = {k: f"{k} ({size})" for k, size in enumerate(sizes) if size < LEAST}
+    short = [f"{k} ({len(rows)})" for k, rows in enumerate(own) if len(rows) < LEAST]
     if short:
-        who = _named(list(short.values()), len(sizes))
-        raise DataError(f"partition: too few examples for {who}, at least {LEAST} each; {advice}")
+        raise DataError(
+            f"partition: too few examples for {_named(short, len(own))}, at least {LEAST} each; "
+            f"{advice}"
+        )
 
 
 def _named(clients: list[str], of: int) -> str:
@@ -381,7 +231,7 @@ def _dirichlet(
                 short.append(max(lists, key=len).pop())
         drawn = [np.array(rows, dtype=np.int64) for rows in lists]
     advice = f"take a larger alpha, fewer clients, or dirichlet:{law:g}:redistribute"
-    check_sizes([len(rows) for rows in drawn], advice)
+    check_sizes(drawn, advice)
     return data, [np.sort(rows) for rows in drawn]
 
 
@@ -397,29 +247,27 @@ def _pachinko(
     clients = check_clients(clients, len(data))
     a, b = _above_zero("alpha", alpha or "0.3"), _above_zero("beta", beta or "10")
     rng = stream(seed, "partition", "pachinko")
-    stock = [
-        rng.permutation(np.flatnonzero(data.labels == k)).tolist() for k in range(data.classes)
-    ]
+    each = (np.flatnonzero(data.labels == k) for k in range(data.classes))
+    stock = [rng.permutation(rows).tolist() for rows in each]
     families = [np.flatnonzero(data.coarse == k) for k in np.unique(data.coarse)]
     left = [np.array([len(stock[k]) for k in family]) for family in families]
     total = np.array([n.sum() for n in left])
+
+    def drawn(weights: np.ndarray, left: np.ndarray) -> int:
+        law = np.where(left > 0, np.maximum(weights, 1e-300), 0.0).cumsum()
+        return int(np.searchsorted(law[:-1], rng.random() * law[-1], side="right"))
+
     own: list[list[int]] = [[] for _ in range(clients)]
     for rows in own:
         coarse = rng.dirichlet(np.full(len(families), a))
         fine = [rng.dirichlet(np.full(len(family), b)) for family in families]
         for _example in range(len(data) // clients):
-            c = _drawn(coarse, total, rng)
-            k = _drawn(fine[c], left[c], rng)
+            c = drawn(coarse, total)
+            k = drawn(fine[c], left[c])
             left[c][k] -= 1
             total[c] -= 1
             rows.append(stock[families[c][k]].pop())
     return data, [np.sort(np.array(rows, dtype=np.int64)) for rows in own]
-
-
-def _drawn(weights: np.ndarray, left: np.ndarray, rng: np.random.Generator) -> int:
-    """Draw an index by its weight from those of which some are left."""
-    law = np.where(left > 0, np.maximum(weights, 1e-300), 0.0).cumsum()
-    return int(np.searchsorted(law[:-1], rng.random() * law[-1], side="right"))
 
 
 def _writer(data: Dataset, clients: int | None, seed: int) -> Divided:
@@ -463,41 +311,12 @@ def _domain(data: Dataset, clients: int | None, seed: int) -> Divided:
     return data, own
 
 
-def _rotation(
+def _rotated(
     data: Dataset, clients: int | None, seed: int, angles: str, each: str | None, same: str | None
 ) -> Divided:
     """Domains of turned images, equally many of a class (arXiv:2101.11296, Section IV)."""
-    from scipy.ndimage import rotate
-
-    if not data.is_images or data.shape[1:] == (1, 1):
-        raise DataError(f"{data.name}: only images can be rotated")
-    turns = [float(angle) for angle in angles.split(",")]
-    distinct = len({angle % 360 for angle in turns}) == len(turns)
-    require(distinct, "angles", "one or more different angles", angles)
-    counts = np.bincount(data.labels, minlength=data.classes)
-    most = int(counts[counts > 0].min()) // (1 if same else len(turns))
-    size = min(PER_CLASS, most) if each is None else int(each)
-    require(1 <= size <= most, "images per class", f"from 1 to {most}", size)
-    rng = stream(seed, "partition", "rotation")
-    orders = [rng.permutation(np.flatnonzero(data.labels == k)) for k in range(data.classes)]
-    images, blocks = [], []
-    for j, angle in enumerate(turns):
-        start = 0 if same else size * j
-        blocks.append(np.concatenate([order[start : start + size] for order in orders]))
-        block = data.inputs[blocks[-1]]
-        if angle % 360:
-            turned = rotate(block.astype(np.float32), -angle, axes=(3, 2), reshape=False, order=1)
-            whole = block.dtype == np.uint8
-            block = (np.rint(turned) if whole else turned).astype(block.dtype)
-        images.append(block)
-    base = np.concatenate(blocks)
-    turned = replace(
-        data.take(base),
-        inputs=np.concatenate(images),
-        group=base,  # the image that a row shows
-        domain=np.repeat(np.arange(len(turns)), [len(block) for block in blocks]),
-        domain_names=tuple(f"{angle:g}°" for angle in turns),
-    )
+    turns, size = [float(angle) for angle in angles.split(",")], None if each is None else int(each)
+    turned = rotated(data, turns, size, same is not None, stream(seed, "partition", "rotation"))
     return _domain(turned, clients, seed)
 
 
@@ -513,15 +332,8 @@ _SCHEMES: dict[str, tuple[Callable[..., Divided], str, str]] = {
     "writer": (_writer, "", "writer"),
     "role": (_writer, "", "role"),
     "domain": (_domain, "", "domain"),
-    "rotation": (_rotation, rf":({_N}(?:,{_N})*)(?::(\d{{1,9}}))?(:same)?", "rotation:ANGLES"),
+    "rotation": (_rotated, rf":({_N}(?:,{_N})*)(?::(\d{{1,9}}))?(:same)?", "rotation:ANGLES"),
 }
-
-
-def _clients(held: Any) -> list[Any]:
-    """What each client has, of names and clients in the order of their numbers, or of a list."""
-    if isinstance(held, Mapping):
-        return [held[name] for name in sorted(held, key=in_order)]
-    return list(held)
 
 
 def in_order(name: str) -> tuple[int, str]:
@@ -529,62 +341,42 @@ def in_order(name: str) -> tuple[int, str]:
     return (int(name), "") if name.isdecimal() else (1 << 63, name)
 
 
-def _read(scheme: str, examples: int, clients: int | None) -> Read:
-    """Rows of each client, and the part of each row if it is told, of a name given:..."""
-    path, held = _held(scheme)
-    with reading(path):
-        own, part = _of_client(held, examples) if "client" in held else _listed(held, examples)
-    require(clients in (None, len(own)), "clients", f"{len(own)}, as in {path}", clients)
-    return own, part
-
-
 def clients_in(scheme: str) -> int:
     """Return how many clients a partition has whose name is given:..."""
     path, held = _held(scheme)
     with reading(path):
-        return int(np.max(held["client"])) + 1 if "client" in held else len(_clients(held))
+        return len(held) if isinstance(held, list) else int(np.max(held["client"])) + 1
 
 
 def _held(scheme: str) -> tuple[str, Any]:
     """Name for messages and content of a partition whose name is given:..."""
     path = scheme.removeprefix("given:")
-    if scheme.startswith(ARRAYS):
-        if scheme not in _GIVEN:
-            raise DataError(f"{scheme}: known only to the process that got it; give it again")
+    if scheme in _GIVEN:
         return "partition", _GIVEN[scheme]
+    if scheme.startswith(ARRAYS):
+        raise DataError(f"{scheme}: known only to the process that got it; give it again")
     with opened(path) as file, reading(path):
         whole = path.lower().endswith(".json")
-        return path, json.load(file) if whole else dict(np.load(file, allow_pickle=False))
+        return path, list(json.load(file)) if whole else dict(np.load(file, allow_pickle=False))
 
 
-def _of_client(held: Mapping[str, Any], examples: int) -> Read:
-    """Rows of each client, of the client of each row (-1 for none), and the part of each."""
-    client, part = np.asarray(held["client"]), held.get("part")
-    if not client.shape == (client if part is None else part).shape == (examples,):
-        raise ValueError(f"a partition of {len(client)} rows, not of {examples}")
-    return [np.flatnonzero(client == k) for k in range(int(client.max()) + 1)], part
-
-
-def _listed(held: Any, examples: int) -> Read:
-    """Rows of each client, and part of each row, of arrays; rows must exist and be different."""
-    own, part = [], np.full(examples, -1)
-    for client in _clients(held):
-        told = isinstance(client, Mapping)
-        rows = {n: np.asarray(r) for n, r in client.items()} if told else {"": np.asarray(client)}
-        if told and set(rows) not in ({"train", "test"}, set(PARTS)):
-            raise ValueError(
-                f"parts of a client are train, perhaps validation, test, not {[*rows]}"
-            )
-        if any(r.ndim != 1 or (r.size and r.dtype.kind not in "iu") for r in rows.values()):
+def _read(scheme: str, examples: int) -> tuple[list[np.ndarray], np.ndarray | None]:
+    """Rows of each client, and the part of each row if it is told, of a name given:..."""
+    path, held = _held(scheme)
+    with reading(path):
+        if not isinstance(held, list):
+            client = np.asarray(held["client"])
+            part = np.asarray(held["part"]) if "part" in held else None
+            if not client.shape == (client if part is None else part).shape == (examples,):
+                raise ValueError(f"a partition of {len(client)} rows, not of {examples}")
+            return [np.flatnonzero(client == k) for k in range(int(client.max()) + 1)], part
+        own = [np.sort(np.asarray(rows)) for rows in held]
+        if any(r.ndim != 1 or (r.size and r.dtype.kind not in "iu") for r in own):
             raise ValueError("rows of a client are a list of whole numbers")
-        own.append(np.sort(np.concatenate([r.astype(np.int64) for r in rows.values()])))
         every = np.sort(np.concatenate([*own, [-1, examples]]))
         if not (np.diff(every) > 0).all():
             raise ValueError(f"clients have different rows of the {examples} there are, not others")
-        for name, r in rows.items():
-            if name:
-                part[r.astype(np.int64)] = PARTS.index(name)
-    return own, part if (part >= 0).any() else None
+        return [rows.astype(np.int64) for rows in own], None
 
 
 def _above_zero(name: str, text: str) -> float:
@@ -600,34 +392,3 @@ def _share_out(rows: np.ndarray, weights: np.ndarray, at_least: int = 0) -> list
     free = len(rows) - at_least * len(weights)
     cuts = np.rint(np.cumsum(weights) / weights.sum() * free).astype(int)
     return np.split(rows, (cuts + at_least * np.arange(1, len(weights) + 1))[:-1])
-
-
-def _parts(
-    dataset: Dataset,
-    own: list[np.ndarray],
-    shares: Sequence[float],
-    training: np.ndarray | None,
-    seed: int,
-) -> np.ndarray:
-    """The part of each row of the dataset, client by client.
-
-    If several clients hold rows of one group, such as the rotations of one image, the group is in
-    the same part at all of them: no client trains on a test example of another client.
-    """
-    parts = np.full(len(dataset), TEST)
-    shared = False
-    if dataset.group is not None:
-        each = np.concatenate([np.unique(dataset.group[rows]) for rows in own])
-        shared = len(np.unique(each)) < len(each)
-    for client, rows in enumerate([np.concatenate(own)] if shared else own):
-        rng = stream(seed, "split", "all" if shared else client)
-        if training is not None:  # other examples stay test examples
-            rows = rows[training[rows]]
-        group = None if dataset.group is None else dataset.group[rows]
-        fractions = shares if training is None else shares[:2]
-        try:
-            parts[rows] = split(dataset.labels[rows], group, fractions, rng)
-        except DataError as error:
-            whose = "all clients" if shared else f"client {client} of {len(own)}"
-            raise DataError(f"{error} ({whose})") from None
-    return parts

@@ -11,7 +11,7 @@ import torch
 from hopfed._lib.random import derive
 from hopfed._lib.settings import check_types, require
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.neural.data.partitions import Partition
+from hopfed.neural.data.splits import Partition
 
 # Examples in a forward pass without gradients. On a CPU the allocator reuses the memory of the
 # activations of 64 examples. From 512 examples (CNN-3, 28 x 28) or 128 (CNN-1, 64 x 64) every pass

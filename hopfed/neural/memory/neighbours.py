@@ -1,6 +1,10 @@
-"""Nearest neighbours: exact search, kernels, votes, and the mix with a model.
+"""Memories of a client's examples: nearest neighbours, Hopfield retrieval, the mix with a model.
 
-Source: arXiv:2111.09360, eqs. (6), (7); theory/NOTES.md, "kNN-Per interpolation".
+Source: arXiv:2111.09360, eqs. (6), (7); theory/NOTES.md, "kNN-Per interpolation", "Softmax
+retrieval is a neighbour vote" and "Recall energies". The softmax over stored keys is the update of
+a modern Hopfield network (Ramsauer et al., 2021): ``q -> X^T softmax(beta X q)``. With keys of unit
+norm, all of them neighbours, the program's kernel and ``sigma = 2 / (beta d)``, kNN-Per
+(arXiv:2111.09360) is this retrieval, read out in labels.
 """
 
 from __future__ import annotations
@@ -13,7 +17,6 @@ import torch
 from scipy.special import log_softmax, softmax
 
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError
 
 KERNELS = ("paper", "program")
 MIXINGS = ("probabilities", "logits")
@@ -60,9 +63,7 @@ def log_kernel(squared: np.ndarray, kernel: str, sigma: float, dim: int) -> np.n
     """Logarithm of a kernel of squared distances, the paper's, eq. (6), or its program's."""
     if kernel == "paper":
         return -np.sqrt(squared) / sigma
-    if kernel == "program":
-        return -squared / (dim * sigma)
-    raise ArgumentError("kernel", f"one of {', '.join(KERNELS)}", kernel)
+    return -squared / (dim * sigma)
 
 
 def vote(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -81,9 +82,7 @@ def mix(logits: np.ndarray, p: np.ndarray, weight: float, mixing: str) -> np.nda
             return np.log(p)
         if mixing == "probabilities":
             return np.log((1 - weight) * np.exp(model) + weight * p)
-    if mixing == "logits":
-        return log_softmax((1 - weight) * np.float64(logits) + weight * p, axis=1)
-    raise ArgumentError("mixing", f"one of {', '.join(MIXINGS)}", mixing)
+    return log_softmax((1 - weight) * np.float64(logits) + weight * p, axis=1)
 
 
 def choose_weight(
@@ -123,12 +122,42 @@ class Neighbours:
         log_weights = log_kernel(squared, self.kernel, self.sigma, self.index.keys.shape[1])
         return vote(log_weights, np.eye(self.classes)[self.labels[rows]])
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the keys in float32 and the labels, one or two bytes each."""
-        return self.index.keys.nbytes + label_bytes(self.classes) * len(self)
+
+@dataclass(frozen=True, eq=False)
+class Associative:
+    """Keys of unit norm and the labels of each."""
+
+    keys: np.ndarray = field(repr=False)  # (n, d)
+    labels: np.ndarray = field(repr=False)  # (n,)
+    classes: int  # number of labels
+    mean: np.ndarray = field(repr=False)  # (d,), subtracted from queries before they are normed
+    beta: float  # inverse temperature
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def log_weights(self, queries: np.ndarray) -> np.ndarray:
+        """Return unnormalised log-weights (Q, n)."""
+        return self.beta * unit(queries - self.mean) @ self.keys.T
+
+    def update(self, queries: np.ndarray) -> np.ndarray:
+        """Return ``X^T softmax(beta X q)`` (Q, d): each query after one update of the network."""
+        return vote(self.log_weights(queries), self.keys)
+
+    def __call__(self, queries: np.ndarray) -> np.ndarray:
+        """Return probabilities of the labels (Q, C)."""
+        return vote(self.log_weights(queries), np.eye(self.classes)[self.labels])
 
 
-def label_bytes(classes: int) -> int:
-    """Number of bytes that encode one of `classes` labels."""
-    return int(np.min_scalar_type(classes - 1).itemsize)
+def stored_examples(
+    features: np.ndarray, labels: np.ndarray, classes: int, beta: float
+) -> Associative:
+    """Return the memory of all examples, centred and of unit norm."""
+    mean = features.mean(axis=0, dtype=np.float64)
+    return Associative(unit(features - mean), labels, classes, mean, beta)
+
+
+def unit(x: np.ndarray) -> np.ndarray:
+    """Rows of unit norm, float64; a row of zeros stays."""
+    norm = np.linalg.norm(x, axis=1, keepdims=True)
+    return x / np.where(norm > 0, norm, 1)

@@ -1,9 +1,9 @@
 """Compression of a client's examples to a few prototypes with soft labels, as in ProtoNN.
 
-Source: theory/NOTES.md, "Compressed stores"; Gupta et al. (2017). A projection W, prototypes b_j
-and their labels z_j are learned together, from principal axes and k-means, by the cross-entropy of
+Source: theory/NOTES.md, "Compressed stores"; Gupta et al. (2017), without its projection.
+Prototypes b_j and their labels z_j are learned together, from k-means on, by the cross-entropy of
 
-    p(y | x) = sum_j a_j z_j[y] exp(-g |W x - b_j|^2) / sum_j a_j exp(-g |W x - b_j|^2).
+    p(y | x) = sum_j a_j z_j[y] exp(-g |x - b_j|^2) / sum_j a_j exp(-g |x - b_j|^2).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from torch.nn.functional import nll_loss
 
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.random import derive, stream
-from hopfed._lib.settings import require
 from hopfed.neural.training.together import one_thread
 
 WIDTH = 2.5  # the kernel starts as exp(-WIDTH^2) at the median distance, as in ProtoNN
@@ -37,9 +36,8 @@ class Prototypes:
     Attributes
     ----------
     mean : (d,); with `scale` it normalises features to unit mean square.
-    weights : float32 arrays: "projection" (d, m) if there is one, "keys" (p, m), "labels" (p, C),
-        the logits of the soft labels, "masses" (p,), the logarithms of a, and "width" (), that of
-        g.
+    weights : float32 arrays: "keys" (p, d), "labels" (p, C), the logits of the soft labels,
+        "masses" (p,), the logarithms of a, and "width" (), that of g.
     """
 
     mean: np.ndarray = field(repr=False)
@@ -56,11 +54,6 @@ class Prototypes:
             p = _votes(self.weights, x).double()
             return np.asarray(p / p.sum(dim=1, keepdim=True))
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the learned weights and of the mean."""
-        return 4 * (sum(t.numel() for t in self.weights.values()) + len(self.mean) + 1)
-
 
 def fit_prototypes(
     features: np.ndarray,
@@ -68,18 +61,14 @@ def fit_prototypes(
     classes: int,
     *,
     count: int,
-    dim: int = 0,
     steps: int = 100,
     seed: int = 0,
 ) -> Prototypes:
     """Learn `count` prototypes of examples (n, d), fewer if there are fewer distinct ones.
 
     At most `steps` of Adam, each on all examples: the number in use is chosen on a held-out fifth.
-    0 returns the k-means prototypes with their label frequencies. `dim` is the length of the
-    projection, 0 for none.
+    0 returns the k-means prototypes with their label frequencies.
     """
-    require(count >= 1, "count", "at least 1", count)
-    require(dim >= 0 and steps >= 0, "dim and steps", "at least 0", (dim, steps))
     mean = features.mean(axis=0, dtype=np.float64)
     scale = float(np.sqrt(((features - mean) ** 2).sum(axis=1).mean())) or 1.0
     x = (features - mean) / scale
@@ -88,10 +77,10 @@ def fit_prototypes(
     with one_thread():
         if steps and len(x) >= FEW:
             out, kept = np.split(stream(seed, "left out").permutation(everything), [len(x) // 5])
-            trial = _start(x[kept], labels[kept], classes, count, dim, seed)
+            trial = _start(x[kept], labels[kept], classes, count, seed)
             losses = _learned(trial, (x[kept], labels[kept]), steps, (x[out], labels[out]))
             steps = int(np.argmin(losses))
-        found = _start(x, labels, classes, count, dim, seed)
+        found = _start(x, labels, classes, count, seed)
         _learned(found, (x, labels), steps)
     return Prototypes(mean, scale, found)
 
@@ -123,18 +112,11 @@ def _learned(
     return losses
 
 
-def _start(
-    x: np.ndarray, labels: np.ndarray, classes: int, count: int, dim: int, seed: int
-) -> Weights:
-    """Principal axes, and keys, labels, masses and width by k-means among them, float32."""
+def _start(x: np.ndarray, labels: np.ndarray, classes: int, count: int, seed: int) -> Weights:
+    """Keys, labels, masses and width by k-means, float32."""
     from sklearn.cluster import KMeans  # seconds on import
     from sklearn.exceptions import ConvergenceWarning
 
-    made = {}
-    if 0 < dim < x.shape[1]:
-        with blas_threads(1):
-            made["projection"] = np.linalg.svd(x, full_matrices=False)[2][:dim].T
-        x = x @ made["projection"]
     count = min(count, len(np.unique(x, axis=0)))
     means = KMeans(count, n_init=4, random_state=derive(seed, "k-means") % 2**32)
     with warnings.catch_warnings(), blas_threads(1):
@@ -145,7 +127,7 @@ def _start(
     keys = means.cluster_centers_[held.any(axis=1)]
     held = held[held.any(axis=1)]
     middle = float(np.median(_squared(torch.as_tensor(x), torch.as_tensor(keys)))) or 1.0
-    made |= {
+    made = {
         "keys": keys,
         "labels": np.log(held + SMOOTH),
         "masses": np.log(held.sum(axis=1)),
@@ -156,8 +138,6 @@ def _start(
 
 def _votes(weights: Weights, x: Tensor) -> Tensor:
     """Probabilities (Q, C)."""
-    if "projection" in weights:
-        x = x @ weights["projection"]
     squared = _squared(x, weights["keys"])
     near = (weights["masses"] - weights["width"].exp() * squared).softmax(dim=1)
     return near @ weights["labels"].softmax(dim=1)

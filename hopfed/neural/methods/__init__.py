@@ -13,14 +13,12 @@ _MODULES = {  # module, which is loaded when a method of it is asked for -> name
     "hebbian": "hebbian afl ranpac safle",
     "fedavg": "fedavg fedavg+ fedprox fedavg-prior scaffold feddyn moon fedbn fedper fedbabu "
     "fedrep per-fedavg pfedme fedala",
-    "fedh2l": "fedh2l",
-    "stepwise": "agg fedmd",
+    "stepwise": "agg fedmd fedh2l",
     "knn_per": "knn-per",
     "clustered_fl": "clustered-fl",
     "pairs": "ditto apfl fml fedkd fedmrl fedral pfedes",
     "pfedgp": "pfedgp",
-    "lg_fedavg": "lg-fedavg fedclassavg",
-    "fedssa": "fedssa",
+    "heads": "lg-fedavg fedclassavg fedssa",
     "fedproto": "fedproto fd fedgh fedtgp fedgen",
 }
 METHODS = {name: module for module, names in _MODULES.items() for name in names.split()}

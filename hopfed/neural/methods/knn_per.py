@@ -21,8 +21,15 @@ from hopfed._lib.settings import require
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import Message, digest
 from hopfed.neural.memory import neighbours
-from hopfed.neural.memory.associative import Associative, class_archetypes, stored_examples
-from hopfed.neural.memory.neighbours import Index, Neighbours, SmallStoreWarning, choose_weight, mix
+from hopfed.neural.memory.neighbours import (
+    Associative,
+    Index,
+    Neighbours,
+    SmallStoreWarning,
+    choose_weight,
+    mix,
+    stored_examples,
+)
 from hopfed.neural.memory.prototypes import Prototypes, fit_prototypes
 from hopfed.neural.method import Client, setting
 from hopfed.neural.methods.fedavg import FedAvg
@@ -34,7 +41,7 @@ RULES = ("fifo", "fixed", "concatenate")  # which examples are kept: the last, t
 Stored = tuple[np.ndarray, np.ndarray]  # keys (n, d) and labels (n,)
 
 _EMBEDDED = Recent(1 << 29)  # (task, message down, client, part) -> Embedded
-_PERSONAL = Recent(1 << 28)  # (method, message down, client) -> Interpolation
+_PERSONAL = Recent(1 << 28)  # (method, message down, client) -> it
 
 
 Memory = Associative | Neighbours | Prototypes  # features (Q, d) -> probabilities (Q, classes)
@@ -48,17 +55,13 @@ class Interpolation:
     memory: Memory | None  # None for a client without examples, which uses only the global model
     weight: float  # lambda
     mixing: str  # see `hopfed.neural.memory.neighbours.mix`
+    nbytes: int = 0  # of the store that the memory is made of
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return log-probabilities (B, classes), float64."""
         features, logits = (t.cpu().numpy() for t in self.network.outputs(x))
         p = np.empty(0) if self.memory is None or self.weight == 0 else self.memory(features)
         return torch.as_tensor(mix(logits, p, self.weight, self.mixing), device=x.device)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the memory, which the client stores in addition to the global model."""
-        return 0 if self.memory is None else self.memory.nbytes
 
 
 @dataclass(frozen=True)
@@ -84,11 +87,9 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
         arrive in random order.
     kernel : "paper" or "program".
     mixing : "probabilities" or "logits".
-    store : "neighbours"; "prototypes", learned; "hopfield", the softmax over all stored keys; or
-        "archetypes", sign patterns of the classes.
-    dim, steps : settings of prototypes: length of their projection, 0 means none; steps of
-        learning, 0 means k-means prototypes.
-    beta : inverse temperature of "hopfield" and "archetypes".
+    store : "neighbours"; "prototypes", learned; or "hopfield", the softmax over all stored keys.
+    steps : of learning prototypes; 0 means those of k-means.
+    beta : inverse temperature of "hopfield".
     """
 
     k: int = setting(10, "at least 1")
@@ -99,8 +100,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
     rule: str = setting("fifo", RULES)
     kernel: str = setting("paper", neighbours.KERNELS)
     mixing: str = setting("probabilities", neighbours.MIXINGS)
-    store: str = setting("neighbours", ("neighbours", "prototypes", "hopfield", "archetypes"))
-    dim: int = setting(0, "at least 0")
+    store: str = setting("neighbours", ("neighbours", "prototypes", "hopfield"))
     steps: int = setting(100, "at least 0")
     beta: float = setting(16.0, "above 0")
 
@@ -155,7 +155,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
         if weight == -1:
             held = self.embedded(down, client, "validation")
             weight = choose_weight(held.logits, memory(held.features), held.labels, self.mixing)
-        return Interpolation(network, memory, weight, self.mixing)
+        return Interpolation(network, memory, weight, self.mixing, sum(a.nbytes for a in store))
 
     def memory(self, store: Stored, client: int) -> Memory:
         """Return a store in the form that `store` names."""
@@ -163,13 +163,9 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
         seed = derive(self.task.seed, "memory", client)
         if self.store == "hopfield":
             return stored_examples(keys, labels, classes, self.beta)
-        if self.store == "archetypes":
-            return class_archetypes(keys, labels, classes, self.beta, seed)
         if self.store == "prototypes":
             count = self._room(len(keys), client)
-            return fit_prototypes(
-                keys, labels, classes, count=count, dim=self.dim, steps=self.steps, seed=seed
-            )
+            return fit_prototypes(keys, labels, classes, count=count, steps=self.steps, seed=seed)
         if self.k > len(keys):
             what = f"k = {self.k} is more than the examples of a store: all of a store are used"
             warnings.warn(what, SmallStoreWarning, stacklevel=2)  # alike for all, so said once

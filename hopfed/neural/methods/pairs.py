@@ -58,7 +58,7 @@ def both(net: Any, x: Tensor) -> Any:
 
 
 @dataclass(frozen=True)
-class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared."):
+class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared.", scored_with=""):
     """A client trains a module with the parts ``own``, its model, and ``shared``.
 
     Clients send only the shared part; the server returns its size-weighted mean over the
@@ -68,10 +68,6 @@ class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared."):
 
     keeps: ClassVar[bool] = False  # whether the client keeps its copy, to classify with it
     copies: ClassVar[bool] = False  # whether its own part begins as the first shared part it gets
-
-    def fetches(self, known: bool) -> bool:
-        """A client has its own model; one that begins as the shared part, once it took part."""
-        return self.copies and not known
 
     def wrap(self, model: Model) -> nn.Module:
         """Two models that start from the same weights."""
@@ -100,6 +96,7 @@ class Ditto(
     source="Li et al., ICML 2021",
     same_model=True,
     copies=True,
+    scored_with="new",
     trains_first=True,
 ):
     """Li et al. (2021): each client keeps ``v = argmin CE(v) + lam / 2 |v - w|^2``.
@@ -139,6 +136,7 @@ class APFL(
     source="Deng et al., 2020",
     same_model=True,
     copies=True,
+    scored_with="all",
     trains_first=True,
 ):
     """Deng et al. (2020): a client classifies by ``alpha v + (1 - alpha) w``.
@@ -165,10 +163,6 @@ class APFL(
     alpha: float = setting(0.5, "in [0, 1]")
     learn: bool = True
     moves: str = setting("round", ("round", "batch"))
-
-    def fetches(self, known: bool) -> bool:  # noqa: ARG002
-        """The global model is in the mixture."""
-        return True
 
     def wrap(self, model: Model) -> nn.Module:
         """Two models that start from the same weights, and alpha."""
@@ -294,13 +288,11 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
 
     Attributes
     ----------
-    width : number of coordinates of the projection that the shared head reads; 0 takes the share
-        `nested` of the shortest features of a client.
-    nested : that share; 1 reads the whole projection of such a client, which is then not nested.
+    width : number of coordinates of the projection that the shared head reads; 0 takes half of the
+        shortest features of a client.
     """
 
     width: int = setting(0, "at least 0")
-    nested: float = setting(0.5, "in (0, 1]")
 
     def server_start(self, seed: int) -> State:
         """Check the width against the models."""
@@ -330,7 +322,7 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
         lengths = [model.feature_dim for model in self.loaded.templates.values()]
         rule = f"at most {min(lengths)}, the shortest features of a client"
         require(self.width <= min(lengths), "width", rule, self.width)
-        return self.width or max(1, round(self.nested * min(lengths)))
+        return self.width or max(1, round(min(lengths) / 2))
 
 
 MATRIX = "shared.weight"
@@ -438,21 +430,20 @@ class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its pro
     """Yi et al. (2025): a small shared extractor before each client's model, trained in turn.
 
     Details are those of the authors' program. The extractor G has two 3 x 3 convolutions, each with
-    ReLU, from the image's channels to `kernels` and back. A round has two phases. With G frozen,
-    the model F minimises ``(1 - mu) CE(F(x)) + mu CE(F(G(x)))``. With F frozen, G minimises
-    ``CE(F(G(x)))``. The server takes the size-weighted mean of G. A client classifies with F alone.
-    If F has batch norms, their running statistics are those of plain images.
+    ReLU, from the image's channels to `kernels` and back. A round has two phases, of as many epochs
+    (the program's second has 10 more). With G frozen, the model F minimises ``(1 - mu) CE(F(x)) +
+    mu CE(F(G(x)))``. With F frozen, G minimises ``CE(F(G(x)))``. The server takes the size-weighted
+    mean of G. A client classifies with F alone. If F has batch norms, their running statistics are
+    those of plain images.
 
     Attributes
     ----------
     mu : weight of the extracted images in the loss of the model; 0 is Standalone.
     kernels : number of channels between the two convolutions.
-    turns : epochs of the second phase; 0 means as many as the first (the program has 10 more).
     """
 
     mu: float = setting(0.5, "in [0, 1]")
     kernels: int = setting(8, "at least 1")
-    turns: int = setting(0, "at least 0")
 
     def server_start(self, seed: int) -> State:
         """Raise ArgumentError if the data are not images."""
@@ -472,8 +463,8 @@ class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its pro
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Train the model, then the extractor; send the second."""
         own = yield client.train(self.begin(client, down), frozen=("shared.",))
-        turns = self.turns or self.training.epochs
-        both = yield client.train(own.params, self.through, epochs=turns, frozen=("own.",))
+        epochs = self.training.epochs
+        both = yield client.train(own.params, self.through, epochs=epochs, frozen=("own.",))
         return self.sent(client, both.params)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:

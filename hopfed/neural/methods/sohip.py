@@ -1,14 +1,14 @@
 """SoHip: clients exchange only memories, vectors of m numbers each way.
 
 Source: arXiv:2603.25614, eqs. (2) to (16); theory/NOTES.md, "SoHip memory", "SoHip with a linear
-head" and "Groups of memories". The encoded features of a batch are averaged and gated to a
+head". The encoded features of a batch are averaged and gated to a
 short-term memory, consolidated into the client's long-term memory, fused with the server's
 collective memory, decoded, and added to the features of every example.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -30,31 +30,25 @@ from hopfed.neural.training.task import Params
 __all__ = ["SoHip", "Standalone", "StandaloneBias"]
 
 HEADS = ("linear", "mlp")
-KINDS = ("common", "class", "sample")
+KINDS = ("common", "sample")
 LATE = 0.2  # weight of a new batch in the running average of encoded examples
 ABLATIONS = ("", "a", "b", "c", "d")
 
 
 @dataclass(frozen=True)
 class Form:
-    """Settings of a memory: its size, and how examples address it.
+    """Settings of a memory: its shape (patterns, width), and how examples address it.
 
-    Attributes
-    ----------
-    kind : how an example with features z weights the patterns M. "common": one pattern, eq. (14);
-        "class": a pattern for each class, weighted by the softmax of the head's own logits;
-        "sample": ``softmax(beta cos(E(z) - c, M))``, as in a modern Hopfield network, where c is
-        the mean over the batch in training and a running average of it in a test.
-    patterns, width : the memory has the shape (patterns, width); a message holds all its numbers.
-    beta : inverse temperature of "sample", of vectors of length 1, as gates shrink the memory.
-    ablation : letters as in the paper, see `SoHip`.
+    The kind is how an example with features z weights the patterns M. "common": one pattern, eq.
+    (14); "sample": ``softmax(beta cos(E(z) - c, M))``, as in a modern Hopfield network, where c is
+    the mean over the batch in training and a running average of it in a test.
     """
 
     kind: str
     patterns: int
     width: int
-    beta: float = 8.0
-    ablation: str = ""
+    beta: float = 8.0  # inverse temperature of "sample", of vectors of length 1, as gates shrink
+    ablation: str = ""  # letters as in the paper, see `SoHip`
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -154,35 +148,31 @@ class Remembering(Headed):
                 states["centre"] = (1 - LATE) * states["centre"] + LATE * centre
             encoded = encoded - centre
         if y is not None:
-            states["long_term"] = self.consolidated(encoded, y, mask, states["long_term"])
+            states["long_term"] = self.consolidated(encoded, mask, states["long_term"])
         complete = self.fused(states["long_term"], collective)
         recalled = self.decoder(complete)  # eq. (13)
-        if self.form.kind == "class":
-            recalled = softmax(self.logits(z), dim=-1) @ recalled
-        elif self.form.kind == "sample":
+        if self.form.kind == "sample":
             recalled = self.address(encoded, complete) @ recalled
         z = z + recalled  # eq. (14)
         return z, self.logits(z), states
 
-    def consolidated(
-        self, encoded: Tensor, y: Tensor, mask: Tensor | None, before: Tensor
-    ) -> Tensor:
-        """Long-term memory after a batch, eqs. (4) to (9); a pattern without examples stays."""
-        share = self._shares(encoded, y, before)
+    def consolidated(self, encoded: Tensor, mask: Tensor | None, before: Tensor) -> Tensor:
+        """Long-term memory after a batch, eqs. (4) to (9)."""
+        share = torch.ones_like(encoded[:, :1])  # of each example in the update of each pattern
+        if self.form.kind == "sample":
+            share = self.address(encoded, before)
         if mask is not None:
             share = share * mask[:, None]
         mass = share.sum(0)[:, None]
         short = share.T @ encoded / mass.clamp(min=torch.finfo(mass.dtype).tiny)  # eq. (4)
         if self.form.ablation != "a":
             short = torch.sigmoid(self.importance(short)) * short  # eqs. (5), (6)
-        after = short
-        if self.form.ablation != "b":
-            u = torch.cat([short, before], dim=-1)  # eq. (7)
-            take, forget, output = (
-                torch.sigmoid(g(u)) for g in (self.take, self.forget, self.output)
-            )  # eq. (8)
-            after = output * (forget * before + take * short)  # eq. (9)
-        return torch.where(mass > 0, after, before)
+        if self.form.ablation == "b":
+            return short
+        u = torch.cat([short, before], dim=-1)  # eq. (7)
+        gates = (self.take, self.forget, self.output)
+        take, forget, output = (torch.sigmoid(gate(u)) for gate in gates)  # eq. (8)
+        return output * (forget * before + take * short)  # eq. (9)
 
     def fused(self, memory: Tensor, collective: Tensor) -> Tensor:
         """Complete memory, eqs. (10) to (12)."""
@@ -196,15 +186,6 @@ class Remembering(Headed):
         near = normalize(encoded, dim=-1) @ normalize(memory, dim=-1).T
         return softmax(self.form.beta * near, dim=-1)
 
-    def _shares(self, encoded: Tensor, y: Tensor, memory: Tensor) -> Tensor:
-        """Share (B, patterns) of every example in the update of every pattern."""
-        if self.form.kind == "common":
-            return torch.ones_like(encoded[:, :1])
-        if self.form.kind == "class":
-            classes = torch.arange(self.form.patterns, device=y.device)
-            return (y[:, None] == classes).to(encoded.dtype)
-        return self.address(encoded, memory)
-
 
 def _linear(inside: int, outside: int, seed: int, name: str) -> nn.Linear:
     """Make a layer whose weights depend only on seed, name and sizes."""
@@ -213,7 +194,7 @@ def _linear(inside: int, outside: int, seed: int, name: str) -> nn.Linear:
 
 
 @dataclass(frozen=True)
-class SoHip(NeuralMethod, name="sohip", source="Yi, Zhao and Hu, 2026"):
+class SoHip(NeuralMethod, name="sohip", source="Yi, Zhao and Hu, 2026", scored_with="all"):
     """Social Hippocampus Memory Learning (Yi et al., 2026), with extensions proposed here.
 
     Attributes
@@ -223,18 +204,10 @@ class SoHip(NeuralMethod, name="sohip", source="Yi, Zhao and Hu, 2026"):
         the last short-term memory; "c" without fusion with the collective memory; "d" without
         memory, which is Standalone. With "c" and "d" messages are empty, because they are not used.
     head : "linear", or "mlp" with a hidden layer before the classes.
-    memory : "common", as in the paper, is one memory for all examples. The extensions divide the m
-        numbers among p patterns of ``m // p``. "class" has one pattern for each class, weighted by
-        the head's probability of the class. "sample" has `patterns` patterns, weighted by their
-        similarity to the encoded example. See `hopfed.neural.methods.sohip.Form`.
+    memory : "common", as in the paper, is one memory for all examples. "sample", proposed here,
+        divides the m numbers among `patterns` patterns, weighted by their similarity to the
+        encoded example. See `hopfed.neural.methods.sohip.Form`.
     patterns, beta : number of patterns and inverse temperature of "sample".
-    aggregation : "mean", eq. (16); or "hopfield", proposed here. The latter groups the memories
-        that the clients last sent, which the server keeps, by the archetypes of their binary form
-        (`hopfed.neural.methods.sohip.group`). Every client gets, for each of its patterns, the
-        mean over the patterns of the same archetype, again m numbers. If no archetype is certain,
-        every client gets the mean of eq. (16). The server's metric `archetypes` is the number of
-        archetypes, or 0 for the mean. "class" does not allow "hopfield", because a pattern must
-        stay with its class.
     """
 
     m: int = setting(64, "at least 1")
@@ -243,13 +216,10 @@ class SoHip(NeuralMethod, name="sohip", source="Yi, Zhao and Hu, 2026"):
     memory: str = setting("common", KINDS)
     patterns: int = setting(8, "at least 1")
     beta: float = setting(8.0, "above 0")
-    aggregation: str = setting("mean", ("mean", "hopfield"))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ablation", self.ablation.lower())  # the paper has capitals
         super().__post_init__()
-        mixes = self.aggregation == "hopfield" and self.memory == "class"
-        require(not mixes, "aggregation", "mean for a memory by class", self.aggregation)
         count = self._count()
         require(self.m >= count, "m", f"at least {count}, the number of patterns", self.m)
 
@@ -263,10 +233,6 @@ class SoHip(NeuralMethod, name="sohip", source="Yi, Zhao and Hu, 2026"):
     def silent(self) -> bool:
         """Whether messages are empty."""
         return self.ablation in ("c", "d")
-
-    def fetches(self, known: bool) -> bool:  # noqa: ARG002
-        """A client classifies with the latest collective memory."""
-        return True
 
     def wrap(self, model: Model) -> nn.Module:
         """The model with its memory."""
@@ -302,31 +268,13 @@ class SoHip(NeuralMethod, name="sohip", source="Yi, Zhao and Hu, 2026"):
         return {} if self.silent else {"memory": np.asarray(params["long_term"])}
 
     def play(self, state: State, session: Session) -> Played:
-        """Average as in eq. (16); with aggregation "hopfield" each gets the mean of its group.
-
-        A pattern by class is averaged over the clients that hold the class.
-        """
+        """Average as in eq. (16)."""
         heard = session.ask()
         if self.silent or not heard:
             return state, {}, {}
-        parts = [m["memory"] for m in heard.values()]
-        # A pattern without examples is zero; the mean leaves it out.
-        held = [(part != 0).any(axis=1) for part in parts] if self.memory == "class" else None
-        last = state.get("memory", np.zeros(self.form.shape, np.float32))
-        mean = weighted_mean(parts, self._sizes(list(heard)), masks=held, default=last)
-        state, down = {**state, "memory": mean}, {EVERYONE: {"memory": mean}}
-        if self.aggregation == "mean":
-            return state, down, {}
-        state |= {f"of/{c}": m["memory"] for c, m in heard.items()}
-        known = sorted(int(name.removeprefix("of/")) for name in state if name.startswith("of/"))
-        rows = np.concatenate([state[f"of/{c}"] for c in known])
-        weights = np.repeat(self._sizes(known), self.form.patterns)
-        groups = group(rows, weights, session.context.derive("archetypes"))
-        if groups is None:
-            return state, down, {"archetypes": 0}
-        means = groups.means.reshape(len(known), *self.form.shape)
-        mine = {c: {"memory": own} for c, own in zip(known, means, strict=True)}
-        return state, {**down, **mine}, {"archetypes": groups.count}
+        sizes = [float(len(self.loaded.split.train[c])) for c in heard]
+        mean = {"memory": weighted_mean([m["memory"] for m in heard.values()], sizes)}
+        return mean, {EVERYONE: mean}, {}
 
     def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
         """The client's model without the memory."""
@@ -339,12 +287,7 @@ class SoHip(NeuralMethod, name="sohip", source="Yi, Zhao and Hu, 2026"):
 
     def _count(self) -> int:
         """Number of patterns in a memory."""
-        if self.memory == "class":
-            return self.loaded.classes
         return self.patterns if self.memory == "sample" else 1
-
-    def _sizes(self, clients: list[int]) -> list[float]:
-        return [float(len(self.loaded.split.train[c])) for c in clients]
 
 
 @dataclass(frozen=True)
@@ -379,37 +322,3 @@ class StandaloneBias(Standalone, name="standalone-bias", source="control, propos
     def decide(self, client: Client, down: Message) -> Classifier:
         """The model with the vector."""
         return Network(client.net, self.begin(client, down))
-
-
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """Archetype (n,) of every memory, means (n, m) over those of the same one, and their number."""
-
-    labels: np.ndarray
-    means: np.ndarray = field(repr=False)
-    count: int
-
-
-def group(memories: np.ndarray, weights: np.ndarray, seed: int) -> Groups | None:
-    """Group memories (n, m) by the archetype whose pattern of signs each is nearest to.
-
-    Each counts in the mean of its group by its weight, (n,). None if no archetype is certain.
-    """
-    if len(memories) < 2:
-        return None
-    signs = np.where(memories > 0, 1, -1).astype(np.int8)
-    from hopfed.archetypes.status import FOUND
-    from hopfed.recovery.recover import recover  # which loads Numba
-
-    found = recover(signs, seed=seed, channel="symmetric", support=1)
-    if len(found) == 0 or found.status not in (*FOUND, "one class"):
-        return None
-    # Second moments determine an archetype only up to its sign, so its opposite may have members.
-    patterns = np.concatenate([found.patterns, -found.patterns]).astype(np.int64)
-    nearest = (signs @ patterns.T).argmax(axis=1)
-    used, labels = np.unique(nearest, return_inverse=True)
-    means = np.empty_like(memories)
-    for k in range(len(used)):
-        members = np.flatnonzero(labels == k)
-        means[members] = weighted_mean(list(memories[members]), list(weights[members]))
-    return Groups(labels, means, len(used))

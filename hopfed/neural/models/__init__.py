@@ -9,7 +9,7 @@ from hopfed.errors import BackendError
 if find_spec("torch") is None:
     raise BackendError("neural methods need PyTorch: pip install 'hopfed[neural]'")
 
-from hopfed.neural.models.architectures import MODELS, Model, Shape
+from hopfed.neural.models.architectures import MODELS, Model
 from hopfed.neural.models.networks import assign, build
 
-__all__ = ["MODELS", "Model", "Shape", "assign", "build"]
+__all__ = ["MODELS", "Model", "assign", "build"]

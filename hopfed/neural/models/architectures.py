@@ -1,8 +1,8 @@
 """`Model` and `Shape`, and the networks of the papers, for small images and for text.
 
-MLP, LeNet and CNN-1 to 5 of FedSSA; ResNet-18 and 34 and MobileNet-v2 in the form customary for
-CIFAR; the LSTM of LEAF's Shakespeare task. All run under ``torch.func.vmap`` with stacked
-parameters. None has a layer that draws random numbers: dropout of the originals is left out.
+MLP, LeNet and CNN-1 to 5 of FedSSA; MobileNet-v2 in the form customary for CIFAR; the LSTM of
+LEAF's Shakespeare task. All run under ``torch.func.vmap`` with stacked parameters. None has a layer
+that draws random numbers: dropout of the originals is left out.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, relu
+from torch.nn.functional import linear
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import check_types, require
@@ -23,7 +24,7 @@ NORMS = ("group", "batch")
 GROUPS = 8  # divides every normalised width here, with at least two channels per group
 KERNEL = 5
 EMBEDDING = 8  # numbers of a character; the paper does not say, this is LEAF's
-LARGE = 32  # pixels; the stem of a network with shortcuts halves larger images
+LARGE = 32  # pixels; the stem of MobileNet halves larger images
 
 # MobileNet-v2: expansion, width, blocks, stride of the first block (Sandler et al., 2018, Table 2,
 # where the stride of the second row is 2).
@@ -40,30 +41,15 @@ STAGES = (
 
 @dataclass(frozen=True)
 class Shape:
-    """Inputs and classes of a model.
+    """Inputs and classes of a model; ArgumentError for a number below 1 or another norm.
 
-    Attributes
-    ----------
-    channels : channels of the images; for text the number of different tokens.
-    size : side of the square images in pixels; for text the number of tokens.
-    classes : number of labels.
-    norm : "group" or "batch", for the architectures that normalise. Group normalisation has no
-        state to average over different clients, and padding rows of a batch cannot affect the
-        other rows. The originals have batch normalisation; its running statistics are buffers,
-        which a stacked step must receive stacked and then updates in place.
-
-    Raises
-    ------
-    ArgumentError : a number below 1, another norm.
-
-    Examples
-    --------
-    >>> Shape(channels=1, size=28, classes=10).norm
-    'group'
+    The norm is of the architectures that normalise. "group" has no state to average over different
+    clients, and padding rows of a batch cannot affect the other rows. The originals have "batch";
+    its running statistics are buffers, which a stacked step receives stacked and updates in place.
     """
 
-    channels: int
-    size: int
+    channels: int  # of images; for text the number of different tokens
+    size: int  # side of the square images in pixels; for text the number of tokens
     classes: int
     norm: str = "group"
 
@@ -119,17 +105,10 @@ class Model(nn.Module):
             self.features.train(False)
         return self
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the logits (B, classes)."""
-        return self.head(self.features(x))
-
-
-class SpatialMean(nn.Module):
-    """Average over the pixels: (B, C, H, W) to (B, C), whatever the size of the image."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the mean of every channel."""
-        return x.mean((-2, -1))
+    def forward(self, x: Tensor, both: bool = False) -> Any:
+        """Return the logits (B, classes); or both, (features, logits)."""
+        features = self.features(x)
+        return (features, self.head(features)) if both else self.head(features)
 
 
 def rectified(features: nn.Module) -> None:
@@ -208,25 +187,6 @@ def _dense(*widths: int) -> list[nn.Module]:
     return [layer for a, b in pairwise(widths) for layer in (nn.Linear(a, b), nn.ReLU())]
 
 
-class BasicBlock(nn.Module):
-    """Two 3 x 3 convolutions and a shortcut, with a projection if the shape changes."""
-
-    def __init__(self, inside: int, outside: int, stride: int, norm: str):
-        super().__init__()
-        self.body = nn.Sequential(
-            *normalised(norm, inside, outside, 3, stride=stride),
-            nn.ReLU(),
-            *normalised(norm, outside, outside, 3),
-        )
-        same = stride == 1 and inside == outside
-        projection = [] if same else normalised(norm, inside, outside, 1, stride=stride)
-        self.shortcut = nn.Sequential(*projection)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return ReLU of the sum of body and shortcut."""
-        return relu(self.body(x) + self.shortcut(x))
-
-
 class InvertedResidual(nn.Module):
     """Widen by 1 x 1, filter each channel by 3 x 3, narrow by 1 x 1 without activation."""
 
@@ -247,41 +207,20 @@ class InvertedResidual(nn.Module):
         return x + self.body(x) if self.same else self.body(x)
 
 
-def resnet(depth: int, shape: Shape) -> Model:
-    """ResNet-18 or 34 (He et al., 2016); 512 features.
-
-    The stem is one convolution of 3 x 3 without a pool, which keeps the size of images up to 32 x
-    32; three later stages halve it. The originals for 224 x 224 halve the size five times.
-    """
-    shape.require_side(8, f"resnet-{depth}")
-    layers = [*normalised(shape.norm, shape.channels, 64, 3, stride=_stem(shape)), nn.ReLU()]
-    inside = 64
-    blocks = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}[depth]
-    for outside, count in zip((64, 128, 256, 512), blocks, strict=True):
-        for i in range(count):
-            stride = 2 if i == 0 and outside > 64 else 1
-            layers.append(BasicBlock(inside, outside, stride, shape.norm))
-            inside = outside
-    return Model(nn.Sequential(*layers, SpatialMean()), nn.Linear(512, shape.classes), 512)
-
-
 def mobilenet_v2(shape: Shape) -> Model:
     """MobileNet-v2 (Sandler et al., 2018), as in kNN-Per; 1,280 features, without its dropout."""
     shape.require_side(8, "mobilenet-v2")
     norm = shape.norm
-    layers = [*normalised(norm, shape.channels, 32, 3, stride=_stem(shape)), nn.ReLU6()]
+    stem = 1 if shape.size <= LARGE else 2
+    layers = [*normalised(norm, shape.channels, 32, 3, stride=stem), nn.ReLU6()]
     inside = 32
     for expansion, outside, count, first in STAGES:
         for i in range(count):
             stride = first if i == 0 else 1
             layers.append(InvertedResidual(inside, outside, stride, expansion, norm))
             inside = outside
-    layers += [*normalised(norm, inside, 1280, 1), nn.ReLU6(), SpatialMean()]
-    return Model(nn.Sequential(*layers), nn.Linear(1280, shape.classes), 1280)
-
-
-def _stem(shape: Shape) -> int:
-    return 1 if shape.size <= LARGE else 2
+    layers += [*normalised(norm, inside, 1280, 1), nn.ReLU6(), nn.AdaptiveAvgPool2d(1)]
+    return Model(nn.Sequential(*layers, nn.Flatten()), nn.Linear(1280, shape.classes), 1280)
 
 
 class LSTMLayer(nn.RNNCellBase):
@@ -355,8 +294,6 @@ MODELS: dict[str, Callable[..., Model]] = {
     "mlp": mlp,
     "lenet": lenet,
     **{f"cnn-{n}": partial(fedssa_cnn, n) for n in range(1, 6)},
-    "resnet-18": partial(resnet, 18),
-    "resnet-34": partial(resnet, 34),
     "mobilenet-v2": mobilenet_v2,
     "lstm": lstm,
 }

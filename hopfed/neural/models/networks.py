@@ -46,7 +46,6 @@ SIZE = ("size", "image_size", "img_size", "length")
 CLASSES = ("classes", "num_classes", "n_classes", "out_features", "outputs", "output_dim")
 RGB, EXAMPLES = 3, 3  # channels; and examples in the batch with which a network is tried
 CLOSE = 1e-4  # between the network's output and its head's
-SAFE = ".safetensors"
 SHOWN = 3  # names in an error
 LIBRARIES = ("torchvision", "timm", "transformers")  # of networks, called as their packages are
 INSIDE = ("state_dict", "model_state_dict", "model")  # where programs put weights in a larger file
@@ -516,8 +515,8 @@ def _check_end(out: Tensor | None, logits: Tensor, name: str, head: str) -> None
 def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> None:
     """Give a model the weights in a file or a state dict; a head for other classes keeps its own.
 
-    Names are those of the model, or of the network that it was made from. A file is .safetensors,
-    or what `torch.save` wrote of a state dict. DataError: no such file, or another network's.
+    Names are those of the model, or of the network that it was made from. A file is what
+    `torch.save` wrote of a state dict. DataError: no such file, or another network's.
     """
     known = model.state_dict()
     held = dict(weights) if isinstance(weights, Mapping) else read_tensors(weights)
@@ -545,10 +544,6 @@ def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> No
 
 def read_tensors(path: str | Path) -> dict[str, Tensor]:
     """Tensors of a file by name; DataError for another file."""
-    if str(path).endswith(SAFE):
-        safe = _safetensors()
-        with opened(path), reading(path):
-            return dict(safe.load_file(str(path)))
     with opened(path) as file, reading(path):
         try:
             held: Any = torch.load(file, map_location="cpu", weights_only=True)
@@ -560,20 +555,6 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
         if not isinstance(held, Mapping) or not all(isinstance(t, Tensor) for t in held.values()):
             raise DataError(f"{path}: a state_dict is due, names of tensors")
         return {str(n).removeprefix("module."): t for n, t in held.items()}
-
-
-def write_tensors(folder: Path, name: str, tensors: Mapping[str, Tensor]) -> Path:
-    """Write tensors below `folder` as safetensors where that is installed, else as PyTorch does."""
-    held = {n: t.detach().cpu().contiguous() for n, t in tensors.items()}
-    try:
-        safe = _safetensors()
-    except BackendError:
-        path = folder / f"{name}.pt"
-        torch.save(held, path)
-        return path
-    path = folder / f"{name}{SAFE}"
-    safe.save_file(held, str(path))
-    return path
 
 
 def plain_names(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]:
@@ -594,10 +575,3 @@ def _renamed(model: Model) -> dict[str, str]:
         else n.removeprefix("features.net.")
         for n in model.state_dict()
     }  # fmt: skip
-
-
-def _safetensors() -> Any:
-    try:
-        return importlib.import_module("safetensors.torch")
-    except ImportError:
-        raise BackendError("safetensors is not installed: pip install safetensors") from None

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hopfed.neural.data.partitions import Partition
+from hopfed.neural.data.splits import Partition
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.training.losses import Params, beside
 from hopfed.neural.training.together import one_thread
@@ -174,9 +174,3 @@ def bottom_decile(accuracy: np.ndarray) -> np.ndarray:
     """Mean accuracy of the worst tenth of the clients, at least one client; over the last axis."""
     count = max(1, accuracy.shape[-1] // 10)
     return np.asarray(np.sort(accuracy, axis=-1)[..., :count].mean(axis=-1))
-
-
-def low_quantile(accuracy: np.ndarray) -> np.ndarray:
-    """Smallest accuracy that a tenth of the clients have at most; over the last axis."""
-    found = np.quantile(accuracy, 0.1, axis=-1, method="inverted_cdf")
-    return np.asarray(found)

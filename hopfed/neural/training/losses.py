@@ -9,6 +9,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional
 
+__all__ = ["Batch", "Net", "squared_distance"]
+
 Params = dict[str, Tensor]  # name -> tensor
 
 
@@ -88,14 +90,7 @@ Objective = Callable[[Net, Batch], Tensor]  # the loss of a batch
 
 
 def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
-    """Mean of `values` (B,) over the rows where `mask` (B,) is 1; over all rows if it is None.
-
-    Examples
-    --------
-    >>> import torch
-    >>> masked_mean(torch.tensor([1.0, 5.0]), torch.tensor([1.0, 0.0]))
-    tensor(1.)
-    """
+    """Mean of `values` (B,) over the rows where `mask` (B,) is 1; over all rows if it is None."""
     if mask is None:
         return values.mean()
     return (values * mask).sum() / mask.sum().clamp(min=1)
@@ -115,13 +110,6 @@ def squared_distance(params: Params, others: Params) -> Tensor:
 
 
 def beside(params: Mapping[str, Tensor], net: nn.Module) -> Params:
-    """Return `params`, tensors by name, on the device of the module `net`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> beside({"w": torch.ones(1)}, nn.Linear(1, 1))
-    {'w': tensor([1.])}
-    """
+    """Return `params`, tensors by name, on the device of the module `net`."""
     first = next(net.parameters(), None)
     return {n: t if first is None else t.to(first.device) for n, t in params.items()}

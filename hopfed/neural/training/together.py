@@ -18,6 +18,9 @@ of digits, MNIST and CIFAR-10 in batches of 32, beside one client after the othe
     mlp, MNIST                 38 million         .79
     LeNet, MNIST               79 million        1.18
     LeNet, CIFAR-10           120 million        1.50
+
+Of 1,000 clients of 20 images of MNIST, 100 a round in batches of 10, a round of FedAvg takes .62 s
+with LeNet, where a plain loop over copies of a model takes .77 s, and 1.50 s with CNN-5, 1.26 s.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from weakref import WeakSet
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import vmap
+from torch.func import grad_and_value, vmap
 
 from hopfed._lib.home_folder import home
 from hopfed._lib.other_accounts import own_folder
@@ -166,7 +169,9 @@ def train(jobs: Sequence[Job], data: Tensors) -> None:
 def _together(job: Job, data: Tensors) -> bool:
     """Whether clients of the job's architecture are trained together."""
     training = job.training
-    if training.way == "sequential" or job.net in _ALONE or has_batch_norm(job.net):
+    if training.way == "sequential" or training.record_bound:
+        return False
+    if job.net in _ALONE or has_batch_norm(job.net):
         return False  # rows of padding would be in the statistics of a batch
     if training.way == "stacked" or data.device.type != "cpu" or not len(job.rows):
         return True
@@ -217,15 +222,18 @@ def train_alone(job: Job, data: Tensors) -> None:
     weights = [params[n].requires_grad_() for n in names]
     optimizer, losses = training.make(), list[Tensor]()
     optimizer.resume(_there(job.moments or {}, data.device))
-    draws = generator(job.path[0], "augment", *job.path[1:])
-    for rows in _uploaded(data, job.steps()):
-        x, y = data.batch(rows, job.augment, draws)
+    draws, noises = (generator(job.path[0], w, *job.path[1:]) for w in ("augment", "record noise"))
+    for rows in job.steps():
+        x, y = data.batch(data.rows(rows), job.augment, draws)
         if len(x) == 1 and has_batch_norm(job.net):
             job.net.eval()  # one example has no statistics: the running ones are taken
-        with training.casting(data.device):
-            loss = loss_of(params, x, y, None, extra)
+        if training.record_bound:
+            loss, grads = _of_records(job, params, x, y, extra, noises)
+        else:
+            with training.casting(data.device):
+                loss = loss_of(params, x, y, None, extra)
+            grads = torch.autograd.grad(loss, weights, materialize_grads=True)
         job.net.train()
-        grads = torch.autograd.grad(loss, weights, materialize_grads=True)
         with torch.no_grad():
             named = dict(zip(names, grads, strict=True))
             directed = named if job.direct is None else job.direct(named, extra)
@@ -237,6 +245,30 @@ def train_alone(job: Job, data: Tensors) -> None:
     if job.moments is not None:
         job.gradient = _there(job.gradient, torch.device("cpu"))
         job.moments = _there(optimizer.state(), torch.device("cpu"))
+
+
+def _of_records(
+    job: Job, params: Params, x: Tensor, y: Tensor, extra: Params, noises: torch.Generator
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Mean loss, and gradient of DP-SGD: of each example cut to a norm, and noise on their sum."""
+    training, loss_of = job.training, _one(job.net, job.objective)
+    free = {n: params[n].detach() for n in job.trained()}
+
+    def loss(free: Params, x: Tensor, y: Tensor) -> Tensor:
+        return loss_of({**params, **free}, x[None], y[None], None, extra)
+
+    scale = training.record_noise * training.record_bound
+    total = {n: scale * torch.randn(t.shape, generator=noises).to(t) for n, t in free.items()}
+    losses = torch.full((1,), torch.nan)
+    if len(x):  # a step without examples has noise too
+        of_each = vmap(grad_and_value(loss), (None, 0, 0), randomness="different")
+        each, losses = of_each(free, x, y)
+        norms = torch.stack([g.flatten(1).square().sum(1) for g in each.values()]).sum(0).sqrt()
+        shares = (training.record_bound / norms.clamp(min=1e-30)).clamp(max=1)
+        for n, g in each.items():
+            total[n] += torch.tensordot(shares, g, 1)
+    expected = min(training.batch, len(job.rows))
+    return losses.detach().mean(), tuple(t / expected for t in total.values())
 
 
 def train_together(jobs: Sequence[Job], data: Tensors) -> None:
@@ -311,25 +343,16 @@ def _stacked(parts: Sequence[Params], device: torch.device) -> Params:
     return {n: torch.stack([part[n].detach() for part in parts]).to(device) for n in parts[0]}
 
 
-def _uploaded(data: Tensors, steps: Sequence[np.ndarray]) -> list[Tensor]:
-    """Index arrays of steps, of any shapes, on the device of the data by one copy."""
-    if not steps:
-        return []
-    flat = data.rows(np.concatenate([rows.ravel() for rows in steps]))
-    pieces = flat.split([rows.size for rows in steps])
-    return [p.view(rows.shape) for p, rows in zip(pieces, steps, strict=True)]
-
-
 def _padded(data: Tensors, steps: Sequence[Sequence[np.ndarray]]) -> list[tuple[Tensor, Tensor]]:
     """Rows and mask (clients, batch) of every step, padded with the first example of each."""
-    index, masks = [], []
+    found = []
     for rows in steps:
         count = np.array([len(r) for r in rows])
-        masks.append(np.arange(count.max()) < count[:, None])
-        index.append(np.repeat([r[:1] for r in rows], count.max(), axis=1))
-        index[-1][masks[-1]] = np.concatenate(rows)
-    weights = (mask.float() for mask in _uploaded(data, masks))
-    return list(zip(_uploaded(data, index), weights, strict=True))
+        mask = np.arange(count.max()) < count[:, None]
+        index = np.repeat([r[:1] for r in rows], count.max(), axis=1)
+        index[mask] = np.concatenate(rows)
+        found.append((data.rows(index), data.rows(mask).float()))
+    return found
 
 
 def _batch(

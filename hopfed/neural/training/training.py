@@ -119,6 +119,8 @@ class Training:
         1 to all, as in FedProx's paper; they are those of methods that train for `epochs`.
     newcomers : epochs by which a client that never took part tunes the network that it is scored
         with, by cross-entropy; 0 for none. Clients that classify with more than that do not.
+    record_bound, record_noise : of private records, see `hopfed.neural.averaged.Averaged`: the norm
+        to which the gradient of each example is cut, 0 for none, and the noise multiplier.
     way : "sequential"; "stacked", clients of one architecture together; or "auto", together where
         a step is small, see `together`.
     precision : "float32", or "bfloat16" for the products of forward and backward passes;
@@ -148,6 +150,8 @@ class Training:
     drop: float = 0.0
     stragglers: float = 0.0
     newcomers: int = 0
+    record_bound: float = 0.0
+    record_noise: float = 0.0
     way: str = "auto"
     precision: str = "float32"
     compile: str = ""
@@ -160,8 +164,11 @@ class Training:
         require(self.lr > 0, "lr", "above 0", self.lr)
         for name in ("drop", "stragglers"):
             require(0 <= getattr(self, name) <= 1, name, "in [0, 1]", getattr(self, name))
-        for name in ("momentum", "weight_decay", "clip", "epochs", "warmup", "newcomers"):
+        for name in ("momentum", "weight_decay", "clip", "epochs", "warmup", "newcomers",
+                     "record_bound", "record_noise"):  # fmt: skip
             require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
+        clips = self.record_bound > 0 or not self.record_noise
+        require(clips, "record_bound", "above 0 where records have noise", self.record_bound)
         for name in ("batch", "rounds"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         self.factor(0)  # checks the word
@@ -221,41 +228,22 @@ def knows_bfloat16(kind: str) -> bool:
 
 @dataclass
 class Job:
-    """A training of one client.
+    """A training of one client."""
 
-    Attributes
-    ----------
-    net : the module that is trained: a model, or a module that contains one.
-    params : parameters and buffers; training replaces the initial ones by the final ones.
-    rows : indices of its training examples; with a `plan`, those of its steps.
-    path : seed, round, exchange and client, which name the random stream of its batches.
-    objective : loss of a batch, a function of a `losses.Net` and a `losses.Batch`.
-    training : settings.
-    augment : augmentation of images; None without one.
-    extra : further tensors that its objective uses.
-    frozen : prefixes of the names of parameters that are not trained.
-    plan : rows of every step, for steps that are not passes over `rows`.
-    moments : state of the optimizer; training replaces the initial one by the final one. None
-        means a fresh optimizer whose state is not kept.
-    direct : function applied to a gradient before the optimizer's step; None for no function.
-    gradient : unmodified gradient of the last step; set by training if `moments` are kept.
-    loss : mean loss over the steps of the last epoch; set by training.
-    """
-
-    net: nn.Module
-    params: Params = field(repr=False)
-    rows: np.ndarray = field(repr=False)
-    path: tuple[Any, ...]
+    net: nn.Module  # the module that is trained: a model, or a module that contains one
+    params: Params = field(repr=False)  # and buffers; training replaces them
+    rows: np.ndarray = field(repr=False)  # indices of its examples; with a plan those of its steps
+    path: tuple[Any, ...]  # seed, round, exchange, client: the random stream of its batches
     objective: Objective
     training: Training
     augment: Augment | None = None
-    extra: Params = field(default_factory=dict, repr=False)
-    frozen: tuple[str, ...] = ()
-    plan: Plan | None = field(default=None, repr=False)
-    moments: Params | None = field(default=None, repr=False)
-    direct: Direct | None = None
-    gradient: Params = field(default_factory=dict, repr=False)
-    loss: float = float("nan")
+    extra: Params = field(default_factory=dict, repr=False)  # tensors that its objective uses
+    frozen: tuple[str, ...] = ()  # prefixes of the names of parameters that are not trained
+    plan: Plan | None = field(default=None, repr=False)  # rows of every step, if not passes
+    moments: Params | None = field(default=None, repr=False)  # of the optimizer; None: not kept
+    direct: Direct | None = None  # applied to a gradient before the optimizer's step
+    gradient: Params = field(default_factory=dict, repr=False)  # unmodified, of the last step
+    loss: float = float("nan")  # mean over the steps of the last epoch; set by training
 
     def __post_init__(self) -> None:
         if self.plan is not None:
@@ -263,10 +251,17 @@ class Job:
             self.training = replace(self.training, epochs=1)
 
     def steps(self) -> list[np.ndarray]:
-        """Rows of every step: those of the plan, or all rows in a new random order per epoch."""
+        """Rows of every step: of the plan, or all in a new random order per epoch.
+
+        With `Training.record_bound` each is in a step by itself, with probability batch / all.
+        """
         if self.plan is not None:
             return list(self.plan)
         (seed, *path), batch = self.path, self.training.batch
+        if self.training.record_bound:
+            count, rng = len(self.rows), stream(seed, "records", *path)
+            steps = range(self.training.epochs * -(-count // batch))
+            return [self.rows[rng.random(count) < batch / count] for _ in steps]
         found = []
         for epoch in range(self.training.epochs):
             order = stream(seed, "batches", *path, epoch).permutation(self.rows)
@@ -305,31 +300,10 @@ def is_batch_norm(layer: nn.Module) -> bool:
     return isinstance(layer, nn.modules.batchnorm._BatchNorm)
 
 
-class Both(nn.Module):
-    """A model that returns features and logits, not only logits."""
-
-    def __init__(self, model: Model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (features, logits)."""
-        features = self.model.features(x)
-        return features, self.model.head(features)
-
-
 def forward_of(net: nn.Module) -> Forward:
     """Return the function from parameters and inputs to the output of `net`.
 
     For a `Model` the output is (features, logits). Other modules return what their objective needs.
     """
-    if not isinstance(net, Model):
-        return lambda params, *inputs: functional_call(net, params, inputs)
-    both = Both(net)
-
-    def forward(params: Params, x: Tensor) -> tuple[Tensor, Tensor]:
-        named = {f"model.{name}": value for name, value in params.items()}
-        answer: tuple[Tensor, Tensor] = functional_call(both, named, (x,))
-        return answer
-
-    return forward
+    more = (True,) if isinstance(net, Model) else ()
+    return lambda params, *inputs: functional_call(net, params, (*inputs, *more))

@@ -100,7 +100,10 @@ def _timed(work, rows: Rows):
 
 
 def transfers(device, work, emulate: bool) -> dict[str, int]:
-    """Copies from the host to the device and back during `work`, of whatever size."""
+    """Copies from the host to the device and back during `work`, of whatever size, and launches.
+
+    A yes or no that the host waits for is a copy to the profiler; emulated it is counted apart.
+    """
     if emulate:
         with device.counted() as copies:
             work()
@@ -115,7 +118,8 @@ def transfers(device, work, emulate: bool) -> dict[str, int]:
     if not names:
         raise NotHereError("PyTorch's profiler sees nothing on this device")
     kinds = {"up": "Memcpy HtoD", "down": "Memcpy DtoH"}
-    return {kind: sum(n.startswith(start) for n in names) for kind, start in kinds.items()}
+    found = {kind: sum(n.startswith(start) for n in names) for kind, start in kinds.items()}
+    return found | {"launches": sum(not n.startswith("Mem") for n in names)}
 
 
 def _large(rows: Rows, device, M: int, N: int, K: int) -> None:

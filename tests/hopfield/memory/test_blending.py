@@ -22,7 +22,8 @@ def setting(weights, form="counts", seed=0):
     for c, w in enumerate(weights):
         x = draw_examples(xi, M, R, rng)[0]
         operators[c] = encoding.decode(encoding.encode(kernels.pack(x)))
-        evidence = evidence.extend([(c, operators[c], x.sum(axis=0).astype(float), w)])
+        message = {"columns": x.sum(axis=0).astype(float)}
+        evidence = evidence.extend({c: operators[c]}, {c: message}, {c: w})
     return evidence, operators, xi
 
 
@@ -70,7 +71,8 @@ def test_a_noisy_client_does_not_raise_the_count():
     for c, r in enumerate((0.95, 0.95, 0.0)):
         x = draw_examples(xi, M, r, rng)[0]
         operators[c] = encoding.decode(encoding.encode(kernels.pack(x)))
-        evidence = evidence.extend([(c, operators[c], x.sum(axis=0).astype(float), 1.0)])
+        message = {"columns": x.sum(axis=0).astype(float)}
+        evidence = evidence.extend({c: operators[c]}, {c: message}, {c: 1.0})
     blended = Blended.of("separate", evidence, xi, dict.fromkeys(operators, 1.0), 1e-3)
     counted = blended.count(operators)
     assert counted.rank.n_detected == K

@@ -24,7 +24,8 @@ def gathered(batches, N, discount, weights=None, form="counts"):
     for i, x in enumerate(batches):
         op = encoding.decode(encoding.encode(kernels.pack(x)))
         w = 1.0 if weights is None else weights[i]
-        evidence = evidence.faded(discount).extend([(0, op, x.sum(axis=0).astype(float), w)])
+        message = {"columns": x.sum(axis=0).astype(float)}
+        evidence = evidence.faded(discount).extend({0: op}, {0: message}, {0: w})
     return evidence
 
 

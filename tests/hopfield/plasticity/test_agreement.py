@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from helpers import rest_slow, sample
+from helpers import sample
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
@@ -35,31 +35,15 @@ def dense_agreement(eta, xi):
 @given(shapes)
 def test_all_pairs_are_the_definition(shape):
     xi, eta, _ = draw(shape)
-    p, error = sign_agreement(pack(eta), xi)
+    p = sign_agreement(pack(eta), xi)
     assert p == pytest.approx(dense_agreement(eta, xi), abs=1e-12)
-    assert 0 <= error <= 0.5
 
 
 @pytest.mark.parametrize("M", [63, 64, 5_000])  # the last in several pieces
 def test_a_sample_of_pairs_is_within_its_error_of_all(M):
     xi, eta = sample(3, 300, M, 0.05, 1)
-    p, error = sign_agreement(pack(eta), xi, seed=2)
-    assert abs(p - dense_agreement(eta, xi)) < 4 * max(error, 1e-9)
-
-
-@pytest.mark.parametrize(
-    ("K", "N", "M", "r"),
-    rest_slow([(1, 120, 50, 0.2), (3, 300, 100, 0.0), (3, 300, 100, 0.15)], 1),
-)
-def test_the_standard_error_is_the_spread_over_draws(K, N, M, r):
-    # 120 draws know a spread to 6.5%. Never below it: at most a third above, where the sample of
-    # pairs dominates and the estimate of the covariances is cut at independence from below.
-    read = [
-        sign_agreement(pack(eta), xi, seed=s)
-        for s, (xi, eta) in enumerate(sample(K, N, M, r, s) for s in range(120))
-    ]
-    p, error = np.array(read).T
-    assert 0.85 < np.sqrt((error**2).mean()) / p.std() < 1.33
+    p = sign_agreement(pack(eta), xi, seed=2)
+    assert abs(p - dense_agreement(eta, xi)) < 4 * 0.0036  # of 20,000 pairs
 
 
 @given(st.integers(1, 400), st.floats(0, 1))
@@ -75,7 +59,7 @@ def test_one_archetype_is_the_binomial_majority(M, r):
 def test_expected_agreement_of_drawn_labels_is_that_of_simulation(K, M):
     xi = rademacher(K, 60, np.random.default_rng(K))
     rng = np.random.default_rng(100 + M)
-    p = [sign_agreement(pack(draw_examples(xi, M, 0.5, rng)[0]), xi)[0] for _ in range(150)]
+    p = [sign_agreement(pack(draw_examples(xi, M, 0.5, rng)[0]), xi) for _ in range(150)]
     error = np.std(p) / np.sqrt(150)
     assert abs(np.mean(p) - expected_agreement(0.5, M, xi)) < 4 * error
 

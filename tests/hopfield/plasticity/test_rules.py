@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.plasticity import (
-    RULES,
     Agreement,
     Broadcast,
     Entropy,
@@ -15,7 +14,6 @@ from hopfed.hopfield.plasticity import (
     Reading,
     Smoothing,
     Structure,
-    rule,
 )
 from hopfed.kernels import concatenate, pack
 
@@ -46,7 +44,7 @@ def draw(shape):
 
 
 def close(a, b):
-    for name in ("weight", "agreement", "error", "memory", "novelty"):
+    for name in ("weight", "agreement", "memory", "novelty"):
         assert getattr(a, name) == pytest.approx(getattr(b, name), abs=1e-6, nan_ok=True), name
 
 
@@ -154,15 +152,6 @@ def test_structure_does_not_see_novelty_in_noise():
 def test_smoothing_by_hand():
     assert Smoothing(ema=0.5).step(None, Reading(0.2)) == 0.2
     assert Smoothing(ema=0.5).step(np.array(0.2), Reading(1.0)) == pytest.approx(0.6)
-
-
-def test_rules_by_name():
-    assert rule("fixed", weight=0.2) == Fixed(0.2)
-    assert [rule(name) for name in RULES] == [Fixed(), Entropy(), Agreement(), Structure()]
-    with pytest.raises(ArgumentError, match="rule must be one of fixed, entropy"):
-        rule("plastic")
-    with pytest.raises(ArgumentError, match="setting of fixed must be one of weight"):
-        rule("fixed", rest=0.2)
 
 
 def test_bad_arguments():

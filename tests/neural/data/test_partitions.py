@@ -11,8 +11,7 @@ from stand_ins import disjoint, labelled, plays, rows_of, seeds
 
 from hopfed.errors import ArgumentError, DataError
 from hopfed.figures.partition import draw
-from hopfed.neural.data import Dataset, load, partition
-from hopfed.neural.data import partitions as splits
+from hopfed.neural.data import Dataset, load, partition, splits
 
 SCHEMES = ("iid", "classes:2", "dirichlet:0.5:redistribute", "pachinko:0.5:5", "domain", "writer")
 
@@ -142,8 +141,6 @@ def test_a_partition_that_is_given_or_kept_in_a_file(tmp_path):
             partition(wrong, data)
     with pytest.raises(DataError, match="rows of a client are a list of whole numbers"):
         partition([[0.0, 1.0, 2.0]], data)
-    with pytest.raises(DataError, match=r"train, perhaps validation, test, not \['train'\]"):
-        partition([{"train": [0, 1, 2]}], data)
     with pytest.raises(ArgumentError, match="partition must be a name, a Partition, or arrays"):
         partition(3, data)
     with pytest.raises(DataError, match="known only to the process that got it"):
@@ -160,14 +157,13 @@ def test_rows_of_clients_are_told_in_several_ways(tmp_path):
     data = full(np.arange(60) % 3)
     rows = [np.arange(k, 60, 4) for k in range(4)]
     expected = partition(rows, data, seed=1)
-    np.savez(tmp_path / "arrays.npz", **{f"{k + 9}": r for k, r in enumerate(rows)})
     np.savez(tmp_path / "client.npz", client=np.arange(60) % 4)
     (tmp_path / "rows.json").write_text(json.dumps([r.tolist() for r in rows]))
-    for name in ("arrays.npz", "client.npz", "rows.json"):
+    for name in ("client.npz", "rows.json"):
         assert same(expected, partition(f"given:{tmp_path / name}", data, 4, seed=1))
     assert same(expected, partition(expected, data, seed=2))
-    cut = [{"train": r[3:], "test": r[:3]} for r in rows]
-    told = partition(cut, data, seed=1)
+    np.savez(tmp_path / "cut.npz", client=np.arange(60) % 4, part=2 * (np.arange(60) < 12))
+    told = partition(f"given:{tmp_path}/cut.npz", data, seed=1)
     assert all(map(np.array_equal, told.test, [r[:3] for r in rows]))
     assert told.sizes.tolist() == [[11, 1, 3]] * 4
 

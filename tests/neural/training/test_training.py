@@ -21,7 +21,6 @@ from hopfed.neural.training.evaluation import (  # noqa: E402
     bottom_decile,
     correct,
     domains,
-    low_quantile,
     measures,
 )
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
@@ -276,11 +275,10 @@ def test_clients_without_domains_are_their_own_and_one_has_no_others():
     assert found["wdp"] == found["acc"]
 
 
-def test_means_by_size_and_quantiles_are_named_apart():
+def test_means_by_size_and_the_worst_tenth():
     accuracy = np.linspace(0.05, 1, 20)
     assert bottom_decile(accuracy) == pytest.approx(0.075)
-    assert low_quantile(accuracy) == pytest.approx(0.1)
-    assert bottom_decile(np.array([0.5, 0.1, 0.9])) == low_quantile([0.5, 0.1, 0.9]) == 0.1
+    assert bottom_decile(np.array([0.5, 0.1, 0.9])) == 0.1
     sizes = np.zeros((1, 1, 2, 3), int)
     sizes[0, 0, :, 2] = 30, 10
     found = fl.scores_over_clients(np.array([[1.0, 0.5]]), {"sizes": sizes})

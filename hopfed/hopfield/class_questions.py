@@ -1,0 +1,212 @@
+"""Questions about classes as messages: their form, and the form and the bounds of the answers.
+
+Each is a question of `hopfed.archetypes`, about the rows of a round; with `every` about all rows of
+a client, or about a table that it makes of these: a replica, drawn from the classes `of`, or every
+so manieth row (`step`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.arrays import to_host
+from hopfed._lib.cache import Recent
+from hopfed.archetypes.class_questions import (
+    class_sums,
+    column_sums,
+    mixture_sums,
+    offered,
+    repeated,
+    residual_product,
+    residual_products,
+    residual_squares,
+    resting_sums,
+    sums_and_pairs,
+    upper_sums,
+    well_explained_sums,
+)
+from hopfed.archetypes.judging import some_of
+from hopfed.archetypes.replicas import redrawn
+from hopfed.archetypes.session import Owner
+from hopfed.archetypes.weights import counted
+from hopfed.federation.messages import Field, Message, Spec, digest, malformed, not_finite
+from hopfed.hopfield.encoding import MOST_EXAMPLES
+from hopfed.kernels import Rows
+from hopfed.spectral.equal_rows import merged_where_it_pays
+
+
+def size_of(owner: Owner, _: Message) -> Message:
+    """Rows of a table."""
+    return {"rows": np.array(owner.size)}
+
+
+QUESTIONS: tuple[Callable[[Owner, Message], Message], ...] = (
+    sums_and_pairs, residual_products, upper_sums, well_explained_sums, resting_sums, class_sums,
+    offered, mixture_sums, column_sums, repeated, size_of, residual_squares, residual_product,
+)  # fmt: skip
+(
+    SUMS, PRODUCTS, UPPER, WELL, RESTING, CLASSES, OFFERED, MIXED, COLUMNS, EQUAL, SIZE, SQUARES,
+    PRODUCT,
+) = range(len(QUESTIONS))  # fmt: skip
+OFFER = ("points", "more")  # what a question about rows beside the classes is about
+NEEDED: dict[int, tuple[str, ...]] = {
+    PRODUCTS: ("directions",), UPPER: ("directions",), OFFERED: OFFER, MIXED: (*OFFER, "parts"),
+    PRODUCT: ("vector",),
+}  # fmt: skip
+LEARNT = (SUMS, CLASSES)  # that tell the classes which the others are about
+BARE = (COLUMNS, EQUAL, SIZE)  # that are about none
+TABLE = ("of", "of_shares", "number", "seed", "step")  # what says which table is meant
+
+LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means are inside of +-1
+MOST = 200  # classes that a server may name at once
+SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
+HEAVIEST = 1e18  # sum of the weights of a survey
+LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
+OWNERS = Recent(1 << 28, lambda owner: 40 * owner.rows.nbytes)  # with what they know of classes
+
+
+def asked(down: Message) -> int:
+    """Number of a question."""
+    return int(down.get("question", SUMS))
+
+
+def first_question(n_sites: int) -> Message:
+    """What is asked where nothing is known: about a single class."""
+    return {"means": np.zeros((1, n_sites), np.float32), "shares": np.ones(1, np.float32)}
+
+
+def question_complaint(down: Message, n_sites: int, exact: bool) -> str | None:
+    """Say why a message from the server is no question; None if it is."""
+    number, side = Field((), "iu", least=0), Field((), "f", least=-LONGEST, most=LONGEST)
+    form = {
+        "means": Field(("classes", n_sites), "f", least=-1.0, most=1.0),
+        "shares": Field(("classes",), "f", least=0.0, most=1.0 + 1e-6),
+    }
+    more = {
+        **dict.fromkeys(("every", "number", "seed", "step"), number),
+        "question": replace(number, most=len(QUESTIONS) - 1),
+        "above": side,
+        "directions": replace(side, shape=("classes", n_sites)),
+        "vector": replace(side, shape=(n_sites,)),
+        "of": replace(form["means"], shape=("of", n_sites)),
+        "of_shares": replace(form["shares"], shape=("of",)),
+        "points": replace(form["means"], shape=("points", "classes", n_sites)),
+        "more": Field(("points", "classes"), "f"),
+        "parts": Field((None,), "f"),
+    }
+    bare = exact and np.asarray(down.get("question")).tolist() in BARE
+    spec = {n: f for n, f in form.items() if n in down or not bare}
+    due = NEEDED.get(asked(down), ())
+    spec |= {n: f for n, f in more.items() if exact and (n in down or n in due)}
+    wrong = malformed(down, spec) or not_finite(down)
+    if wrong is None and not all(
+        len(down[n]) <= MOST for n in ("means", "of", "points") if n in down
+    ):
+        wrong = f"more than {MOST} classes"
+    if wrong is None and not bare and not len(down["means"]):
+        wrong = "no classes"
+    if wrong is None and not bare and not abs(float(down["shares"].sum(dtype=float)) - 1) < 1e-3:
+        wrong = "shares that do not add up to one"
+    return wrong
+
+
+def answer_spec(down: Message, n_sites: int) -> Spec:
+    """Form of the answer to a question, and the most that rows of +-1 can give."""
+    K, N, which = len(down.get("means", ())), n_sites, asked(down)
+
+    def within(shape: tuple[int, ...], times: float = 1.0, **limits: float) -> Field:
+        return Field(shape, "fiu", within="examples", times=times, **limits)
+
+    sums = {
+        "counts": within((K,), least=0.0),
+        "signed": within((K, N)),
+        "seen": within((K, N), least=-SLACK),
+    }
+    likelihood = {"log_likelihood": within((), LEAST_LIKELY * (N + 1), most=1.0)}
+    point: dict[str, Field] = {
+        "value": Field((), "f"),
+        "slopes": Field(("points",), "f"),
+        "bends": Field(("points", "points"), "f"),
+    }
+    # Two entries of a row differ from their means by 2 at most.
+    along = np.atleast_2d(down.get("directions", down.get("vector", np.zeros(1))))
+    steep = 4.1 * float(np.abs(along).sum(axis=1).max(initial=0))
+    most = (LEAST_LIKELY * N) ** 3
+    first = {} if "question" in down else {"weight": Field((), "f", least=0.0, most=HEAVIEST)}
+    forms: dict[int, Mapping[str, Field]] = {
+        SUMS: {**sums, **likelihood, **first, "pairs": within((K, K), least=-SLACK)},
+        PRODUCTS: {"products": within((len(down.get("directions", ())), N), steep)},
+        UPPER: sums,
+        WELL: sums,
+        RESTING: {"once": within((K,), most), "twice": within((K,), most**2)},
+        CLASSES: {**sums, **likelihood},
+        **dict.fromkeys((OFFERED, MIXED), point),
+        COLUMNS: {"sums": within((N,)), "seen": within((N,))},
+        EQUAL: {"equal": Field((2,))},
+        SIZE: {"rows": within(())},
+        SQUARES: {"squares": within((N,), 4.1)},
+        PRODUCT: {"product": within((N,), steep)},
+    }
+    return {**forms[which], "examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
+
+
+def answer(rows: Rows, down: Message, client: int = 0) -> Message:
+    """Answer a question exactly: sums over rows, never rows."""
+    name, which = (client, digest_of(rows)), asked(down)
+    owner: Any = OWNERS.get(name, lambda: _owner(rows, client))
+    whole = owner
+    table = {n: down[n] for n in TABLE if n in down}
+    if table:
+        owner = OWNERS.get((name, digest(table)), lambda: _made(whole, table))
+    classes = digest({n: down[n] for n in ("means", "shares") if n in down})
+    if which not in (*LEARNT, *BARE) and getattr(owner, "told", None) != classes:
+        owner.learn(down["means"], down["shares"])
+    if which == MIXED:
+        offer = {n: down[n] for n in OFFER}
+        if getattr(owner, "offered", None) != (about := classes + digest(offer)):
+            offered(owner, offer)
+            owner.offered = about
+    found = {n: np.asarray(to_host(a)) for n, a in QUESTIONS[which](owner, down).items()}
+    if which not in BARE:
+        owner.told = classes
+    weight = {} if "question" in down else {"weight": np.array(rows.weights.sum())}
+    return {**found, **weight, "examples": np.asarray(whole.size)}
+
+
+def digest_of(rows: Rows) -> bytes:
+    """16 bytes that tell rows from all others."""
+    planes = {"signs": rows.signs, "shape": np.array(rows.shape)}
+    planes |= {"seen": rows.seen} if rows.gaps else {}
+    return digest(planes if rows.counts is None else planes | {"counts": rows.counts})
+
+
+def _owner(rows: Rows, client: int) -> Owner:
+    """Rows of a client, with the weights of a survey as its effective number of rows has them."""
+    return Owner(merged_where_it_pays(counted([rows])[0]), client)
+
+
+def _made(owner: Owner, table: Message) -> Owner:
+    """A table that is made of the rows of an owner."""
+    if "step" in table:
+        return some_of(owner, max(int(table["step"]), 1))
+    seed, number = int(table["seed"]), int(table["number"])
+    return redrawn(owner, owner.index, table["of"], table["of_shares"], seed, number)
+
+
+def complaint(message: Message) -> str | None:
+    """Say why no rows give these sums; None if some may."""
+    if "counts" not in message:
+        return None
+    counts, seen = (message[name].astype(np.float64) for name in ("counts", "seen"))
+    slack = SLACK + 1e-5 * float(message["examples"])
+    if counts.sum() > float(message["examples"]) + slack:
+        return f"counts of {counts.sum():g} rows, of {int(message['examples'])}"
+    if (seen > counts[:, None] + slack).any():
+        return "more entries of a class than it has rows"
+    if (np.abs(message["signed"]) > seen + slack).any():
+        return "sums of entries beyond their number"
+    return None
