@@ -210,7 +210,7 @@ class Owner:
 
     def logs(self, by_sign: np.ndarray, by_seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same of dense rows in two parts, (K, M) and (K,)."""
-        X = self.dense
+        X = np.asarray(self.dense)
         if self.rows.gaps:
             both = np.hstack([by_sign, by_seen]).astype(X.dtype)
             return both @ X.T, np.zeros(len(both))
