@@ -35,9 +35,14 @@ def cells(name: str) -> Iterator[tuple[str, str]]:
 
 def notebook(name: str) -> str:
     """Text of the .ipynb of a worked example, of format 4.5."""
-    held = []
+    held: list[dict[str, object]] = []
     for k, (kind, text) in enumerate(cells(name)):
-        cell = {"cell_type": kind, "id": f"cell-{k}", "metadata": {}, "source": text}
+        cell: dict[str, object] = {
+            "cell_type": kind,
+            "id": f"cell-{k}",
+            "metadata": {},
+            "source": text,
+        }
         held.append(cell | ({"outputs": [], "execution_count": None} if kind == "code" else {}))
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     whole = {"cells": held, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}

@@ -161,9 +161,9 @@ def answer(rows: Rows, down: Message, client: int = 0) -> Message:
         owner.learn(down["means"], down["shares"])
     if which == MIXED:
         offer = {n: down[n] for n in OFFER}
-        if getattr(owner, "offered", None) != (name := classes + digest(offer)):
+        if getattr(owner, "offered", None) != (about := classes + digest(offer)):
             offered(owner, offer)
-            owner.offered = name
+            owner.offered = about
     found = {n: np.asarray(to_host(a)) for n, a in QUESTIONS[which](owner, down).items()}
     if which not in BARE:
         owner.told = classes

@@ -42,8 +42,9 @@ QUESTIONS = (first_sums, outcome_sums, outcome_slopes, lost_information, outcome
 MOST = 2**24  # numbers in a question
 RELATED = len(OTHERS)  # number of a question about an outcome among those about classes
 ABOUT = ("means", "shares", "outcome")  # what all of them have
-NEEDED = {outcome_slopes: ("outcome_means",), lost_information: ("along",)}
-NEEDED |= {outcome_meat: ("outcome_means", "solved", "survey")}
+NEEDED: tuple[tuple[str, ...], ...] = (
+    (), (), ("outcome_means",), ("along",), ("outcome_means", "solved", "survey"),
+)  # fmt: skip
 
 
 def outcome_of(text: str) -> tuple[str, ...]:
@@ -60,14 +61,14 @@ def is_about(down: Message) -> bool:
 def spec_of(down: Message, n_sites: int) -> Spec:
     """Form of an answer."""
     K, N, C = len(down["means"]), n_sites, len(told_apart(_names(down)[1:]))
-    shapes: dict[str, tuple[int, ...]] = (
+    forms: tuple[dict[str, tuple[int, ...]], ...] = (
         {"seen": (K, N), "rows": (4,)},
         {"products": (K, K), "sums": (K, C), "spread": (2, C), "other": ()},
         {"wanted": (K * C, K, N + 1)},
         {"product": np.shape(down.get("along", ()))},
         {"meat": (K * C, K * C)},
-    )[int(down["part"])]
-    return {name: Field(shape, "f") for name, shape in shapes.items()}
+    )
+    return {name: Field(shape, "f") for name, shape in forms[int(down["part"])].items()}
 
 
 def _names(down: Message) -> tuple[str, ...]:
@@ -83,7 +84,7 @@ def _names(down: Message) -> tuple[str, ...]:
 def check(down: Message, n_sites: int) -> None:
     """Fail unless a message from the server asks about an outcome."""
     part = int(down["part"]) if np.ndim(down.get("part", ())) == 0 else -1
-    good = 0 <= part < len(QUESTIONS) and np.ndim(down.get("means")) == 2
+    good = 0 <= part < len(QUESTIONS) and np.ndim(down.get("means", ())) == 2
     good = good and 1 <= len(down["means"]) <= MOST_CLASSES
     wrong: str | None = None if good else "no such question"
     if good:
@@ -94,7 +95,7 @@ def check(down: Message, n_sites: int) -> None:
         spec |= {"shares": Field((K,), "f", least=0.0, most=1.0 + 1e-6)}
         own = {"outcome_means": Field((K, C), "f"), "survey": Field((), "f")}
         own |= {"along": Field((None, K, N + 1), "f"), "solved": Field((K * C, K, N + 1), "f")}
-        spec |= {name: own[name] for name in NEEDED.get(QUESTIONS[part], ())}
+        spec |= {name: own[name] for name in NEEDED[part]}
         wrong = malformed(down, spec) or not_finite(down)
         if not wrong and (K * C + len(down.get("along", ()))) * K * (N + 1) > MOST:
             wrong = "more numbers than a question has"

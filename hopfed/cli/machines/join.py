@@ -194,7 +194,7 @@ def _finish(
         first = f"; {out_file} is kept, whatever happens now" if kept else ""
         say(f"looking how these classes fit your rows; nothing of it leaves{first}")
         groups = () if coding is None else coding.groups
-        own_rows = counted([rows])[0]
+        own_rows: Any = counted([rows])[0]
         told = replace(told, own=own_verdict(own_rows, told.means[:, order], groups, names))
         if out_file is not None:
             told.archetypes(order, names, own).save(out_file)
