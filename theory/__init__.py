@@ -29,18 +29,6 @@ concentration : non-asymptotic bounds on the deviation of the operator.
 storage : how many patterns associative memories hold, and how well they return them.
 """
 
-from importlib import import_module
-from importlib.util import find_spec
-from pkgutil import iter_modules
-from typing import Any
+from hopfed._lib.lazy import offers
 
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(f"{__name__}.{name}")
-
-
-def __dir__() -> list[str]:
-    found = (module.name for module in iter_modules(__path__))
-    return sorted(name for name in found if not name.startswith("_"))
+__getattr__, __dir__ = offers(__name__, __path__)

@@ -8,7 +8,6 @@ K classes of N columns. Nobody hears of a row: answers are sums over an owner's 
 | `column_sums` | 2 N | the rate and the gaps of each column |
 | `class_sums`, `sums_and_pairs` | K (2 N + 1) + 1, K^2 more | the same within each class |
 | `score_sums` | 2 K N | how much rows of unequal weight say of the means |
-| `entropies` | 1 | how sure rows are of their class |
 | `sketch` | (K + 1) centres | means of at least `CROWD` rows each, in a basis |
 | `nearest_sums` | centres (2 N + 1) | sums over the rows nearest to each centre |
 | `upper_sums`, `well_explained_sums` | K (2 N + 1) | sums over a part of each class |
@@ -41,7 +40,6 @@ from hopfed.archetypes.session import (
     by_blocks,
     log_odds,
     means_inside,
-    standardised,
 )
 from hopfed.archetypes.votes import runs
 from hopfed.archetypes.weights import is_survey
@@ -91,16 +89,6 @@ def score_sums(owner: Owner, _: Message) -> Message:
         signed, seen = to_host(sums["signed"]), to_host(sums["seen"])
         found[name] = (1 + T**2) * seen - 2 * T * signed  # of (x - T)^2
     return found
-
-
-@by_blocks
-def entropies(owner: Owner, told: Message) -> Message:
-    """Entropy of the responsibilities of an owner's rows, added up, in nats."""
-    owner.learn(told["means"], told["shares"])
-    xp = namespace(owner.posterior)
-    R = xp.astype(owner.posterior, xp.float64)
-    each = -xp.sum(R * xp.log(R + TINY), axis=1)
-    return {"entropy": owner.added(each)}
 
 
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
@@ -191,8 +179,15 @@ def resting_sums(owner: Owner, _: Message) -> Message:
 def well_explained_sums(owner: Owner, told: Message) -> Message:
     """Sums over the rows of each class that are as likely as rows of it should be."""
     R = owner.weights
-    well = standardised(owner.rows, owner.means) > float(told["above"])
+    well = standardised(owner) > float(told["above"])
     return weighted_sums(owner, R * namespace(R).astype(well, R.dtype))
+
+
+def standardised(owner: Owner) -> Array:
+    """How well rows fit in each class, (M, K): their standardised log-likelihood in it."""
+    T, odds = owner.means, np.arctanh(owner.means)
+    variance = owner.along(np.zeros_like(T), (1 - T**2) * odds**2)
+    return owner.along(odds, -T * odds) / namespace(variance).sqrt(variance.clip(1e-6, None))
 
 
 def _along(owner: Owner, directions: np.ndarray) -> Array:
@@ -274,9 +269,9 @@ def ratios(owner: Owner, points: np.ndarray, more: np.ndarray) -> Array:
     at = log_odds(owner.means, variables)
     there = [log_odds(means_inside(means), variables) for means in points]
     by_sign, by_seen = (np.array([t[i] - at[i] for t in there]) for i in (0, 1))
-    if owner.numbers is not None:
+    if owner.dense is not None:
         told = (x.reshape(-1, rows.shape[1]) for x in (by_sign, by_seen))
-        logs, even = owner.numbers.logs(*told)
+        logs, even = owner.logs(*told)
         return mixed(logs.reshape(S, *R.T.shape), more + even.reshape(S, -1), R.T, HIGHEST).T
     xp, M = namespace(R), rows.shape[0]
     found = xp.zeros((M, S), dtype=xp.float64)

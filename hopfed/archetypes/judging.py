@@ -42,7 +42,7 @@ from hopfed.archetypes.class_questions import (
     repeated,
     residual_products,
 )
-from hopfed.archetypes.mixture import ClassSums, Fit, Prior, loss, remind
+from hopfed.archetypes.mixture import ClassSums, Fit, Prior, collected, loss, remind
 from hopfed.archetypes.replicas import replica
 from hopfed.archetypes.search import leading
 from hopfed.archetypes.session import Owner, Session, Variables, means_inside, total
@@ -166,7 +166,7 @@ def _whole(fit: Fit) -> float:
     return float((4 * prior.rates * (1 - prior.rates) * prior.observed).sum())
 
 
-STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
+PRODUCTS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
 RARE = 10.0  # entries of its rarer kind below which a column is not scaled up to unit variance
 
 
@@ -188,7 +188,7 @@ def residual_edge(
         return image * scale / M
 
     start = stream(owners.seed, "residual").standard_normal((1, owners.n_columns))
-    values, vectors = leading(product, start, STEPS, wanted)
+    values, vectors = leading(product, start, PRODUCTS, wanted)
     return values[0], vectors[0], squares
 
 
@@ -432,7 +432,8 @@ def trait_gain(
     some = _looked_at(owners)
     M, n = some.n_rows, N if prior.varies is None else int(prior.varies.sum())
     means = np.clip(channel.means, CLOSE - 1, 1 - CLOSE)
-    likelihood = _asked(some, means, shares).log_likelihood
+    told = {"means": means, "shares": shares}
+    likelihood = collected(some.ask(class_sums, told)).log_likelihood
     rates_of = {"symmetric": 1, "by column": n}.get(channel.name, K * n)
     signs = 0.0 if channel.name == "graded" else K * n * np.log(2)
     evidence = likelihood - (rates_of + K - 1) * np.log(M) / 2 - signs
@@ -452,14 +453,6 @@ def some_of(o: Owner, step: int) -> Owner:
     return Owner(replace(few, counts=few.weights), o.index) if few.counts is None else o
 
 
-def _asked(owners: Session, means: np.ndarray, shares: np.ndarray) -> ClassSums:
-    """Sums over classes: one exchange."""
-    answers = owners.ask(class_sums, {"means": means, "shares": shares})
-    counts = np.array([a["counts"] for a in answers])
-    signed, seen = total(answers, "signed"), total(answers, "seen")
-    return ClassSums(counts, signed, seen, float(total(answers, "log_likelihood")))
-
-
 def _direction(means: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """(N,) in which classes differ most, its longest entry 1.5."""
     apart = (means - shares @ means) * np.sqrt(shares)[:, None]
@@ -477,7 +470,8 @@ def trait_evidence(
     rates = np.clip(rates, 0.01, 0.99)
     intercepts, last = np.log(rates / (1 - rates)), -np.inf
     for step in range(STEPS):
-        sums = _asked(owners, means_inside(np.tanh((intercepts + t * slopes) / 2)), weights)
+        means = means_inside(np.tanh((intercepts + t * slopes) / 2))
+        sums = collected(owners.ask(class_sums, {"means": means, "shares": weights}))
         gained, last = sums.log_likelihood - last, max(sums.log_likelihood, last)
         if gained < LAST or last + (STEPS - step) * gained - cost < enough:
             break

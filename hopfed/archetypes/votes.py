@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hopfed import kernels
 from hopfed._lib.arrays import all_to_host, like, namespace, to_host
 from hopfed.archetypes.session import Owner, Session
 from hopfed.archetypes.session import total as added_up
-from hopfed.archetypes.subspace import SAME, SPREADS
+from hopfed.archetypes.subspace import SAME, SPREADS, overlaps_of
 from hopfed.federation.messages import Message
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
@@ -134,8 +135,7 @@ def elected(votes: Message, patterns: np.ndarray) -> Elected:
     sure = expected_overlap(sureness(counts, quality))
     both = np.outer(sure, sure)
     limit = np.minimum(SAME, both - SPREADS * np.sqrt(np.maximum(1 - both**2, 0.0) / N))
-    x = fresh.astype(np.float32)
-    alike = np.abs(x @ x.T) / N >= limit
+    alike = np.abs(overlaps_of(fresh)) >= limit
     kept: list[int] = []
     for i in range(len(fresh)):
         if not alike[i, kept].any():
@@ -161,8 +161,9 @@ class Agreement:
     @classmethod
     def of(cls, patterns: np.ndarray, sums: Message) -> Agreement:
         """The sums that `nearest` answers."""
-        along = np.einsum("kn,kn->k", sums["sums"], patterns)  # whole numbers, in any order
-        squares = np.einsum("kn,kn->k", sums["sums"], sums["sums"])
+        rows = zip(sums["sums"], patterns, strict=True)  # whole numbers, beyond 2^31 once squared
+        pairs = ((x.astype(np.float64), p.astype(np.float64)) for x, p in rows)
+        along, squares = np.array([(x @ p, x @ x) for x, p in pairs]).reshape(-1, 2).T
         overlaps = sums["moments"] / patterns.shape[1] ** np.arange(3)
         repeats = float(sums["equal"][0])
         return cls(sums["counts"], along, squares, overlaps, repeats, sums["order"])
@@ -242,7 +243,7 @@ def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
     """Return how many pairs of equal rows are expected of one client."""
     n, N = answer.counts, patterns.shape[1]
     r = min(max(float(answer.overlaps[1] / max(answer.overlaps[0], 1.0)), 0.0), 1.0)
-    differ = (N - patterns.astype(np.float64) @ patterns.T) / 2
+    differ = (N - kernels.gram(kernels.pack(patterns)).astype(np.float64)) / 2
     agree = np.log((1 + r**2) / 2) * (N - differ)
     agree += np.log(max((1 - r**2) / 2, 1e-300)) * differ
     pairs = (np.outer(n, n) - np.diag(n)) / 2
@@ -372,7 +373,9 @@ def agreement(
     more = {} if quality is None else {"quality": np.float32(quality)}
     answers = session.ask(nearest, _packed(patterns, either=False, **more))
     found = [Agreement.of(patterns, answer) for answer in answers]
-    whole = Agreement.of(patterns, {n: added_up(answers, n) for n in _SUMS})
+    whole = found[0]
+    if len(found) > 1:
+        whole = Agreement.of(patterns, {n: added_up(answers, n) for n in _SUMS})
     return [a for a in found if a.overlaps[0] > 0], whole
 
 
@@ -404,6 +407,6 @@ def oriented(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Turn patterns the way the examples point: ``mean ~ sum_mu (r e_mu) xi_mu``."""
     if len(patterns) == 0:
         return patterns
-    rows = patterns.astype(np.float64)
-    coefficients = np.linalg.lstsq(rows @ rows.T, rows @ mean, rcond=None)[0]
+    overlaps = kernels.gram(kernels.pack(patterns)).astype(np.float64)
+    coefficients = np.linalg.lstsq(overlaps, patterns.astype(np.float64) @ mean, rcond=None)[0]
     return (patterns * np.where(coefficients < 0, -1, 1)[:, None]).astype(np.int8)

@@ -291,11 +291,13 @@ def test_components_are_those_of_a_gaussian_kernel():
     y = rng.integers(0, 2, 500)
     x = np.rint(3 * (rng.normal(size=(500, 3)) * [0.3, 0.5, 0.2] + 2 + y[:, None]))
     made = Components.of(Sums.of(np.c_[x, np.full(500, 3)], y, 2), 3, 100, seed=0)
-    np.testing.assert_allclose(made.rows.mean(axis=0), x.mean(axis=0) / 3, atol=0.2)
-    np.testing.assert_allclose(np.cov(made.rows.T), np.cov(x.T / 3), atol=0.15)
+    drawn = made.rows @ np.linalg.inv(made.metric)
+    np.testing.assert_allclose(drawn.mean(axis=0), x.mean(axis=0) / 3, atol=0.2)
+    np.testing.assert_allclose(np.cov(drawn.T), np.cov(x.T / 3), atol=0.15)
     seen = torch.as_tensor(x[:60] / 3, dtype=torch.float32)
     found = torch.cdist(made(seen), made(seen)).numpy() ** 2
-    apart = torch.cdist(seen, seen).numpy() ** 2
+    placed = seen @ torch.as_tensor(made.metric)
+    apart = torch.cdist(placed, placed).numpy() ** 2
     wanted = 1 - np.exp(-apart / made.size)  # half the squared distance of what the kernel maps to
     factor = (found * wanted).sum() / (wanted**2).sum()
     assert np.abs(found / factor - wanted).max() < 0.02
@@ -319,22 +321,23 @@ def test_components_read_classes_that_no_line_separates():
     assert right[1] > max(right[0] + 0.15, 0.8)
 
 
-def test_products_of_a_group_are_its_embeddings():
+def test_products_of_overlapping_groups_are_their_embeddings():
     rng = np.random.default_rng(4)
     bits = np.where(rng.random((40, 7)) < 0.5, 1.0, -1.0)
-    found = grouped(torch.as_tensor(bits), 3).numpy()
-    assert found.shape == (40, 3 * 7)
-    groups = np.c_[bits, np.ones((40, 2))].reshape(40, 3, 3)
-    same = (groups[:, None] == groups).all(axis=3).sum(axis=2)
-    np.testing.assert_array_equal(found @ found.T + 3, 8 * same)  # of 8 embeddings one is met
+    found = grouped(torch.as_tensor(bits), 2).numpy()
+    assert found.shape == (40, 2 * 7)
+    pairs = np.stack([bits, np.roll(bits, -1, axis=1)], axis=2)
+    same = (pairs[:, None] == pairs).all(axis=3).sum(axis=2)
+    singles = bits @ bits.T  # in two pairs each
+    np.testing.assert_array_equal(found @ found.T + singles + 7, 4 * same)
 
 
 def test_safle_reads_bits_and_their_products():
     made = of_features(SAFLe, 3)
     down = down_of(made)
     z, _ = made.bits_of(down, 1, "train")
-    assert made.n_bits == z.shape[1] == 19
-    np.testing.assert_array_equal(z[:, 12:18], z[:, 0:6] * z[:, 6:12])
+    assert made.n_bits == z.shape[1] == 25
+    np.testing.assert_array_equal(z[:, 12:24], z[:, 0:12] * np.roll(z[:, 0:12], -1, axis=1))
 
 
 def cut(k):

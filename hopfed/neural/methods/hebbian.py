@@ -131,7 +131,7 @@ class Hebbian(NeuralMethod):
     random : number of rectified random projections in their place; 0 for none.
     components : number of components of a Gaussian kernel on square roots of the features, from
         the sums of one exchange more (`hopfed.neural.readouts.components`); 0 for none.
-    group : bits of so many neighbours are read with all their products, as one embedding.
+    group : bits of so many neighbours, from each bit on, are read with all their products.
     discriminant : whether the read-out is Fisher's linear discriminant, of the same sums, in place
         of least squares; the ridge then comes from "evidence" or "gcv".
     mirror : whether an image and its mirror image, left for right, are two examples to learn from,
@@ -297,7 +297,7 @@ class Hebbian(NeuralMethod):
     @property
     def n_bits(self) -> int:
         """D: a bit for each feature, or set of features of a group, and a constant."""
-        return -(-self.n_features // self.group) * ((1 << self.group) - 1) + 1
+        return self.n_features * (1 << self.group >> 1) + 1
 
     def _features(self, down: Message) -> Features:
         first, seed = self._first_features(down), self.task.seed
@@ -733,8 +733,9 @@ class SAFLe(AFL):
     """AFL on embeddings of grouped features, each in one of two buckets, below or above its mean.
 
     Binary buckets of features with embeddings of groups, which amount to one large ridge regression
-    (CVPR 2026). Here a group has an embedding for each joint value of its bits, in the basis of the
-    products of their subsets, and groups do not overlap. The paper may differ.
+    (CVPR 2026). Here a group of neighbours begins at each feature, so groups overlap, and it has an
+    embedding for each joint value of its bits, in the basis of products of bits. The paper may
+    differ.
 
     Attributes
     ----------
@@ -745,7 +746,7 @@ class SAFLe(AFL):
     --------
     >>> from hopfed.neural.training.task import TaskSpec
     >>> SAFLe(TaskSpec(models=("mlp",)), encoder="rows").n_bits  # of 64 pixels
-    97
+    129
     """
 
     bits: str = "pooled"
@@ -766,7 +767,7 @@ def encoded(sums: Sums, examples: float) -> Message:
     whole = counts.dtype.kind == "i"
     return {
         "counts": _narrow(counts, examples) if whole else counts.astype(np.float32),
-        "by_class": _narrow(sums.by_class, 1 << 16) if whole else sums.by_class,
+        "by_class": _narrow(sums.by_class, 0) if whole else sums.by_class,
         "classes": sums.counts,
         "examples": np.asarray(examples),
     }

@@ -206,15 +206,15 @@ def projected(x: Tensor, number: int, seed: int) -> Tensor:
 
 
 def grouped(bits: Tensor, size: int) -> Tensor:
-    """Products (B, ...) of +-1 over all sets of bits inside groups of `size` neighbours.
+    """Products (B, ...) of +-1 over all sets of bits inside overlapping groups of `size` neighbours.
 
-    They are one of the 2^size embeddings of a group, in another basis of the same length.
+    A group begins at each bit, and the last ones go on with the first. The products are the
+    embeddings of the groups' joint values in another basis, in which each set counts once.
     """
-    extra = -bits.shape[1] % size
-    groups = torch.nn.functional.pad(bits, (0, extra), value=1.0).unflatten(1, (-1, size))
+    after = [bits.roll(-k, dims=1) for k in range(size)]
     sets = [
-        groups[..., [k for k in range(size) if chosen >> k & 1]].prod(dim=-1)
-        for chosen in range(1, 1 << size)
+        torch.stack([after[0], *(after[k] for k in range(1, size) if chosen >> k & 1)]).prod(dim=0)
+        for chosen in range(0, 1 << size, 2)
     ]
     return torch.cat(sets, dim=1)
 

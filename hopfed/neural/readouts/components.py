@@ -1,9 +1,9 @@
 """Components of a Gaussian kernel between inputs and rows that are drawn from sums.
 
 A read-out of the components is kernel ridge regression on the span of the drawn rows. Source:
-Williams and Seeger, NIPS 2000, with the range finder of Halko, Martinsson and Tropp, SIAM Review
-53 (2011) 217. Proposed here: the rows are drawn from class means and the covariance within classes
-in place of examples, which nobody shows.
+Williams and Seeger, NIPS 2000. Proposed here: the rows are drawn from class means and the
+covariance within classes in place of examples, which nobody shows; and distances are those of the
+largest principal components, in which directions that tell classes apart count twice.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from torch import Tensor
 from hopfed._lib.random import stream
 from hopfed.neural.readouts.ridge import Sums, within_classes
 
-ROWS = 2  # drawn for each component
-LEAST = 1e-4  # added to the kernel's eigenvalues, whose mean is 1
+DIRECTIONS = 512  # principal components in which distances are taken
+TELLING = 60  # directions that tell classes apart, at most
+SHRUNK = 0.1  # added to the covariance within classes where these follow, in its mean eigenvalue
+LEAST = 1e-3  # added to the kernel of the rows, whose diagonal is 1
 
 
 @dataclass(frozen=True, eq=False)
 class Components:
     """Components of features; over the drawn rows they have mean 0 and, on average, variance 1."""
 
-    rows: np.ndarray = field(repr=False)  # (L, d) float32
-    basis: np.ndarray = field(repr=False)  # (L, N) float32
+    metric: np.ndarray = field(repr=False)  # (d, k) float32: distances are those of x @ metric
+    rows: np.ndarray = field(repr=False)  # (N, k) float32
+    basis: np.ndarray = field(repr=False)  # (N, N) float32
     centre: np.ndarray = field(repr=False)  # (N,) float32
     size: float  # mean squared distance of two examples
 
@@ -37,40 +40,50 @@ class Components:
         """Components that follow from sums of features in so many steps for 1, and a constant."""
         means, within = within_classes(sums)
         means, within = means / step, (within - np.eye(len(within)) / 12) / step**2
-        shares = sums.counts / sums.examples
+        shares, rng = sums.counts / sums.examples, stream(seed, "synthetic rows")
+        metric = _metric(means, within, shares)
+        means, within = means @ metric, metric.T @ within @ metric
         size = 2 * (np.trace(within) + shares @ ((means - shares @ means) ** 2).sum(axis=1))
-        rng = stream(seed, "synthetic rows")
         values, vectors = scipy.linalg.eigh(within)
-        root = (vectors * np.sqrt(np.maximum(values, 0.0))).T.astype(np.float32)
-        classes = rng.choice(len(shares), ROWS * number, p=shares)
-        drawn = rng.standard_normal((len(classes), len(root)), dtype=np.float32) @ root
-        rows = (means[classes] + drawn).astype(np.float32)
-        if (means >= 0).all():  # as of features that are never below 0
-            rows = np.maximum(rows, 0)
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
+        drawn = rng.standard_normal((number, len(root))) @ root
+        rows = (means[rng.choice(len(shares), number, p=shares)] + drawn).astype(np.float32)
         kernel = _kernel(torch.as_tensor(rows), rows, size).numpy()
         kernel[np.diag_indices_from(kernel)] += LEAST
-        draw = rng.standard_normal((len(rows), number), dtype=np.float32)
-        span = np.linalg.qr(kernel @ draw)[0]
-        lower = np.linalg.cholesky(span.T @ (kernel @ span))
         turned = np.linalg.qr(rng.standard_normal((number, number), dtype=np.float32))[0]
-        basis = span @ scipy.linalg.solve_triangular(lower, turned, lower=True, trans="T")
+        lower = np.linalg.cholesky(kernel)
+        basis = scipy.linalg.solve_triangular(lower, turned, lower=True, trans="T")
         found = kernel @ basis
-        spread = float(np.sqrt(found.var(axis=0).mean()))
-        return cls(rows, basis / spread, found.mean(axis=0) / spread, size)
+        spread = np.sqrt(found.var(axis=0).mean())
+        return cls(metric.astype(np.float32), rows, basis / spread, found.mean(0) / spread, size)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        return self.rows.nbytes + self.basis.nbytes
+        return self.metric.nbytes + self.rows.nbytes + self.basis.nbytes
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the components (B, N) of features (B, d)."""
-        basis, centre = (torch.as_tensor(a, device=x.device) for a in (self.basis, self.centre))
-        return _kernel(x, self.rows, self.size) @ basis - centre
+        metric, basis, centre = (
+            torch.as_tensor(a, device=x.device) for a in (self.metric, self.basis, self.centre)
+        )
+        return _kernel(x @ metric, self.rows, self.size) @ basis - centre
+
+
+def _metric(means: np.ndarray, within: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Principal directions (d, k), in which those of Fisher's discriminant are twice as long."""
+    apart = means - shares @ means
+    total = within + (apart * shares[:, None]).T @ apart
+    axes = scipy.linalg.eigh(total)[1][:, ::-1][:, :DIRECTIONS]
+    inside = axes.T @ within @ axes
+    inside[np.diag_indices_from(inside)] += SHRUNK * max(np.trace(inside), 1e-300) / len(inside)
+    telling = scipy.linalg.svd(np.linalg.solve(inside, (apart @ axes).T), full_matrices=False)[0]
+    telling = telling[:, : min(len(shares) - 1, TELLING)]
+    return np.asarray(axes + (axes @ telling) @ telling.T)
 
 
 def _kernel(x: Tensor, rows: np.ndarray, size: float) -> Tensor:
-    """``exp(-|x - r|^2 / size)`` of features (B, d) and rows (L, d)."""
+    """``exp(-|x - r|^2 / size)`` of features (B, k) and rows (N, k)."""
     r = torch.as_tensor(rows, device=x.device)
     squares = (x**2).sum(dim=1)[:, None] + (r**2).sum(dim=1) - 2 * x @ r.T
     return torch.exp(squares.clamp_(min=0) / -size)
