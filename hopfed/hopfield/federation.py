@@ -28,7 +28,8 @@ class HopfieldFederation:
     """Archetypes of the rows of many clients, round after round.
 
     A round is one fit: sums of the clients' rows join the discounted ones of earlier rounds, and
-    archetypes are found in all of them and told to everybody.
+    archetypes are found in all of them and told to everybody. `noise` hides rows in what clients
+    answer; a `guard` bounds what clients that lie can do.
 
     Raises
     ------
