@@ -168,7 +168,7 @@ class FactorOperator(HebbianOperator):
     def _added(self, *others: Self) -> Self:
         every = (self, *others)
         mass, squares = sum(op.mass for op in every), sum(op.sum_sq_weights for op in every)
-        weights = namespace(self.weights).concat([op.weights for op in every])
+        weights = namespace(*(op.weights for op in every)).concat([op.weights for op in every])
         rows = concatenate([op.rows for op in every])
         return type(self)(self.n_sites, mass, squares, rows, weights)
 
