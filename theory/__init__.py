@@ -17,8 +17,8 @@ resolution : how many examples tell it apart, entry by entry.
 exposures : standard errors of the shares of archetypes, and of the quality.
 study : how many examples show, count and resolve all archetypes of a study.
 covariance : edge, threshold, support, density and spikes for noise of any covariance.
-graded : latent classes of any binary data, with gaps, as spikes in coordinates of unit noise.
-class_noise : the same where classes differ in noise.
+graded : latent classes of any binary data, with gaps, as spikes in coordinates of unit noise,
+    which classes may share or not.
 assignment : how surely rows get their class, and how well class means are known.
 graded_planning : how many rows tell a class from the rest, and what they show of it.
 private : what Gaussian noise for privacy costs in detectability.
@@ -29,6 +29,16 @@ concentration : non-asymptotic bounds on the deviation of the operator.
 storage : how many patterns associative memories hold, and how well they return them.
 """
 
-from hopfed._lib.lazy import offers
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
 
-__getattr__, __dir__ = offers(__name__, __path__)
+
+def __getattr__(name: str) -> Any:
+    if name not in __dir__():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted(m.name for m in iter_modules(__path__) if not m.name.startswith("_"))

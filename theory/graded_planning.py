@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
 
-from . import _check, assignment, class_noise, planning, spikes, tracy_widom
+from . import _check, assignment, graded, planning, spikes, tracy_widom
 from ._solve import smallest_count
 from .graded import Classes, Prediction, predict_white
 
@@ -223,7 +223,7 @@ class _Case:
         self.place = 1 if share <= 0.5 or not signs else 0
         # Columns of any rate are divided by the standard deviation that they show, and then have
         # the edge of +-1 entries (theory/NOTES.md, "Counting in whitened coordinates").
-        self.kurtosis = class_noise.excess_kurtosis(self.classes) if signs else -2.0
+        self.kurtosis = graded.excess_kurtosis(self.classes) if signs else -2.0
         self.spread = np.ones(1) if signs else self._spread()
 
     def _spread(self) -> np.ndarray:
@@ -260,7 +260,7 @@ class _Case:
     def predict(self, samples: float) -> Prediction:
         if self.law.rates is None:  # equal noise
             return predict_white(self.classes, samples)
-        return class_noise.predict(self.shown(samples), samples)
+        return graded.predict(self.shown(samples), samples)
 
     def threshold(self, samples: float) -> float:
         """Eigenvalue that white noise exceeds at the level, as the count takes it."""

@@ -267,7 +267,9 @@ def plan(
             radius = float(noise_radius(multiplier, N, M, owners))
             return detection_power(r, share, N, M, radius, false_alarm, stronger)
 
-        each = smallest_count(lambda m: np.array(reached(m) >= target), least, 2.0**50 / owners)
+        each = smallest_count(
+            lambda m: np.array(reached(float(m)) >= target), least, 2.0**50 / owners
+        )
         M, s2 = owners * int(each), 1 - r**2
         law = Population.flat(s2), N / M, float(noise_radius(multiplier, N, M, owners))
         ell = s2 * (1 + float(spikes.spike_strength(r, share, N)))

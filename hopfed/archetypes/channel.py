@@ -258,11 +258,11 @@ def _missing(fit: Fit, told: np.ndarray, rows: int, seed: int) -> np.ndarray:
         j = np.flatnonzero(told[k])
         scores.append(np.where(x[:, j] != 0, (x[:, j] - T[j]) / np.sqrt(1 - T[j] ** 2), 0.0))
         label += [k] * len(j)
-    label = np.array([*label, *range(fit.size)])  # class of each mean, and of each share
+    of = np.array([*label, *range(fit.size)])  # class of each mean, and of each share
     a = np.hstack([*scores, np.ones((len(x), fit.size))])
-    weighed = a * w[:, label]
+    weighed = a * w[:, of]
     found = -((weighed * often[:, None]).T @ weighed)
-    for at in (np.flatnonzero(label == k) for k in range(fit.size)):
+    for at in (np.flatnonzero(of == k) for k in range(fit.size)):
         found[np.ix_(at, at)] += (a[:, at] * often[:, None]).T @ weighed[:, at]
     return np.asarray(found * (counts.sum() / held.size))
 

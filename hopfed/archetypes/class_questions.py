@@ -11,7 +11,8 @@ K classes of N columns. Nobody hears of a row: answers are sums over an owner's 
 | `sketch` | (K + 1) centres | means of at least `CROWD` rows each, in a basis |
 | `nearest_sums` | centres (2 N + 1) | sums over the rows nearest to each centre |
 | `upper_sums`, `well_explained_sums` | K (2 N + 1) | sums over a part of each class |
-| `residual_products` | K N, or N | how rows of a class vary along a direction, or all rows |
+| `residual_products` | K N | how rows of a class vary along a direction |
+| `residual_squares`, `residual_product` | N | what classes leave of columns |
 | `resting_sums` | 2 K | how evenly rows agree with their class |
 | `repeated` | 2 | how many rows equal another one |
 | `offered`, `mixture_sums` | (S + 2) (S + 1) + 1 | whether rows lie at S points beside classes |
@@ -24,6 +25,7 @@ products with as many columns as the basis has.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
@@ -196,15 +198,11 @@ def _along(owner: Owner, directions: np.ndarray) -> Array:
 
 
 def residual_products(owner: Owner, told: Message) -> Message:
-    """Products of each class's residual moment with a direction (K, N); of a single one their sum.
-
-    The sum over classes is how pairs of columns differ from what the classes make of them.
-    """
-    w = told["directions"]
-    G = owner.weights * namespace(owner.weights).astype(_along(owner, w), owner.weights.dtype)
+    """Products of each class's residual moment with a direction: (K, N)."""
+    along = _along(owner, told["directions"])
+    G = owner.weights * namespace(along).astype(along, owner.weights.dtype)
     signed, seen = owner.sums(G)
-    found = signed - like(owner.means.astype(np.float32), G) * seen
-    return {"products": found if len(w) == len(found) else found.sum(axis=0)[None]}
+    return {"products": signed - like(owner.means.astype(np.float32), G) * seen}
 
 
 def upper_sums(owner: Owner, told: Message) -> Message:
@@ -225,6 +223,44 @@ def repeated(owner: Owner, _: Message) -> Message:
         worth = shown.size / len(shown)
         return {"equal": equals(replace(shown, counts=None)) * worth}
     return {"equal": equals(shown)}
+
+
+BLOCK = 1 << 22  # entries of a block of residuals
+KEPT = 1 << 25  # entries of a table of which they are kept
+
+
+def residuals(owner: Owner) -> Iterable[tuple[Array, Array]]:
+    """Blocks of residuals ``x - E[x | row]`` in single precision, and how often rows occur."""
+    M, N = owner.rows.shape
+    if owner.residuals is None and M * N <= KEPT:
+        owner.residuals = list(_residuals(owner, max(M, 1)))
+    return owner.residuals or _residuals(owner, max(1, BLOCK // N))
+
+
+def _residuals(owner: Owner, step: int) -> Iterator[tuple[Array, Array]]:
+    for first in range(0, owner.rows.shape[0], step):
+        x = kernels.unpack(owner.rows[first : first + step], np.float32)
+        xp = namespace(x)
+        R = xp.astype(owner.posterior[first : first + step], xp.float32)
+        left = x - R @ like(owner.means.astype(np.float32), R)
+        if owner.rows.gaps:
+            left *= x != 0
+        yield left, xp.astype(owner.often[first : first + step], xp.float32)
+
+
+def residual_squares(owner: Owner, _: Message) -> Message:
+    """Squares (N,) of an owner's residuals, and products of levels of one variable, added up."""
+    found = {"squares": sum(often @ E**2 for E, often in residuals(owner))}
+    if owner.variables is not None:
+        a, b = owner.variables.pairs
+        found["inside"] = sum(often @ (E[:, a] * E[:, b]) for E, often in residuals(owner))
+    return found
+
+
+def residual_product(owner: Owner, told: Message) -> Message:
+    """Product (N,) of an owner's residual moment with a vector, ``E^T (E w)``."""
+    w = like(told["vector"], array_beside(owner.rows))
+    return {"product": sum(((E @ w) * often) @ E for E, often in residuals(owner))}
 
 
 BEGIN = 0.1  # part of the rows that begins at the points

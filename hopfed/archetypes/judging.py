@@ -3,9 +3,9 @@
 What a statistic is when the classes are true is read off replicas, tables that the owners draw from
 the fitted classes (`hopfed.archetypes.replicas`):
 
-- *columns*: the largest eigenvalue of how second moments of columns differ from what the classes
-  make of them, ``sum_k R_k (x - T_k)(x - T_k)^T`` over all rows, standardised. Above what replicas
-  show columns depend on each other within classes; the leading eigenvectors say which.
+- *columns*: the largest eigenvalue of the second moment of standardised residuals, for an observed
+  entry ``x - E[x | row]``. Above what replicas show columns depend on each other within classes;
+  the leading eigenvectors say which.
 - *rows*: what the likelihood gains with parts of the rows at points beside the classes, between
   them or weaker (`gain_beside`): a trait that is cut into enough classes leaves white residuals.
   And copies of rows equal each other more often than rows of classes do.
@@ -40,7 +40,8 @@ from hopfed.archetypes.class_questions import (
     mixture_sums,
     offered,
     repeated,
-    residual_products,
+    residual_product,
+    residual_squares,
 )
 from hopfed.archetypes.mixture import ClassSums, Fit, Prior, collected, loss, remind
 from hopfed.archetypes.replicas import replica
@@ -135,7 +136,7 @@ def statistics(
     gain, leaning = gain_beside(owners, sums)
     rows = {"repeats": float(equal[0]), "single": float(equal[1])}
     rows |= {"beside": gain, "leaning": leaning}
-    return *residual_edge(owners, sums, DIRECTIONS), rows
+    return *residual_edge(owners, DIRECTIONS), rows
 
 
 def _edge(owners: Session) -> float:
@@ -170,25 +171,27 @@ PRODUCTS = 20  # products for the largest eigenvalue; the rows and their replica
 RARE = 10.0  # entries of its rarer kind below which a column is not scaled up to unit variance
 
 
-def residual_edge(
-    owners: Session, sums: ClassSums, wanted: int = 1
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Leading eigenvalues and vectors of the standardised residuals, and mean squares (N,)."""
-    M, T, variables = owners.n_rows, owners.first.means, owners.variables
-    squares = (sums.seen * (1 + T**2) - 2 * T * sums.signed).sum(axis=0) / M
+    M, variables = owners.n_rows, owners.variables
+    answers = owners.ask(residual_squares, {})
+    squares = total(answers, "squares") / M
     # A few entries that stand out of a column that is otherwise constant are no dependence.
     scale = 1 / np.sqrt(np.maximum(squares, min(4 * RARE / M, 0.5)))
 
     def product(w: np.ndarray) -> np.ndarray:
-        v = w * scale
-        answers = owners.ask(residual_products, {"directions": v.astype(np.float32)})
-        image = total(answers, "products")
+        v = w[0] * scale
+        asked = owners.ask(residual_product, {"vector": v.astype(np.float32)})
+        image = total(asked, "product")
         if variables is not None:  # levels depend on each other as they must
-            image = image + variables.within(T, sums.seen, v).sum(axis=0)
-        return image * scale / M
+            a, b = variables.pairs
+            np.subtract.at(image, a, total(answers, "inside") * v[b])
+        return (image * scale / M)[None]
 
     start = stream(owners.seed, "residual").standard_normal((1, owners.n_columns))
     values, vectors = leading(product, start, PRODUCTS, wanted)
+    for owner in owners.members:
+        owner.residuals = None
     return values[0], vectors[0], squares
 
 

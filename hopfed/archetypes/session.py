@@ -84,6 +84,13 @@ class Variables:
         return np.asarray(np.where(self.inside, 1 / np.maximum(sizes, 1)[self.label], 0.0))
 
     @cached_property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Both columns of every ordered pair of different levels of one variable."""
+        found = [(a, b) for group in self.groups for a in group for b in group if a != b]
+        a, b = np.array(found, dtype=int).reshape(-1, 2).T
+        return a, b
+
+    @cached_property
     def groups(self) -> list[np.ndarray]:
         """Column numbers of each variable of several columns."""
         return [np.flatnonzero(self.label == k) for k in range(self.count)]
@@ -147,6 +154,8 @@ class Owner:
     log_densities: Array = field(init=False, repr=False)
     # (M, S) likelihood of each row at the points last offered, over that at the classes
     ratios: Array = field(init=False, repr=False)
+    # blocks of residuals at these classes, while they are asked about
+    residuals: Any = field(init=False, repr=False, default=None)
     _weights: Array = field(init=False, repr=False, default=None)
 
     @cached_property
@@ -201,7 +210,7 @@ class Owner:
 
     def logs(self, by_sign: np.ndarray, by_seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same of dense rows in two parts, (K, M) and (K,)."""
-        X = self.dense
+        X = np.asarray(self.dense)
         if self.rows.gaps:
             both = np.hstack([by_sign, by_seen]).astype(X.dtype)
             return both @ X.T, np.zeros(len(both))
@@ -230,6 +239,7 @@ class Owner:
     def learn(self, means: np.ndarray, shares: np.ndarray) -> None:
         """Compute the responsibilities of classes (K, N) of shares (K,) for the rows."""
         self.means, self.shares = means_inside(means), np.asarray(shares, np.float64)
+        self.residuals = None
         if self.dense is not None:
             logs, even = self.logs(*log_odds(self.means, self.variables))
             shifts = even + np.log(np.maximum(self.shares, 1e-300))

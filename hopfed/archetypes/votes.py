@@ -64,12 +64,20 @@ def _overlap_counts(rows: Rows, patterns: np.ndarray) -> np.ndarray:
 
 def best_overlaps(rows: Rows, patterns: np.ndarray) -> np.ndarray:
     """Largest overlap of each row with a pattern, of either sign: (M,), in [0, 1]."""
-    columns = like(np.ascontiguousarray(patterns.T, np.float32), array_beside(rows))
+    columns = _columns(patterns, array_beside(rows))
     best = [
         to_host(namespace(columns).abs(times(block, columns)).max(axis=1))
         for block in parts(rows, BLOCK)
     ]
     return np.concatenate(best) / patterns.shape[1]
+
+
+def _columns(patterns: np.ndarray, home: Any) -> Any:
+    """Patterns in columns, (N, K) float32, beside an array; to a device they go in bits."""
+    if not on_device(home):
+        return like(np.ascontiguousarray(patterns.T, np.float32), home)
+    bits = Rows(like(kernels.pack(patterns).signs, home), patterns.shape[1])
+    return kernels.unpack(bits, np.float32).T
 
 
 def least_overlap(quality: float, n_patterns: int, n_sites: int) -> float:
@@ -161,9 +169,12 @@ class Agreement:
     @classmethod
     def of(cls, patterns: np.ndarray, sums: Message) -> Agreement:
         """The sums that `nearest` answers."""
-        rows = zip(sums["sums"], patterns, strict=True)  # whole numbers, beyond 2^31 once squared
-        pairs = ((x.astype(np.float64), p.astype(np.float64)) for x, p in rows)
-        along, squares = np.array([(x @ p, x @ x) for x, p in pairs]).reshape(-1, 2).T
+        if "pairs" in sums:
+            along, squares = sums["pairs"].T
+        else:  # whole numbers, beyond 2^31 once squared
+            rows = zip(sums["sums"], patterns, strict=True)
+            pairs = ((x.astype(np.float64), p.astype(np.float64)) for x, p in rows)
+            along, squares = np.array([(x @ p, x @ x) for x, p in pairs]).reshape(-1, 2).T
         overlaps = sums["moments"] / patterns.shape[1] ** np.arange(3)
         repeats = float(sums["equal"][0])
         return cls(sums["counts"], along, squares, overlaps, repeats, sums["order"])
@@ -299,25 +310,29 @@ def _split(owner: Owner, told: Message, explained: bool) -> Rows | Reread | None
 def nearest(owner: Owner, told: Message) -> Message:
     """Sums over rows by the pattern that they resemble most, of either sign or as it points.
 
-    With a quality only rows are looked at that vote, or that a pattern explains.
+    With a quality only rows are looked at that vote, or that a pattern explains. Of sums that are
+    asked for in brief, only their products with the patterns and with themselves: (K, 2).
     """
-    patterns = _patterns(owner, told)
+    patterns, brief = _patterns(owner, told), bool(told.get("brief", False))
     rows = _split(owner, told, explained=True) if "quality" in told else owner.rows
     if rows is None:
-        shapes = 3, len(patterns), len(patterns), patterns.shape, 2, 3
+        own = (len(patterns), 2) if brief else patterns.shape
+        shapes = 3, len(patterns), len(patterns), own, 2, 3
         found = Sums(np.zeros(shape) for shape in shapes)
     else:
-        found = total(rows, partial(_nearest, patterns=patterns, either=bool(told["either"])))
-    kinds = np.float64, np.float64, np.float64, np.int32, np.float64, np.float64
-    return {n: np.asarray(x, kind) for n, x, kind in zip(_SUMS, found, kinds, strict=True)}
+        asked = partial(_nearest, patterns=patterns, either=bool(told["either"]), brief=brief)
+        found = total(rows, asked)
+    answer = {n: np.asarray(x, np.float64) for n, x in zip(_SUMS, found, strict=True)}
+    sums = answer.pop("sums")
+    return answer | ({"pairs": sums} if brief else {"sums": sums.astype(np.int32)})
 
 
 _SUMS = ("moments", "counts", "signs", "sums", "equal", "order")
 
 
-def _nearest(part: Rows, patterns: np.ndarray, either: bool) -> Sums:
-    """The same of one block of rows."""
-    columns = like(np.ascontiguousarray(patterns.T, np.float32), array_beside(part))
+def _nearest(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> Sums:
+    """The same of one block of rows, which are all where they are `brief`."""
+    columns = _columns(patterns, array_beside(part))
     xp = namespace(columns)
     one, labels, best, sums = xp.eye(len(patterns), dtype=xp.float32), [], [], np.zeros(())
     signs, equal = np.zeros(len(patterns)), equals(part)
@@ -327,6 +342,9 @@ def _nearest(part: Rows, patterns: np.ndarray, either: bool) -> Sums:
         overlap = xp.take_along_axis(products, label[:, None], axis=1)
         ballots = one[label] * (xp.sign(overlap) if either else 1)
         together = transposed_times(block, ballots)
+        if brief:
+            whole = xp.astype(together, xp.float64)
+            together = xp.stack([xp.sum(whole * columns, axis=0), xp.sum(whole**2, axis=0)])
         found = all_to_host(label, overlap[:, 0], ballots.sum(axis=0), together, equal)
         labels.append(found[0])
         best.append(found[1].astype(np.float64))
@@ -370,7 +388,9 @@ def agreement(
     session: Session, patterns: np.ndarray, quality: float | None = None
 ) -> tuple[list[Agreement], Agreement]:
     """Sums over each owner's rows that tell whether the patterns' channel is symmetric, and all."""
-    more = {} if quality is None else {"quality": np.float32(quality)}
+    more: dict[str, Any] = {} if quality is None else {"quality": np.float32(quality)}
+    alone = len(session.members) == 1 and on_device(array_beside(session.members[0].rows))
+    more |= {"brief": np.bool_(True)} if alone else {}  # so that no sums of columns are copied
     answers = session.ask(nearest, _packed(patterns, either=False, **more))
     found = [Agreement.of(patterns, answer) for answer in answers]
     whole = found[0]

@@ -146,7 +146,7 @@ class Memory:
 
     def joined_by(
         self,
-        sums: tuple[np.ndarray, ...],
+        sums: tuple[np.ndarray, np.ndarray, np.ndarray],
         parent: np.ndarray,
         clients: np.ndarray,
         counts: np.ndarray,

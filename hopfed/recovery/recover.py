@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -287,17 +288,17 @@ def split(examples: Rows | Reread, clients: int, seed: int) -> list[Rows | Rerea
     >>> [part.shape for part in split(pack(np.ones((7, 3))), 3, seed=0)]
     [(3, 3), (2, 3), (2, 3)]
     """
-    repeated = isinstance(examples, Rows) and examples.counts is not None
-    repeated = repeated and not is_survey(examples)
+    repeated = examples.counts is not None and not is_survey(examples)
     m = examples.size if repeated else examples.shape[0]
     if not 1 <= clients <= m // 2:
         raise ArgumentError("clients", f"between 1 and {m // 2} for {m} examples", clients)
     order = stream(seed, "split").permutation(m)
     parts = [np.sort(part) for part in np.array_split(order, clients)]
-    if not repeated:
+    if isinstance(examples, Reread) or not repeated:
         chosen = examples.chosen if isinstance(examples, Reread) else examples.__getitem__
         return [chosen(part) for part in parts]
-    every, dealt = np.repeat(np.arange(len(examples)), examples.weights.astype(np.int64)), []
+    every = np.repeat(np.arange(len(examples)), examples.weights.astype(np.int64))
+    dealt: list[Rows | Reread] = []
     for part in parts:
         index, often = np.unique(every[part], return_counts=True)
         dealt.append(replace(examples[index], counts=often.astype(np.float64)))
@@ -378,7 +379,7 @@ def _table(given: Any) -> Table:
 
 
 def _is_parts(given: Any) -> bool:
-    return isinstance(given, str | os.PathLike) and is_many(given)
+    return isinstance(given, str | os.PathLike) and is_many(Path(given))
 
 
 def _is_named(given: Any) -> bool:
