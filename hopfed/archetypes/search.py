@@ -51,7 +51,9 @@ from hopfed.archetypes.mixture import (
 from hopfed.archetypes.session import Session, total
 
 QUALITY = 0.5  # at which patterns of +-1 enter
+MISSES = 2  # starts with more classes that gain nothing, in a row, before they end
 PAIRS = 3  # of classes that may be merged, of which merges are tried
+STEP = 8  # part of the classes that are more from one such start to the next, at least one
 FEW = 5  # times as many rows as a class must have, from which it rests on enough of them
 HOPE = 20.0  # a trial may still gain so many times what its steps promise
 NUMBERS = 100_000  # numbers of merged rows, up to which every merge is settled before it is judged
@@ -61,7 +63,7 @@ NUMBERS = 100_000  # numbers of merged rows, up to which every merge is settled 
 class Search:
     """Settings of the search for classes."""
 
-    starts: int = 2  # with a class for each direction of the spectrum
+    starts: int = 2  # with a class for each direction of the spectrum, beside those with more
     # short, long: exchanges of a trial, and of the fit that is kept
     short: int = 6
     long: int = 300
@@ -250,15 +252,24 @@ def begin(
 ) -> Fit:
     """Best of all starts, by evidence, each fitted as long as it may still be the best."""
     best = single(owners, prior)
-    root, size = np.sqrt(variances)[:, None], min(U.shape[1], search.most)
-    if size < 2:
-        return best
-    fits = []
-    for draw in range(search.starts):
-        sums = kmeans_start(owners, U / root, U * root, size, prior, draw)
-        fits.append(iterate(owners, sums, prior, search.short))
-    for fit in sorted(fits, key=lambda f: -f.evidence):
-        best = _best(best, _hopeful(owners, fit, best, search))
+    root = np.sqrt(variances)[:, None]
+    V, unwhiten = U / root, U * root
+    size = min(U.shape[1], search.most)
+
+    def of_means(size: int, draw: int) -> Fit:
+        sums = kmeans_start(owners, V, unwhiten, size, prior, draw)
+        return iterate(owners, sums, prior, search.short)
+
+    if size > 1:
+        fits = [of_means(size, draw) for draw in range(search.starts)]
+        for fit in sorted(fits, key=lambda f: -f.evidence):
+            best = _best(best, _hopeful(owners, fit, best, search))
+    misses = 0
+    while 1 < size < search.most and misses < MISSES:  # classes that the spectrum does not show
+        size = min(size + max(1, size // STEP), search.most)
+        larger = _hopeful(owners, of_means(size, search.starts + misses), best, search)
+        misses = 0 if _better(larger, best) else misses + 1
+        best = _best(best, larger)
     return improve(owners, best, search.long) if best.size > 1 else best
 
 
