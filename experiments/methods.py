@@ -37,6 +37,7 @@ OPTIONS = {  # a small model that clients share is a LeNet; rounds of steps are 
     **dict.fromkeys(("fedh2l", "fedmd"), "steps=5"),
     "agg": "images=160",
 }
+PLAIN = ("scaffold",)  # SGD without momentum, as in the paper, at three times the rate
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Config(Bench):
             self.cell(
                 section, row, models=models,
                 options=OPTIONS.get(row, "").format(rounds=self.rounds),
+                **({"momentum": 0.0, "lr": 3 * self.lr} if row in PLAIN else {}),
             )
             for section, rows, models in played
             if section in self.sections
@@ -90,6 +92,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
             log = "" if name == "test" else "x"
             made.append(paired(section, names, {"": values}, each=True, xlabel=label, log=log))
         means = np.array([summary[f"{cell.key}/seconds"][0] for cell in rows])
-        more = {"xlabel": "seconds of a round", "log": "x"}
-        made.append(paired(section, names, {"": means[None]}, **more))
+        seconds = {"": means[None]}
+        made.append(paired(section, names, seconds, xlabel="seconds of a round", log="x"))
     return made

@@ -32,7 +32,6 @@ from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.batches import Elsewhere, Source
 from hopfed.hopfield.classes import Classes, Memory
 from hopfed.hopfield.encoding import Encoding, pack_patterns, unpack_patterns
-from hopfed.hopfield.flat import unflatten
 from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
@@ -199,7 +198,7 @@ def _classes(config: Config, played: Played) -> Arrays:
     if not config.graded:
         packed = played.state.down[EVERYONE]["patterns"]
         return {"patterns": unpack_patterns(packed, config.columns)}
-    memory = unflatten(Memory, below(played.state.server, "memory"))
+    memory = Memory(**below(played.state.server, "memory"))
     means = np.full((config.most, config.columns), np.nan, np.float32)
     shares = np.full(config.most, np.nan)
     means[: memory.size], shares[: memory.size] = memory.means, memory.shares

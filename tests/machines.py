@@ -28,10 +28,10 @@ ROGUE = """
 import sys
 import numpy as np
 from hopfed.cli import main
-from hopfed.hopfield.owner import Answering
+from hopfed.hopfield.clients import PatternClient
 def client_step(self, state, down, context):
     return state, {"counts": np.zeros(int(sys.argv[1]), np.int16)}, {}
-Answering.client_step = client_step
+PatternClient.client_step = client_step
 main(sys.argv[2:])
 """
 

@@ -17,8 +17,8 @@ resolution : how many examples tell it apart, entry by entry.
 exposures : standard errors of the shares of archetypes, and of the quality.
 study : how many examples show, count and resolve all archetypes of a study.
 covariance : edge, threshold, support, density and spikes for noise of any covariance.
-graded : latent classes of any binary data, with gaps, as spikes in coordinates of unit noise.
-class_noise : the same where classes differ in noise.
+graded : latent classes of any binary data, with gaps, as spikes in coordinates of unit noise,
+    which classes may share or not.
 assignment : how surely rows get their class, and how well class means are known.
 graded_planning : how many rows tell a class from the rest, and what they show of it.
 private : what Gaussian noise for privacy costs in detectability.
@@ -30,17 +30,15 @@ storage : how many patterns associative memories hold, and how well they return 
 """
 
 from importlib import import_module
-from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
+    if name not in __dir__():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module(f"{__name__}.{name}")
 
 
 def __dir__() -> list[str]:
-    found = (module.name for module in iter_modules(__path__))
-    return sorted(name for name in found if not name.startswith("_"))
+    return sorted(m.name for m in iter_modules(__path__) if not m.name.startswith("_"))

@@ -85,21 +85,6 @@ def maximise(
     return (low + high) / 2
 
 
-def fewest(enough: Callable[[int], bool], least: int, start: float, most: int) -> int:
-    """Smallest number from `least` to `most` that is enough; `most` if none is."""
-    low = high = int(min(max(start, least), most))
-    while low > least and enough(low):
-        low, high = max(low // 2, least), low
-    if enough(low):
-        return low
-    while high < most and not enough(high):
-        low, high = high, min(2 * high, most)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
 def smallest_count(
     enough: Callable[[np.ndarray], np.ndarray],
     low: np.ndarray,

@@ -57,8 +57,8 @@ def errors(
     array([0.053, 0.053])
     """
     e = _check.share("exposures", np.atleast_1d(np.asarray(exposures, np.float64)))
-    r = float(_check.fraction("r", r))
-    N, M = int(_check.count("N", N)), float(_check.positive("M", M))
+    r = _check.scalar("r", r, _check.fraction)
+    N, M = int(_check.scalar("N", N, _check.count)), _check.scalar("M", M, _check.positive)
     G = np.eye(len(e)) if overlaps is None else np.asarray(overlaps, np.float64)
     if G.shape != (len(e), len(e)):
         raise ArgumentError("overlaps", f"of shape {(len(e), len(e))}", G.shape)

@@ -25,8 +25,8 @@ from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
 
-from . import _check, assignment, class_noise, planning, spikes, tracy_widom
-from ._solve import fewest
+from . import _check, assignment, graded, planning, spikes, tracy_widom
+from ._solve import smallest_count
 from .graded import Classes, Prediction, predict_white
 
 __all__ = ["ClassLaw", "GradedPlan", "plan"]
@@ -145,9 +145,8 @@ class GradedPlan:
     score : part of the class that lies in the span of the counted eigenvectors.
     accuracy : share of the rows of the class that are assigned to it, its means known.
     accuracy_all : the same of all rows.
-    mean_error : root mean square over columns of the error of its estimated means.
-    labelled_error : the same if all labels were known.
-    cosine : squared cosine of estimated and true means of the class, in those coordinates.
+    mean_error : root mean square over columns of the error of its means, if all labels are known.
+    cosine : squared cosine of these and the true means of the class, in those coordinates.
 
     >>> found = plan(ClassLaw(rates=(1, 1), missing=0.3), [0.5, 0.1], N=100)
     >>> found.samples.tolist(), found.accuracy.round(3).tolist()
@@ -166,7 +165,6 @@ class GradedPlan:
     accuracy: np.ndarray
     accuracy_all: np.ndarray
     mean_error: np.ndarray
-    labelled_error: np.ndarray
     cosine: np.ndarray
 
 
@@ -225,7 +223,7 @@ class _Case:
         self.place = 1 if share <= 0.5 or not signs else 0
         # Columns of any rate are divided by the standard deviation that they show, and then have
         # the edge of +-1 entries (theory/NOTES.md, "Counting in whitened coordinates").
-        self.kurtosis = class_noise.excess_kurtosis(self.classes) if signs else -2.0
+        self.kurtosis = graded.excess_kurtosis(self.classes) if signs else -2.0
         self.spread = np.ones(1) if signs else self._spread()
 
     def _spread(self) -> np.ndarray:
@@ -262,7 +260,7 @@ class _Case:
     def predict(self, samples: float) -> Prediction:
         if self.law.rates is None:  # equal noise
             return predict_white(self.classes, samples)
-        return class_noise.predict(self.shown(samples), samples)
+        return graded.predict(self.shown(samples), samples)
 
     def threshold(self, samples: float) -> float:
         """Eigenvalue that white noise exceeds at the level, as the count takes it."""
@@ -332,8 +330,8 @@ def _row(case: _Case, target: float, samples: int | None) -> dict[str, float]:
     boundary = case.boundary()
     least = max(case.stronger + 1, int(np.ceil(planning.SMALLEST_TABLE / case.N)))
     if samples is None:
-        enough: Callable[[int], bool] = lambda M: case.power(M) >= target  # noqa: E731
-        samples = fewest(enough, least, least, _MOST_SAMPLES)
+        enough = lambda M: np.array(case.power(int(M)) >= target)  # noqa: E731
+        samples = int(smallest_count(enough, np.array(least), _MOST_SAMPLES))
         if samples >= _MOST_SAMPLES:
             names = GradedPlan.__dataclass_fields__
             return dict.fromkeys(names, np.nan) | {"boundary": boundary, "samples": np.inf}
@@ -341,8 +339,7 @@ def _row(case: _Case, target: float, samples: int | None) -> dict[str, float]:
     if least > M:
         raise ArgumentError("M", f"at least {least} for a test with {case.N} columns", int(M))
     found, rows = case.predict(M), assignment.assign(case.classes)
-    learnt = assignment.estimated_errors(case.classes, M)
-    labelled = assignment.mean_errors(case.classes, M)
+    errors = assignment.mean_errors(case.classes, M)
     noisy = found.edge / (1 + np.sqrt(found.q)) ** 2
     return {
         "boundary": boundary,
@@ -356,14 +353,9 @@ def _row(case: _Case, target: float, samples: int | None) -> dict[str, float]:
         "score": float(found.scores[0]),
         "accuracy": float(rows.accuracy[0]),
         "accuracy_all": rows.total,
-        "mean_error": _rms(learnt[0], case.classes),
-        "labelled_error": _rms(labelled[0], case.classes),
-        "cosine": float(assignment.cosines(case.classes, learnt)[0]),
+        "mean_error": float(np.sqrt(errors[0] ** 2 @ case.classes.weights / case.N)),
+        "cosine": float(assignment.cosines(case.classes, errors)[0]),
     }
-
-
-def _rms(errors: np.ndarray, classes: Classes) -> float:
-    return float(np.sqrt(errors**2 @ classes.weights / classes.N))
 
 
 def _relative_spikes(

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _check, covariance, planning, spikes
-from ._solve import fewest, increasing_root
+from ._solve import increasing_root, smallest_count
 from .covariance import Population
 
 
@@ -257,23 +257,26 @@ def plan(
     shares = _check.fraction("exposure", exposure)
     target = _check.scalar("power", power, _check.probability)
     owners = int(_check.scalar("clients", clients, _check.count))
-    boundary = minimal_samples(r, shares, N, multiplier, owners) / owners
+    sites = _check.scalar("N", N, _check.count)
+    least = np.array(max(stronger + 1, np.ceil(planning.SMALLEST_TABLE / sites)))
     rows = []
-    for share, start in zip(shares.ravel().tolist(), boundary.ravel().tolist(), strict=True):
+    for share in shares.ravel().tolist():
 
-        def reached(each: int, share: float = share) -> float:
-            radius = float(noise_radius(multiplier, N, owners * each, owners))
-            return detection_power(r, share, N, owners * each, radius, false_alarm, stronger)
+        def reached(each: float, share: float = share) -> float:
+            M = owners * int(each)
+            radius = float(noise_radius(multiplier, N, M, owners))
+            return detection_power(r, share, N, M, radius, false_alarm, stronger)
 
-        least = max(stronger + 1, int(np.ceil(planning.SMALLEST_TABLE / N)))
-        each = fewest(lambda m: reached(m) >= target, least, start, 2**50 // owners)
-        M, s2 = owners * each, 1 - r**2
+        each = smallest_count(
+            lambda m: np.array(reached(float(m)) >= target), least, 2.0**50 / owners
+        )
+        M, s2 = owners * int(each), 1 - r**2
         law = Population.flat(s2), N / M, float(noise_radius(multiplier, N, M, owners))
         ell = s2 * (1 + float(spikes.spike_strength(r, share, N)))
         rows.append(
             (
-                float(M) if each < 2**50 // owners else np.inf,
-                reached(each),
+                float(M) if each < 2.0**50 / owners else np.inf,
+                reached(float(each)),
                 noise_threshold(s2, N, M, law[2], false_alarm),
                 float(covariance.outlier(ell, *law)),
                 float(covariance.overlap(ell, *law)),

@@ -48,6 +48,7 @@ M. Demircigil et al., J. Stat. Phys. 168 (2017) 288.
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -266,7 +267,8 @@ def _entropy_lost(x: np.ndarray) -> np.ndarray:
 
 
 def _power(n: int, least: int) -> None:
-    if isinstance(n, bool) or n != int(n) or n < least:
+    one = isinstance(n, Integral) and not isinstance(n, bool) and n >= least
+    if not one:
         raise ArgumentError("n", f"a whole number, at least {least}", n)
 
 

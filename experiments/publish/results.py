@@ -142,16 +142,6 @@ def highlights() -> str:
     return table(("claim", "measured", "experiment"), cells)
 
 
-def fl_methods() -> str:
-    """Four methods on MNIST and CIFAR-10."""
-    rows = []
-    for name in ("standalone", "fedavg", "fedavg+", "fedprox"):
-        mnist, cifar = (read(f"fl_{data}_{name}") for data in ("mnist", "cifar"))
-        asked = ("{test|3}", "{decile|3}", "{megabytes_up|1 mean}")
-        rows.append((name, *(fill(text, mnist) for text in asked), fill("{test|3}", cifar)))
-    return table(("method", "MNIST", "worst tenth", "MB up", "CIFAR-10"), rows)
-
-
 def _value(key: str, kept: Mapping[str, Any]) -> Any:
     """Look a key up; the whole key is tried first, since keys may contain slashes."""
     if key in kept["summary"]:
@@ -190,7 +180,6 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "experiments/README.md": {
         "federation": lambda: claims("theory and the Hopfield federation"),
         "neural": lambda: claims("neural methods"),
-        "fl": fl_methods,
     },
 }
 

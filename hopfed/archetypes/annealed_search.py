@@ -41,26 +41,18 @@ class Search:
     starts, sweeps : memories per pass and heat-bath sweeps of each; both grow after a pass that
         found nothing.
     settings : pairs (p, beta) of eigenvalue exponent and inverse temperature.
-    patience : passes in a row without a find before giving up. The longest waits that ended in a
-        find were 8, 15, 19 and 42 passes (N = 1,000, K = 200, four draws).
-    reluctance : the same while the search has found nothing at all, and once it has half: data
-        that hold no archetypes should not be searched for long, where there are some the first is
-        soon found, and with half of them deflated none took more than two passes (50 draws).
+    patience, reluctance : passes in a row without a find before giving up; the second while nothing
+        at all is found, and once half is. The longest wait that ended in a find was 42 passes.
     memory : the layered memory that is run; one layer, serial heat bath, by default.
     slack : of the acceptance test (`hopfed.archetypes.subspace.accepted`); inf lets every rest
         state pass.
     flips : share of its sites that are turned at random to see whether a rest state attracts; 0
-        takes any. Where loads are high or data scarce, states rest that score as archetypes do but
-        attract nothing: at N = 100, K = 45, r = .95 there are 30 of them without this test and 1
-        with it (.05 and .1: 19; .2: none, but at N = 200, K = 72 it found nothing in one draw of
-        four).
+        takes any. Where loads are high, 30 states rest that score as archetypes do; 1 attracts.
     duplicate : overlap of two likenesses of one (`hopfed.archetypes.subspace.merge`); 1 keeps all
         that differ.
     deflate : take what was found out of the operator before the next pass.
     early_stop : stop a memory once its score is close to that of an archetype.
-    most : memories, times sweeps, times directions, of all passes together; after so many the
-        search gives up. One that waits for the whole of its `patience` takes 2.6 million for each
-        direction.
+    most : memories, times sweeps, times directions, of all passes together, before it gives up.
     """
 
     starts: int = 32

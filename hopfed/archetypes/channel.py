@@ -31,15 +31,13 @@ from hopfed.kernels import Rows
 from hopfed.theory.resolution import OPTIMISM, RESOLVED, majority_needed, sure_level
 
 QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])
-NAMES = ("symmetric", "by column", "graded")
 
 
 @dataclass(frozen=True)
 class Channel:
     """The channel that won."""
 
-    name: str  # one of NAMES
-    gains: dict[str, float]  # evidence of each channel, by name, up to what they share
+    name: str  # symmetric, by column or graded
     # means, errors: (K, N) of the classes in that channel, and their standard errors; rows that are
     # unsure of their class tell less. In the symmetric channel they are those at the quality r.
     means: np.ndarray
@@ -63,43 +61,40 @@ class Channel:
         return replace(self, means=self.means[order], errors=self.errors[order])
 
 
-def choose(fit: Fit, lost: np.ndarray | None = None) -> Channel:
-    """Compare the channels on the sums of fitted classes."""
-    sums = fit.sums
-    own = {"graded": float(fit.prior.gain(sums).sum())}
-    means = fit.classes.means
+def choose(fit: Fit, lost: np.ndarray) -> Channel:
+    """Compare the channels on the sums of fitted classes, whose variances grow by `lost` (K, N)."""
+    sums, means = fit.sums, fit.classes.means
     weighed = sums.seen + (fit.prior.concentration if fit.size > 1 else 0.0)
     spread = np.maximum(1 - means**2, 0.0)  # a mean of 1 may be rounded up
-    more = _one_by_one(fit) if lost is None else lost
-    graded = Channel("graded", own, means, np.sqrt(spread * more / (weighed + 1)), None)
+    graded = Channel("graded", means, np.sqrt(spread * lost / (weighed + 1)), None)
     if fit.size == 1 or fit.prior.variables is not None:
         return graded
     table = pattern_gains(sums)
     entries = sums.seen.sum(axis=0)
     whole = table.sum(axis=1)
     best, each = int(whole.argmax()), table.argmax(axis=0)
-    gains = {
+    gains = {  # evidence, up to what all share
         "symmetric": float(whole[best] - np.log(max(entries.sum(), 1.0)) / 2),
         "by column": float(table.max(axis=0).sum() - (np.log(np.maximum(entries, 1)) / 2).sum()),
-        **own,
+        "graded": float(fit.prior.gain(sums).sum()),
     }
     name = max(gains, key=lambda n: gains[n])
     if name == "graded":
-        return replace(graded, gains=gains)
+        return graded
     one = name == "symmetric"
     quality = np.asarray(QUALITIES[best] if one else QUALITIES[each])
     error = quality_errors(quality, entries.sum() if one else entries)
-    sign = np.tanh(np.arctanh(np.minimum(quality, 1 - 1e-9)) * sums.signed / more)
+    sign = np.tanh(np.arctanh(np.minimum(quality, 1 - 1e-9)) * sums.signed / lost)
     variance = quality**2 * (1 - sign**2) + (0.0 if one else (sign * error) ** 2)
-    spread = spread_about(sums, quality, more)
-    return Channel(name, gains, quality * sign, np.sqrt(variance), quality, error, spread)
+    spread = spread_about(sums, quality, lost)
+    return Channel(name, quality * sign, np.sqrt(variance), quality, error, spread)
 
 
-def spread_about(sums: ClassSums, quality: np.ndarray, more: np.ndarray | float = 1.0) -> float:
+def spread_about(sums: ClassSums, quality: np.ndarray, lost: np.ndarray) -> float:
     """Standard deviation of true means about a quality, with a sign each, beyond chance."""
     n = np.maximum(sums.seen, 1.0)
     means = np.abs(sums.signed) / n
-    noise = (1 - np.minimum(quality, 1.0) ** 2) * more / n
+    noise = (1 - np.minimum(quality, 1.0) ** 2) * lost / n
     weight = 1 / np.maximum(noise, 1e-9)
     weight = weight / weight.sum()
     excess = (weight * ((means - quality) ** 2 - noise)).sum()
@@ -112,14 +107,6 @@ def quality_errors(quality: np.ndarray, entries: np.ndarray) -> np.ndarray:
     place = np.abs(QUALITIES - quality[..., None]).argmin(axis=-1)
     step = np.diff(QUALITIES)[np.minimum(place, len(QUALITIES) - 2)]
     return np.asarray(np.sqrt((1 - quality**2) / np.maximum(entries, 1) + step**2 / 12))
-
-
-def _one_by_one(fit: Fit) -> np.ndarray:
-    """By how much the variances (K, N), or (1, 1), are above those of rows that are sure."""
-    if fit.size == 1 or fit.sums.pairs is None:
-        return np.ones((1, 1))
-    counts = fit.sums.counts.sum(axis=0)
-    return loss(counts, fit.sums.pairs, fit.prior.observed, fit.prior.concentration)
 
 
 def pattern_gains(sums: ClassSums) -> np.ndarray:
@@ -271,11 +258,11 @@ def _missing(fit: Fit, told: np.ndarray, rows: int, seed: int) -> np.ndarray:
         j = np.flatnonzero(told[k])
         scores.append(np.where(x[:, j] != 0, (x[:, j] - T[j]) / np.sqrt(1 - T[j] ** 2), 0.0))
         label += [k] * len(j)
-    label = np.array([*label, *range(fit.size)])  # class of each mean, and of each share
+    of = np.array([*label, *range(fit.size)])  # class of each mean, and of each share
     a = np.hstack([*scores, np.ones((len(x), fit.size))])
-    weighed = a * w[:, label]
+    weighed = a * w[:, of]
     found = -((weighed * often[:, None]).T @ weighed)
-    for at in (np.flatnonzero(label == k) for k in range(fit.size)):
+    for at in (np.flatnonzero(of == k) for k in range(fit.size)):
         found[np.ix_(at, at)] += (a[:, at] * often[:, None]).T @ weighed[:, at]
     return np.asarray(found * (counts.sum() / held.size))
 

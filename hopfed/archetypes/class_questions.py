@@ -8,11 +8,11 @@ K classes of N columns. Nobody hears of a row: answers are sums over an owner's 
 | `column_sums` | 2 N | the rate and the gaps of each column |
 | `class_sums`, `sums_and_pairs` | K (2 N + 1) + 1, K^2 more | the same within each class |
 | `score_sums` | 2 K N | how much rows of unequal weight say of the means |
-| `entropies` | 1 | how sure rows are of their class |
 | `sketch` | (K + 1) centres | means of at least `CROWD` rows each, in a basis |
 | `nearest_sums` | centres (2 N + 1) | sums over the rows nearest to each centre |
 | `upper_sums`, `well_explained_sums` | K (2 N + 1) | sums over a part of each class |
-| `residual_products` | K N, or N | how rows of a class vary along a direction, or all rows |
+| `residual_products` | K N | how rows of a class vary along a direction |
+| `residual_squares`, `residual_product` | N | what classes leave of columns |
 | `resting_sums` | 2 K | how evenly rows agree with their class |
 | `repeated` | 2 | how many rows equal another one |
 | `offered`, `mixture_sums` | (S + 2) (S + 1) + 1 | whether rows lie at S points beside classes |
@@ -25,6 +25,7 @@ products with as many columns as the basis has.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
@@ -41,7 +42,6 @@ from hopfed.archetypes.session import (
     by_blocks,
     log_odds,
     means_inside,
-    standardised,
 )
 from hopfed.archetypes.votes import runs
 from hopfed.archetypes.weights import is_survey
@@ -91,16 +91,6 @@ def score_sums(owner: Owner, _: Message) -> Message:
         signed, seen = to_host(sums["signed"]), to_host(sums["seen"])
         found[name] = (1 + T**2) * seen - 2 * T * signed  # of (x - T)^2
     return found
-
-
-@by_blocks
-def entropies(owner: Owner, told: Message) -> Message:
-    """Entropy of the responsibilities of an owner's rows, added up, in nats."""
-    owner.learn(told["means"], told["shares"])
-    xp = namespace(owner.posterior)
-    R = xp.astype(owner.posterior, xp.float64)
-    each = -xp.sum(R * xp.log(R + TINY), axis=1)
-    return {"entropy": owner.added(each)}
 
 
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
@@ -191,8 +181,15 @@ def resting_sums(owner: Owner, _: Message) -> Message:
 def well_explained_sums(owner: Owner, told: Message) -> Message:
     """Sums over the rows of each class that are as likely as rows of it should be."""
     R = owner.weights
-    well = standardised(owner.rows, owner.means) > float(told["above"])
+    well = standardised(owner) > float(told["above"])
     return weighted_sums(owner, R * namespace(R).astype(well, R.dtype))
+
+
+def standardised(owner: Owner) -> Array:
+    """How well rows fit in each class, (M, K): their standardised log-likelihood in it."""
+    T, odds = owner.means, np.arctanh(owner.means)
+    variance = owner.along(np.zeros_like(T), (1 - T**2) * odds**2)
+    return owner.along(odds, -T * odds) / namespace(variance).sqrt(variance.clip(1e-6, None))
 
 
 def _along(owner: Owner, directions: np.ndarray) -> Array:
@@ -201,15 +198,11 @@ def _along(owner: Owner, directions: np.ndarray) -> Array:
 
 
 def residual_products(owner: Owner, told: Message) -> Message:
-    """Products of each class's residual moment with a direction (K, N); of a single one their sum.
-
-    The sum over classes is how pairs of columns differ from what the classes make of them.
-    """
-    w = told["directions"]
-    G = owner.weights * namespace(owner.weights).astype(_along(owner, w), owner.weights.dtype)
+    """Products of each class's residual moment with a direction: (K, N)."""
+    along = _along(owner, told["directions"])
+    G = owner.weights * namespace(along).astype(along, owner.weights.dtype)
     signed, seen = owner.sums(G)
-    found = signed - like(owner.means.astype(np.float32), G) * seen
-    return {"products": found if len(w) == len(found) else found.sum(axis=0)[None]}
+    return {"products": signed - like(owner.means.astype(np.float32), G) * seen}
 
 
 def upper_sums(owner: Owner, told: Message) -> Message:
@@ -230,6 +223,44 @@ def repeated(owner: Owner, _: Message) -> Message:
         worth = shown.size / len(shown)
         return {"equal": equals(replace(shown, counts=None)) * worth}
     return {"equal": equals(shown)}
+
+
+BLOCK = 1 << 22  # entries of a block of residuals
+KEPT = 1 << 25  # entries of a table of which they are kept
+
+
+def residuals(owner: Owner) -> Iterable[tuple[Array, Array]]:
+    """Blocks of residuals ``x - E[x | row]`` in single precision, and how often rows occur."""
+    M, N = owner.rows.shape
+    if owner.residuals is None and M * N <= KEPT:
+        owner.residuals = list(_residuals(owner, max(M, 1)))
+    return owner.residuals or _residuals(owner, max(1, BLOCK // N))
+
+
+def _residuals(owner: Owner, step: int) -> Iterator[tuple[Array, Array]]:
+    for first in range(0, owner.rows.shape[0], step):
+        x = kernels.unpack(owner.rows[first : first + step], np.float32)
+        xp = namespace(x)
+        R = xp.astype(owner.posterior[first : first + step], xp.float32)
+        left = x - R @ like(owner.means.astype(np.float32), R)
+        if owner.rows.gaps:
+            left *= x != 0
+        yield left, xp.astype(owner.often[first : first + step], xp.float32)
+
+
+def residual_squares(owner: Owner, _: Message) -> Message:
+    """Squares (N,) of an owner's residuals, and products of levels of one variable, added up."""
+    found = {"squares": sum(often @ E**2 for E, often in residuals(owner))}
+    if owner.variables is not None:
+        a, b = owner.variables.pairs
+        found["inside"] = sum(often @ (E[:, a] * E[:, b]) for E, often in residuals(owner))
+    return found
+
+
+def residual_product(owner: Owner, told: Message) -> Message:
+    """Product (N,) of an owner's residual moment with a vector, ``E^T (E w)``."""
+    w = like(told["vector"], array_beside(owner.rows))
+    return {"product": sum(((E @ w) * often) @ E for E, often in residuals(owner))}
 
 
 BEGIN = 0.1  # part of the rows that begins at the points
@@ -274,9 +305,9 @@ def ratios(owner: Owner, points: np.ndarray, more: np.ndarray) -> Array:
     at = log_odds(owner.means, variables)
     there = [log_odds(means_inside(means), variables) for means in points]
     by_sign, by_seen = (np.array([t[i] - at[i] for t in there]) for i in (0, 1))
-    if owner.numbers is not None:
+    if owner.dense is not None:
         told = (x.reshape(-1, rows.shape[1]) for x in (by_sign, by_seen))
-        logs, even = owner.numbers.logs(*told)
+        logs, even = owner.logs(*told)
         return mixed(logs.reshape(S, *R.T.shape), more + even.reshape(S, -1), R.T, HIGHEST).T
     xp, M = namespace(R), rows.shape[0]
     found = xp.zeros((M, S), dtype=xp.float64)

@@ -1,24 +1,12 @@
 """`Classes`: latent classes, each with a mean of its own in every column, of rows with gaps.
 
-What owners and server say to each other, each line one kind of exchange:
-
-1. sums of products up, and column sums: the count in whitened coordinates
-   (`hopfed.archetypes.moments`);
-2. whitened basis down; a few centres of projections up, each of at least five rows; centres down,
-   sums over the nearest rows up;
-3. classes down; per class the count, the N sums and numbers of observed entries, per pair of
-   classes how often rows may be of both, and one log-likelihood up. This is a step of expectation
-   maximisation, and most exchanges are it;
-4. for each class a direction down, its product with the class's residual moment up, and the sums
-   over its rows that are explained well (splitting);
-5. the tests: the same of the residuals of all rows, seven sums over rows, and for points where rows
-   may lie their parts down, a slope and products of slopes for each up; of the rows and of replicas
-   that the owners draw themselves; and steps of the fit of one trait, which is 3 again.
+Count, starts, search, tests, channel, verdict. What owners and server say to each other is in the
+tables of `hopfed.archetypes.moments` (the count in whitened coordinates, from sums of products) and
+`hopfed.archetypes.class_questions`; most exchanges are a step of expectation maximisation.
 
 Classes are searched and tested in a part of a large table; then all rows and columns say what the
-classes are. Search and tests take a hundred exchanges and more, and a table of many observed
-entries has more of them than these need. Rows come first: each class must have its own, so a wide
-table is searched in some of its columns, and in few rows never.
+classes are. Rows come first: each class must have its own, so a wide table is searched in some of
+its columns, and in few rows never.
 """
 
 from __future__ import annotations

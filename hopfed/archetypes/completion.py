@@ -86,7 +86,7 @@ class Filling:
         """Read once: which words columns hold; and return the types of what is filled."""
         import pyarrow as pa
 
-        packing, codes = Packing(self._source, self.coding, judge=True), self.coding.codes
+        packing, codes = Packing(self._source, self.coding), self.coding.codes
         counts: list[Counter[str]] = [Counter() for _ in codes]
         seen, rows = np.zeros(len(self.coding), np.int64), 0
         types: list[Any] = [None] * len(self._source.names)
@@ -108,7 +108,6 @@ class Filling:
                     self._own.update(word for word in cells[j].words if text_cell(word) != word)
             for j, array in enumerate(given):
                 types[j] = array.type if types[j] in (None, array.type) else pa.string()
-        packing.judge()
         if not rows:
             raise DataError(f"{self._source.what}: at least 1 example(s) are needed, got 0")
         commas = [j in self._source.commas for j in packing.places]

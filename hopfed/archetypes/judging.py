@@ -3,9 +3,9 @@
 What a statistic is when the classes are true is read off replicas, tables that the owners draw from
 the fitted classes (`hopfed.archetypes.replicas`):
 
-- *columns*: the largest eigenvalue of how second moments of columns differ from what the classes
-  make of them, ``sum_k R_k (x - T_k)(x - T_k)^T`` over all rows, standardised. Above what replicas
-  show columns depend on each other within classes; the leading eigenvectors say which.
+- *columns*: the largest eigenvalue of the second moment of standardised residuals, for an observed
+  entry ``x - E[x | row]``. Above what replicas show columns depend on each other within classes;
+  the leading eigenvectors say which.
 - *rows*: what the likelihood gains with parts of the rows at points beside the classes, between
   them or weaker (`gain_beside`): a trait that is cut into enough classes leaves white residuals.
   And copies of rows equal each other more often than rows of classes do.
@@ -40,9 +40,10 @@ from hopfed.archetypes.class_questions import (
     mixture_sums,
     offered,
     repeated,
-    residual_products,
+    residual_product,
+    residual_squares,
 )
-from hopfed.archetypes.mixture import ClassSums, Fit, Prior, loss, remind
+from hopfed.archetypes.mixture import ClassSums, Fit, Prior, collected, loss, remind
 from hopfed.archetypes.replicas import replica
 from hopfed.archetypes.search import leading
 from hopfed.archetypes.session import Owner, Session, Variables, means_inside, total
@@ -135,7 +136,7 @@ def statistics(
     gain, leaning = gain_beside(owners, sums)
     rows = {"repeats": float(equal[0]), "single": float(equal[1])}
     rows |= {"beside": gain, "leaning": leaning}
-    return *residual_edge(owners, sums, DIRECTIONS), rows
+    return *residual_edge(owners, DIRECTIONS), rows
 
 
 def _edge(owners: Session) -> float:
@@ -166,29 +167,31 @@ def _whole(fit: Fit) -> float:
     return float((4 * prior.rates * (1 - prior.rates) * prior.observed).sum())
 
 
-STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
+PRODUCTS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
 RARE = 10.0  # entries of its rarer kind below which a column is not scaled up to unit variance
 
 
-def residual_edge(
-    owners: Session, sums: ClassSums, wanted: int = 1
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Leading eigenvalues and vectors of the standardised residuals, and mean squares (N,)."""
-    M, T, variables = owners.n_rows, owners.first.means, owners.variables
-    squares = (sums.seen * (1 + T**2) - 2 * T * sums.signed).sum(axis=0) / M
+    M, variables = owners.n_rows, owners.variables
+    answers = owners.ask(residual_squares, {})
+    squares = total(answers, "squares") / M
     # A few entries that stand out of a column that is otherwise constant are no dependence.
     scale = 1 / np.sqrt(np.maximum(squares, min(4 * RARE / M, 0.5)))
 
     def product(w: np.ndarray) -> np.ndarray:
-        v = w * scale
-        answers = owners.ask(residual_products, {"directions": v.astype(np.float32)})
-        image = total(answers, "products")
+        v = w[0] * scale
+        asked = owners.ask(residual_product, {"vector": v.astype(np.float32)})
+        image = total(asked, "product")
         if variables is not None:  # levels depend on each other as they must
-            image = image + variables.within(T, sums.seen, v).sum(axis=0)
-        return image * scale / M
+            a, b = variables.pairs
+            np.subtract.at(image, a, total(answers, "inside") * v[b])
+        return (image * scale / M)[None]
 
     start = stream(owners.seed, "residual").standard_normal((1, owners.n_columns))
-    values, vectors = leading(product, start, STEPS, wanted)
+    values, vectors = leading(product, start, PRODUCTS, wanted)
+    for owner in owners.members:
+        owner.residuals = None
     return values[0], vectors[0], squares
 
 
@@ -432,7 +435,8 @@ def trait_gain(
     some = _looked_at(owners)
     M, n = some.n_rows, N if prior.varies is None else int(prior.varies.sum())
     means = np.clip(channel.means, CLOSE - 1, 1 - CLOSE)
-    likelihood = _asked(some, means, shares).log_likelihood
+    told = {"means": means, "shares": shares}
+    likelihood = collected(some.ask(class_sums, told)).log_likelihood
     rates_of = {"symmetric": 1, "by column": n}.get(channel.name, K * n)
     signs = 0.0 if channel.name == "graded" else K * n * np.log(2)
     evidence = likelihood - (rates_of + K - 1) * np.log(M) / 2 - signs
@@ -452,14 +456,6 @@ def some_of(o: Owner, step: int) -> Owner:
     return Owner(replace(few, counts=few.weights), o.index) if few.counts is None else o
 
 
-def _asked(owners: Session, means: np.ndarray, shares: np.ndarray) -> ClassSums:
-    """Sums over classes: one exchange."""
-    answers = owners.ask(class_sums, {"means": means, "shares": shares})
-    counts = np.array([a["counts"] for a in answers])
-    signed, seen = total(answers, "signed"), total(answers, "seen")
-    return ClassSums(counts, signed, seen, float(total(answers, "log_likelihood")))
-
-
 def _direction(means: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """(N,) in which classes differ most, its longest entry 1.5."""
     apart = (means - shares @ means) * np.sqrt(shares)[:, None]
@@ -477,7 +473,8 @@ def trait_evidence(
     rates = np.clip(rates, 0.01, 0.99)
     intercepts, last = np.log(rates / (1 - rates)), -np.inf
     for step in range(STEPS):
-        sums = _asked(owners, means_inside(np.tanh((intercepts + t * slopes) / 2)), weights)
+        means = means_inside(np.tanh((intercepts + t * slopes) / 2))
+        sums = collected(owners.ask(class_sums, {"means": means, "shares": weights}))
         gained, last = sums.log_likelihood - last, max(sums.log_likelihood, last)
         if gained < LAST or last + (STEPS - step) * gained - cost < enough:
             break

@@ -245,16 +245,22 @@ class Prior:
         lower = np.where(self.part > 0, 0.0, sums.minus)
         return xlogy(sums.plus, p) + xlogy(lower, 1 - p)
 
+    def _rates_of(self, classes: Mixture) -> np.ndarray:
+        p = np.clip((1 + classes.means) / 2, 1e-9, 1 - 1e-9)
+        return p if self.variables is None else self.variables.normalised(p)
+
+    def joint(self, classes: Mixture, sums: ClassSums) -> float:
+        """Log-likelihood of rows and their classes; that of the rows is more by their entropy."""
+        lower = sums.minus if self.variables is None else np.where(self.part > 0, 0.0, sums.minus)
+        named = xlogy(sums.counts, np.maximum(classes.shares, 1e-300)).sum()
+        return float(spent(sums.plus, lower, self._rates_of(classes)) + named)
+
     def evidence(self, classes: Mixture, sums: ClassSums) -> float:
         """Log evidence of so many classes, from the sums that `classes` were asked for."""
         n = sums.counts.sum(axis=0)
-        K = len(n)
-        p = np.clip((1 + classes.means) / 2, 1e-9, 1 - 1e-9)
-        if self.variables is not None:
-            p = self.variables.normalised(p)
-        lower = sums.minus if self.variables is None else np.where(self.part > 0, 0.0, sums.minus)
-        named = label_gain(n) - xlogy(sums.counts, np.maximum(classes.shares, 1e-300)).sum()
-        value = sums.log_likelihood + self.gain(sums).sum() - spent(sums.plus, lower, p) + named
+        K, p = len(n), self._rates_of(classes)
+        value = sums.log_likelihood - self.joint(classes, sums)
+        value += self.gain(sums).sum() + label_gain(n)
         # How sharply the entries know the column's rate, over which the whole is averaged too.
         each = np.maximum(sums.seen, 0.5)
         if not np.isinf(self.concentration):

@@ -3,11 +3,9 @@
 1. The spectrum of the pooled second moment is counted.
 2. What stands above the noise is factored: by joint diagonalisation of random groups, by search.
 3. Where many archetypes crowd a spectrum, some of their eigenvalues sink into the noise and some
-   patterns are mixtures. Then they come out in layers. The owners vote on the patterns broadcast,
-   over all of their rows; mixtures that no row resembles get no votes. Each owner sets those of its
-   rows aside that a pattern explains. The operators and groups of the rest show what is left, with
-   less beside it; its patterns join the others, all rows vote again, and so on until the rest shows
-   nothing.
+   patterns are mixtures. Then they come out in layers: owners vote on the patterns, and set those
+   rows aside that a pattern explains; the rest shows what is left, its patterns join the others,
+   and so on until the rest shows nothing.
 4. Signs are read off the mean of the rows, and the rows may be asked once more for the patterns.
 5. The rows are asked whether the channel holds, and the verdict is said.
 
@@ -42,7 +40,7 @@ from hopfed.archetypes.status import (
     judge_patterns,
     judge_single,
 )
-from hopfed.archetypes.subspace import SAME
+from hopfed.archetypes.subspace import SAME, overlaps_of
 from hopfed.archetypes.votes import agreement, agrees, elected, oriented, refitted, rest_of, vote
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.noise import NoiseProfile, Sample, noise_variance
@@ -169,8 +167,9 @@ class Patterns:
         if rank.unequal or not len(found) or not 0 < found.quality <= 1:
             return found
         N, M, K = spectrum.n_sites, spectrum.n_examples, rank.n_detected
-        x = found.patterns.astype(np.float32)
-        of = errors(np.minimum(found.exposures, 1.0), found.quality, N, M, x @ x.T / N)
+        of = errors(
+            np.minimum(found.exposures, 1.0), found.quality, N, M, overlaps_of(found.patterns)
+        )
         if self.quality is not None:
             return replace(found, exposure_errors=of.exposures, quality_error=0.0)
         s2 = noise_variance(spectrum.values[:K], N, (N - K) / M)  # K of N directions hold no noise

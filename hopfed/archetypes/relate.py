@@ -509,8 +509,8 @@ class FirstStep:
 def share_errors(found: Archetypes, owners: Sequence[Rows]) -> np.ndarray:
     """(K,) standard errors of shares, by the rows of owners; by some of them where these are many.
 
-    What a row adds to the equation of a share by way of the classes is what its sandwich is of. Of
-    means that share a quality few numbers are fitted: there they are taken as they are.
+    What a row adds to the equation of a share by way of the classes is what its sandwich is of.
+    Means are taken for free ones: where they share a quality, intervals hold more than they say.
     """
     (K, N), share = found.means.shape, expected_shares(found)
     each = -(-sum(map(len, owners)) * N * K**2 // MOST)
@@ -518,18 +518,10 @@ def share_errors(found: Archetypes, owners: Sequence[Rows]) -> np.ndarray:
     for rows in owners:
         part = rows[::each]
         members.append(Member.of(found, part, part.weights, [Column("", np.zeros((len(part), 1)))]))
-    step, slope = FirstStep(found, members), share[:, None] * (np.eye(K) - share)
-    if found.channel == "graded":
-        wanted = np.zeros((K, K, N + 1))
-        wanted[..., -1] = slope
-        solved = step.solved(wanted)
-        covariance = step.meat([m.carried(solved) for m in members])
-    else:
-        own = [m.shares - share for m in members]
-        bread = slope @ np.linalg.pinv(
-            step.total(lambda m: m.meat(m.shares - share, False)), hermitian=True
-        )
-        covariance = bread @ step.meat(own) @ bread.T
+    step, wanted = FirstStep(found, members), np.zeros((K, K, N + 1))
+    wanted[..., -1] = share[:, None] * (np.eye(K) - share)
+    solved = step.solved(wanted)
+    covariance = step.meat([m.carried(solved) for m in members])
     part = step.sums["rows"][2] / sum(rows.weights.sum() for rows in owners)
     return np.asarray(np.sqrt(np.diag(covariance) * part))
 

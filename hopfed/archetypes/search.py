@@ -29,7 +29,6 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.class_questions import (
     clusters,
-    entropies,
     nearest_sums,
     residual_products,
     resting_sums,
@@ -48,14 +47,11 @@ from hopfed.archetypes.mixture import (
     iterate,
     label_gain,
     remind,
-    told,
 )
 from hopfed.archetypes.session import Session, total
 
 QUALITY = 0.5  # at which patterns of +-1 enter
-MISSES = 2  # starts with more classes that gain nothing, in a row, before they end
 PAIRS = 3  # of classes that may be merged, of which merges are tried
-STEP = 8  # part of the classes that are more from one such start to the next, at least one
 FEW = 5  # times as many rows as a class must have, from which it rests on enough of them
 HOPE = 20.0  # a trial may still gain so many times what its steps promise
 NUMBERS = 100_000  # numbers of merged rows, up to which every merge is settled before it is judged
@@ -65,7 +61,7 @@ NUMBERS = 100_000  # numbers of merged rows, up to which every merge is settled 
 class Search:
     """Settings of the search for classes."""
 
-    starts: int = 2  # with a class for each direction of the spectrum, beside those with more
+    starts: int = 2  # with a class for each direction of the spectrum
     # short, long: exchanges of a trial, and of the fit that is kept
     short: int = 6
     long: int = 300
@@ -201,9 +197,7 @@ def likeliest(owners: Session, fit: Fit) -> Likeliest:
     found = max(fits, key=lambda each: each.sums.log_likelihood)
     found = improve(owners, replace(found, settled=False), LONG, still=1e-3)
     counts, height = found.sums.counts.sum(axis=0), found.sums.log_likelihood
-    shared, own = told(found.classes)
-    entropy = float(total(owners.ask(entropies, shared, own), "entropy"))
-    owners.heard = None
+    entropy = max(height - fit.prior.joint(found.classes, found.sums), 0.0)
     known = 1 - entropy / (counts.sum() * np.log(size)) if size > 1 else 1.0
     parameters = fit.prior.parameters(size)
     return Likeliest(height, parameters, float(counts.sum()), known, float(counts.min()))
@@ -237,11 +231,6 @@ def supported(owners: Session, fit: Fit, search: Search) -> Fit:
     return fit
 
 
-def has_support(fit: Fit, search: Search) -> bool:
-    """Whether every class has as many rows as it must."""
-    return bool(fit.sums.counts.sum(axis=0).min() >= search.support)
-
-
 def joining(size: int, pair: tuple[int, int]) -> np.ndarray:
     """Number that each of so many classes gets when two of them become one."""
     into = np.arange(size)
@@ -261,24 +250,15 @@ def begin(
 ) -> Fit:
     """Best of all starts, by evidence, each fitted as long as it may still be the best."""
     best = single(owners, prior)
-    root = np.sqrt(variances)[:, None]
-    V, unwhiten = U / root, U * root
-    size = min(U.shape[1], search.most)
-
-    def of_means(size: int, draw: int) -> Fit:
-        sums = kmeans_start(owners, V, unwhiten, size, prior, draw)
-        return iterate(owners, sums, prior, search.short)
-
-    if size > 1:
-        fits = [of_means(size, draw) for draw in range(search.starts)]
-        for fit in sorted(fits, key=lambda f: -f.evidence):
-            best = _best(best, _hopeful(owners, fit, best, search))
-    misses = 0
-    while 1 < size < search.most and misses < MISSES:  # classes that the spectrum does not show
-        size = min(size + max(1, size // STEP), search.most)
-        larger = _hopeful(owners, of_means(size, search.starts + misses), best, search)
-        misses = 0 if _better(larger, best) else misses + 1
-        best = _best(best, larger)
+    root, size = np.sqrt(variances)[:, None], min(U.shape[1], search.most)
+    if size < 2:
+        return best
+    fits = []
+    for draw in range(search.starts):
+        sums = kmeans_start(owners, U / root, U * root, size, prior, draw)
+        fits.append(iterate(owners, sums, prior, search.short))
+    for fit in sorted(fits, key=lambda f: -f.evidence):
+        best = _best(best, _hopeful(owners, fit, best, search))
     return improve(owners, best, search.long) if best.size > 1 else best
 
 
@@ -355,7 +335,8 @@ def split(owners: Session, fit: Fit, search: Search, draw: int) -> Fit | None:
 
 
 def _is_better(trial: Fit, fit: Fit, search: Search) -> bool:
-    return _better(trial, fit, 1.0) and has_support(trial, search)
+    fewest = trial.sums.counts.sum(axis=0).min()
+    return _better(trial, fit, 1.0) and bool(fewest >= search.support)
 
 
 def _better(fit: Fit, other: Fit, by: float = 0.0) -> bool:

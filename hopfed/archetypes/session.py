@@ -9,7 +9,7 @@ has one. They are not independent within a class: one of them is +1, so the like
 the probability of its own level and nothing of the others, and their covariance within a class is
 ``-4 p_a p_b`` (multinomial).
 
-`Numbers` hold the rows of a small table unpacked: there the products of a step of expectation
+Rows of a small table are held unpacked (`Owner.dense`): there the products of a step of expectation
 maximisation take less time than asking for them, so there are few, each by BLAS over all rows.
 """
 
@@ -84,6 +84,13 @@ class Variables:
         return np.asarray(np.where(self.inside, 1 / np.maximum(sizes, 1)[self.label], 0.0))
 
     @cached_property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Both columns of every ordered pair of different levels of one variable."""
+        found = [(a, b) for group in self.groups for a in group for b in group if a != b]
+        a, b = np.array(found, dtype=int).reshape(-1, 2).T
+        return a, b
+
+    @cached_property
     def groups(self) -> list[np.ndarray]:
         """Column numbers of each variable of several columns."""
         return [np.flatnonzero(self.label == k) for k in range(self.count)]
@@ -122,50 +129,6 @@ SMALL = 1 << 21  # entries of a table that is held as numbers
 ONE_THREAD = 1 << 18  # entries up to which threads of BLAS would wait for each other
 
 
-@dataclass(frozen=True, eq=False)
-class Numbers:
-    """Rows of -1, 0 (missing) and +1 in single precision, or in double where they have counts."""
-
-    # (M, N), or (M, 2 N) where entries are missing: with what is seen, 0 and 1, beside it
-    rows: np.ndarray = field(repr=False)
-    n: int  # N
-
-    @classmethod
-    def of(cls, rows: Rows, precision: type = np.float32) -> Numbers:
-        """Unpack bits."""
-        signs = kernels.unpack(rows, precision)
-        if not rows.gaps:
-            return cls(signs, signs.shape[1])
-        return cls(np.hstack([signs, signs**2]), signs.shape[1])
-
-    @property
-    def gaps(self) -> bool:
-        """Whether entries are missing."""
-        return bool(self.rows.shape[1] > self.n)
-
-    def logs(self, by_sign: np.ndarray, by_seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sums over each row of what its entries add, of K kinds, in two parts (K, M) and (K,)."""
-        if self.gaps:
-            both = np.hstack([by_sign, by_seen]).astype(self.rows.dtype)
-            return both @ self.rows.T, np.zeros(len(both))
-        return by_sign.astype(self.rows.dtype) @ self.rows.T, by_seen.sum(axis=1)
-
-    def sums(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return signed sums and numbers (K, N) of the entries of rows with weights (M, K)."""
-        found = weights.T @ self.rows
-        if self.gaps:
-            return found[:, : self.n], found[:, self.n :]
-        seen = weights.sum(axis=0, dtype=np.float64).astype(weights.dtype)
-        return found, np.repeat(seen[:, None], self.n, axis=1)
-
-
-def numbers_of(rows: Rows | Reread, precision: type = np.float32) -> Numbers | None:
-    """Return the numbers of a small table that is held on the host; None of any other."""
-    if isinstance(rows, Reread) or rows.shape[0] * rows.n > SMALL or on_device(rows):
-        return None
-    return Numbers.of(rows, precision)
-
-
 SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
 
 
@@ -191,12 +154,18 @@ class Owner:
     log_densities: Array = field(init=False, repr=False)
     # (M, S) likelihood of each row at the points last offered, over that at the classes
     ratios: Array = field(init=False, repr=False)
+    # blocks of residuals at these classes, while they are asked about
+    residuals: Any = field(init=False, repr=False, default=None)
     _weights: Array = field(init=False, repr=False, default=None)
 
     @cached_property
-    def numbers(self) -> Numbers | None:
-        """The rows as numbers, where they are few bits on the host."""
-        return numbers_of(self.rows, self.precision)
+    def dense(self) -> np.ndarray | None:
+        """(M, N) rows of a small table; with gaps (M, 2 N), with what is seen beside."""
+        rows = self.rows
+        if isinstance(rows, Reread) or rows.shape[0] * rows.n > SMALL or on_device(rows):
+            return None
+        signs = kernels.unpack(rows, self.precision)
+        return np.hstack([signs, signs**2]) if rows.gaps else signs
 
     @property
     def held(self) -> Rows:
@@ -232,17 +201,27 @@ class Owner:
 
     def along(self, by_sign: np.ndarray, by_seen: np.ndarray) -> Array:
         """(M, K) sums over each row of what its entries add, times their sign and by themselves."""
-        if self.numbers is not None:
-            logs, even = self.numbers.logs(np.broadcast_to(by_sign, by_seen.shape), by_seen)
-            return (logs + even[:, None]).T
+        if self.dense is not None:
+            each, all_alike = self.logs(np.broadcast_to(by_sign, by_seen.shape), by_seen)
+            return (each + all_alike[:, None]).T
         home = array_beside(self.rows)
         signed, seen = (like(x.T.astype(self.precision), home) for x in (by_sign, by_seen))
         return times(self.rows, signed) + seen_times(self.rows, seen)
 
+    def logs(self, by_sign: np.ndarray, by_seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same of dense rows in two parts, (K, M) and (K,)."""
+        X = np.asarray(self.dense)
+        if self.rows.gaps:
+            both = np.hstack([by_sign, by_seen]).astype(X.dtype)
+            return both @ X.T, np.zeros(len(both))
+        return by_sign.astype(X.dtype) @ X.T, by_seen.sum(axis=1)
+
     def sums(self, weights: Array) -> tuple[Array, Array]:
         """Signed sums and numbers (K, N) of the entries of rows with weights (M, K)."""
-        if self.numbers is not None:
-            return self.numbers.sums(weights)
+        if self.dense is not None:
+            found, N = weights.T @ self.dense, self.rows.shape[1]
+            seen = weights.sum(axis=0, dtype=np.float64).astype(weights.dtype)[:, None]
+            return found[:, :N], found[:, N:] if self.rows.gaps else np.repeat(seen, N, axis=1)
         signed = transposed_times(self.rows, weights)
         return signed.T, seen_transposed_times(self.rows, weights).T
 
@@ -260,8 +239,9 @@ class Owner:
     def learn(self, means: np.ndarray, shares: np.ndarray) -> None:
         """Compute the responsibilities of classes (K, N) of shares (K,) for the rows."""
         self.means, self.shares = means_inside(means), np.asarray(shares, np.float64)
-        if self.numbers is not None:
-            logs, even = self.numbers.logs(*log_odds(self.means, self.variables))
+        self.residuals = None
+        if self.dense is not None:
+            logs, even = self.logs(*log_odds(self.means, self.variables))
             shifts = even + np.log(np.maximum(self.shares, 1e-300))
             whole, single, self.log_densities = responsibilities(logs, shifts)
             self.posterior = whole.T
@@ -319,17 +299,6 @@ def log_joint(
     logs = xp.astype(times(rows, odds), xp.float64)
     logs = logs + xp.astype(seen_times(rows, even), xp.float64)
     return logs + like(np.log(np.maximum(shares, 1e-300)), logs)
-
-
-def standardised(rows: Rows | Array, means: np.ndarray) -> Array:
-    """How well rows fit in each class, (M, K): their standardised log-likelihood in it."""
-    home, odds = array_beside(rows), np.arctanh(means)
-    A, centre, variance = (
-        like(x.T.astype(np.float32), home) for x in (odds, means * odds, (1 - means**2) * odds**2)
-    )
-    xp = namespace(A)
-    z = times(rows, A) - seen_times(rows, centre)
-    return z / xp.sqrt(seen_times(rows, variance).clip(1e-6, None))
 
 
 Question = Callable[[Owner, Message], Message]

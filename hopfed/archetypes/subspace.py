@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
+from hopfed import kernels
 from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
@@ -262,8 +263,13 @@ def _likeness(space: Subspace, patterns: np.ndarray) -> np.ndarray:
     """Overlaps (C, C) of patterns, plain or whitened, whichever is smaller."""
     b = space.whitened(patterns)
     b /= np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
-    x = patterns.astype(np.float32)
-    return np.minimum(np.abs(b @ b.T), np.abs(x @ x.T) / space.n_sites)
+    return np.minimum(np.abs(b @ b.T), np.abs(overlaps_of(patterns)))
+
+
+def overlaps_of(patterns: np.ndarray) -> np.ndarray:
+    """Overlaps (C, C) of patterns of +-1, float32, from their bits."""
+    together = kernels.gram(kernels.pack(patterns)).astype(np.float32)
+    return np.asarray(together / patterns.shape[1])
 
 
 def _one(a: np.ndarray, b: np.ndarray, expected: np.ndarray) -> np.ndarray:

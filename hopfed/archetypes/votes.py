@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hopfed import kernels
 from hopfed._lib.arrays import all_to_host, like, namespace, to_host
 from hopfed.archetypes.session import Owner, Session
 from hopfed.archetypes.session import total as added_up
-from hopfed.archetypes.subspace import SAME, SPREADS
+from hopfed.archetypes.subspace import SAME, SPREADS, overlaps_of
 from hopfed.federation.messages import Message
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
@@ -63,12 +64,20 @@ def _overlap_counts(rows: Rows, patterns: np.ndarray) -> np.ndarray:
 
 def best_overlaps(rows: Rows, patterns: np.ndarray) -> np.ndarray:
     """Largest overlap of each row with a pattern, of either sign: (M,), in [0, 1]."""
-    columns = like(np.ascontiguousarray(patterns.T, np.float32), array_beside(rows))
+    columns = _columns(patterns, array_beside(rows))
     best = [
         to_host(namespace(columns).abs(times(block, columns)).max(axis=1))
         for block in parts(rows, BLOCK)
     ]
     return np.concatenate(best) / patterns.shape[1]
+
+
+def _columns(patterns: np.ndarray, home: Any) -> Any:
+    """Patterns in columns, (N, K) float32, beside an array; to a device they go in bits."""
+    if not on_device(home):
+        return like(np.ascontiguousarray(patterns.T, np.float32), home)
+    bits = Rows(like(kernels.pack(patterns).signs, home), patterns.shape[1])
+    return kernels.unpack(bits, np.float32).T
 
 
 def least_overlap(quality: float, n_patterns: int, n_sites: int) -> float:
@@ -134,8 +143,7 @@ def elected(votes: Message, patterns: np.ndarray) -> Elected:
     sure = expected_overlap(sureness(counts, quality))
     both = np.outer(sure, sure)
     limit = np.minimum(SAME, both - SPREADS * np.sqrt(np.maximum(1 - both**2, 0.0) / N))
-    x = fresh.astype(np.float32)
-    alike = np.abs(x @ x.T) / N >= limit
+    alike = np.abs(overlaps_of(fresh)) >= limit
     kept: list[int] = []
     for i in range(len(fresh)):
         if not alike[i, kept].any():
@@ -161,8 +169,12 @@ class Agreement:
     @classmethod
     def of(cls, patterns: np.ndarray, sums: Message) -> Agreement:
         """The sums that `nearest` answers."""
-        along = np.einsum("kn,kn->k", sums["sums"], patterns)  # whole numbers, in any order
-        squares = np.einsum("kn,kn->k", sums["sums"], sums["sums"])
+        if "pairs" in sums:
+            along, squares = sums["pairs"].T
+        else:  # whole numbers, beyond 2^31 once squared
+            rows = zip(sums["sums"], patterns, strict=True)
+            pairs = ((x.astype(np.float64), p.astype(np.float64)) for x, p in rows)
+            along, squares = np.array([(x @ p, x @ x) for x, p in pairs]).reshape(-1, 2).T
         overlaps = sums["moments"] / patterns.shape[1] ** np.arange(3)
         repeats = float(sums["equal"][0])
         return cls(sums["counts"], along, squares, overlaps, repeats, sums["order"])
@@ -242,7 +254,7 @@ def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
     """Return how many pairs of equal rows are expected of one client."""
     n, N = answer.counts, patterns.shape[1]
     r = min(max(float(answer.overlaps[1] / max(answer.overlaps[0], 1.0)), 0.0), 1.0)
-    differ = (N - patterns.astype(np.float64) @ patterns.T) / 2
+    differ = (N - kernels.gram(kernels.pack(patterns)).astype(np.float64)) / 2
     agree = np.log((1 + r**2) / 2) * (N - differ)
     agree += np.log(max((1 - r**2) / 2, 1e-300)) * differ
     pairs = (np.outer(n, n) - np.diag(n)) / 2
@@ -298,25 +310,29 @@ def _split(owner: Owner, told: Message, explained: bool) -> Rows | Reread | None
 def nearest(owner: Owner, told: Message) -> Message:
     """Sums over rows by the pattern that they resemble most, of either sign or as it points.
 
-    With a quality only rows are looked at that vote, or that a pattern explains.
+    With a quality only rows are looked at that vote, or that a pattern explains. Of sums that are
+    asked for in brief, only their products with the patterns and with themselves: (K, 2).
     """
-    patterns = _patterns(owner, told)
+    patterns, brief = _patterns(owner, told), bool(told.get("brief", False))
     rows = _split(owner, told, explained=True) if "quality" in told else owner.rows
     if rows is None:
-        shapes = 3, len(patterns), len(patterns), patterns.shape, 2, 3
+        own = (len(patterns), 2) if brief else patterns.shape
+        shapes = 3, len(patterns), len(patterns), own, 2, 3
         found = Sums(np.zeros(shape) for shape in shapes)
     else:
-        found = total(rows, partial(_nearest, patterns=patterns, either=bool(told["either"])))
-    kinds = np.float64, np.float64, np.float64, np.int32, np.float64, np.float64
-    return {n: np.asarray(x, kind) for n, x, kind in zip(_SUMS, found, kinds, strict=True)}
+        asked = partial(_nearest, patterns=patterns, either=bool(told["either"]), brief=brief)
+        found = total(rows, asked)
+    answer = {n: np.asarray(x, np.float64) for n, x in zip(_SUMS, found, strict=True)}
+    sums = answer.pop("sums")
+    return answer | ({"pairs": sums} if brief else {"sums": sums.astype(np.int32)})
 
 
 _SUMS = ("moments", "counts", "signs", "sums", "equal", "order")
 
 
-def _nearest(part: Rows, patterns: np.ndarray, either: bool) -> Sums:
-    """The same of one block of rows."""
-    columns = like(np.ascontiguousarray(patterns.T, np.float32), array_beside(part))
+def _nearest(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> Sums:
+    """The same of one block of rows, which are all where they are `brief`."""
+    columns = _columns(patterns, array_beside(part))
     xp = namespace(columns)
     one, labels, best, sums = xp.eye(len(patterns), dtype=xp.float32), [], [], np.zeros(())
     signs, equal = np.zeros(len(patterns)), equals(part)
@@ -326,6 +342,9 @@ def _nearest(part: Rows, patterns: np.ndarray, either: bool) -> Sums:
         overlap = xp.take_along_axis(products, label[:, None], axis=1)
         ballots = one[label] * (xp.sign(overlap) if either else 1)
         together = transposed_times(block, ballots)
+        if brief:
+            whole = xp.astype(together, xp.float64)
+            together = xp.stack([xp.sum(whole * columns, axis=0), xp.sum(whole**2, axis=0)])
         found = all_to_host(label, overlap[:, 0], ballots.sum(axis=0), together, equal)
         labels.append(found[0])
         best.append(found[1].astype(np.float64))
@@ -369,10 +388,14 @@ def agreement(
     session: Session, patterns: np.ndarray, quality: float | None = None
 ) -> tuple[list[Agreement], Agreement]:
     """Sums over each owner's rows that tell whether the patterns' channel is symmetric, and all."""
-    more = {} if quality is None else {"quality": np.float32(quality)}
+    more: dict[str, Any] = {} if quality is None else {"quality": np.float32(quality)}
+    alone = len(session.members) == 1 and on_device(array_beside(session.members[0].rows))
+    more |= {"brief": np.bool_(True)} if alone else {}  # so that no sums of columns are copied
     answers = session.ask(nearest, _packed(patterns, either=False, **more))
     found = [Agreement.of(patterns, answer) for answer in answers]
-    whole = Agreement.of(patterns, {n: added_up(answers, n) for n in _SUMS})
+    whole = found[0]
+    if len(found) > 1:
+        whole = Agreement.of(patterns, {n: added_up(answers, n) for n in _SUMS})
     return [a for a in found if a.overlaps[0] > 0], whole
 
 
@@ -404,6 +427,6 @@ def oriented(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Turn patterns the way the examples point: ``mean ~ sum_mu (r e_mu) xi_mu``."""
     if len(patterns) == 0:
         return patterns
-    rows = patterns.astype(np.float64)
-    coefficients = np.linalg.lstsq(rows @ rows.T, rows @ mean, rcond=None)[0]
+    overlaps = kernels.gram(kernels.pack(patterns)).astype(np.float64)
+    coefficients = np.linalg.lstsq(overlaps, patterns.astype(np.float64) @ mean, rcond=None)[0]
     return (patterns * np.where(coefficients < 0, -1, 1)[:, None]).astype(np.int8)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -472,12 +473,13 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     out.print(grid)
     out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
     if out_file is not None:
-        found = for_papers(runs)
+        methods, numbers = for_papers(runs)
         if out_file.suffix.lower() == ".csv":
-            writers.write(out_file, found)
+            both = (((head, m), (f"{head} +-", e)) for head, (m, e) in numbers.items())
+            writers.write(out_file, [("method", methods), *chain.from_iterable(both)])
         else:
             with replacing(out_file) as temporary:
-                temporary.write_text(latex(found), encoding="utf-8")
+                temporary.write_text(latex(methods, numbers), encoding="utf-8")
         out.print(f"wrote {shown(out_file)}")
 
 

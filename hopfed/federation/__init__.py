@@ -6,9 +6,12 @@ participation : who takes part in a round, who is late, who joins and leaves.
 faults : what can go wrong with a client, and the log of what did.
 rounds : one round of a federation, from its state to the next.
 aggregate : means over clients.
-states : the states of many clients, in memory and in files.
 packing : dicts of arrays as bytes.
-recipes : a method as plain data, for other machines, and what a recipe may hold.
+recipes : what a client is to do as plain text, for other machines.
 engines : local (in process), pool (worker processes), dask (a cluster), flower (its messages).
 machines : `hopfed serve` and `hopfed join`, over gRPC.
 """
+
+from hopfed._lib.lazy import offers
+
+__getattr__, __dir__ = offers(__name__, __path__)

@@ -4,7 +4,9 @@ In come the rows of clients; out go archetypes, which all clients are told after
 
 federation : the federation: a channel, a policy of noise, and what the server believes.
 clients : what clients answer about patterns and about classes.
+class_questions : questions about classes as messages, and what answers may hold.
 patterns, classes : the two channels, at the server.
+verdict : whether rows lie in the classes that were found.
 noise, noisy_classes : the noise that hides a row, and classes in spite of it.
 guard, possible, support : what the server believes of clients that may lie.
 evidence, remembered : what is kept from round to round.
@@ -16,15 +18,8 @@ columns : which column of an owner is which of the federation.
 told : the last message of a federation: archetypes for all clients.
 """
 
-from typing import Any
+from hopfed._lib.lazy import offers
 
-__all__ = ["HopfieldFederation"]
+__all__ = ["HopfieldFederation"]  # a client does without the server's half
 
-
-def __getattr__(name: str) -> Any:
-    """Import the federation where it is asked for: a client does without the server's half."""
-    if name != "HopfieldFederation":
-        raise AttributeError(f"module 'hopfed.hopfield' has no attribute {name!r}")
-    from hopfed.hopfield.federation import HopfieldFederation
-
-    return HopfieldFederation
+__getattr__, __dir__ = offers(__name__, __path__, {"HopfieldFederation": "federation"})

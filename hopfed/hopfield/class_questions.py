@@ -21,7 +21,9 @@ from hopfed.archetypes.class_questions import (
     mixture_sums,
     offered,
     repeated,
+    residual_product,
     residual_products,
+    residual_squares,
     resting_sums,
     sums_and_pairs,
     upper_sums,
@@ -44,14 +46,16 @@ def size_of(owner: Owner, _: Message) -> Message:
 
 QUESTIONS: tuple[Callable[[Owner, Message], Message], ...] = (
     sums_and_pairs, residual_products, upper_sums, well_explained_sums, resting_sums, class_sums,
-    offered, mixture_sums, column_sums, repeated, size_of,
+    offered, mixture_sums, column_sums, repeated, size_of, residual_squares, residual_product,
 )  # fmt: skip
 (
-    SUMS, PRODUCTS, UPPER, WELL, RESTING, CLASSES, OFFERED, MIXED, COLUMNS, EQUAL, SIZE,
+    SUMS, PRODUCTS, UPPER, WELL, RESTING, CLASSES, OFFERED, MIXED, COLUMNS, EQUAL, SIZE, SQUARES,
+    PRODUCT,
 ) = range(len(QUESTIONS))  # fmt: skip
 OFFER = ("points", "more")  # what a question about rows beside the classes is about
 NEEDED: dict[int, tuple[str, ...]] = {
     PRODUCTS: ("directions",), UPPER: ("directions",), OFFERED: OFFER, MIXED: (*OFFER, "parts"),
+    PRODUCT: ("vector",),
 }  # fmt: skip
 LEARNT = (SUMS, CLASSES)  # that tell the classes which the others are about
 BARE = (COLUMNS, EQUAL, SIZE)  # that are about none
@@ -86,7 +90,8 @@ def question_complaint(down: Message, n_sites: int, exact: bool) -> str | None:
         **dict.fromkeys(("every", "number", "seed", "step"), number),
         "question": replace(number, most=len(QUESTIONS) - 1),
         "above": side,
-        "directions": replace(side, shape=("directions", n_sites)),
+        "directions": replace(side, shape=("classes", n_sites)),
+        "vector": replace(side, shape=(n_sites,)),
         "of": replace(form["means"], shape=("of", n_sites)),
         "of_shares": replace(form["shares"], shape=("of",)),
         "points": replace(form["means"], shape=("points", "classes", n_sites)),
@@ -102,8 +107,6 @@ def question_complaint(down: Message, n_sites: int, exact: bool) -> str | None:
         len(down[n]) <= MOST for n in ("means", "of", "points") if n in down
     ):
         wrong = f"more than {MOST} classes"
-    if wrong is None and len(down.get("directions", "1")) not in (1, len(down.get("means", ()))):
-        wrong = "directions of other classes"
     if wrong is None and not bare and not len(down["means"]):
         wrong = "no classes"
     if wrong is None and not bare and not abs(float(down["shares"].sum(dtype=float)) - 1) < 1e-3:
@@ -130,7 +133,8 @@ def answer_spec(down: Message, n_sites: int) -> Spec:
         "bends": Field(("points", "points"), "f"),
     }
     # Two entries of a row differ from their means by 2 at most.
-    steep = 4.1 * float(np.abs(down.get("directions", np.zeros((1, 1)))).sum(axis=1).max(initial=0))
+    along = np.atleast_2d(down.get("directions", down.get("vector", np.zeros(1))))
+    steep = 4.1 * float(np.abs(along).sum(axis=1).max(initial=0))
     most = (LEAST_LIKELY * N) ** 3
     first = {} if "question" in down else {"weight": Field((), "f", least=0.0, most=HEAVIEST)}
     forms: dict[int, Mapping[str, Field]] = {
@@ -144,6 +148,8 @@ def answer_spec(down: Message, n_sites: int) -> Spec:
         COLUMNS: {"sums": within((N,)), "seen": within((N,))},
         EQUAL: {"equal": Field((2,))},
         SIZE: {"rows": within(())},
+        SQUARES: {"squares": within((N,), 4.1)},
+        PRODUCT: {"product": within((N,), steep)},
     }
     return {**forms[which], "examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
 

@@ -56,7 +56,7 @@ from hopfed.hopfield.class_questions import (
     complaint,
 )
 from hopfed.hopfield.clients import ClassClient
-from hopfed.hopfield.flat import flatten, unflatten
+from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.told import Told
@@ -146,7 +146,7 @@ class Memory:
 
     def joined_by(
         self,
-        sums: tuple[np.ndarray, ...],
+        sums: tuple[np.ndarray, np.ndarray, np.ndarray],
         parent: np.ndarray,
         clients: np.ndarray,
         counts: np.ndarray,
@@ -212,11 +212,11 @@ class Classes:
 
     def start(self) -> State:
         """State of the server before the first round."""
-        return flatten(None, memory=Memory.start(self.n_sites))
+        return flatten(Memory.start(self.n_sites), "memory")
 
     def play(self, state: State, session: Session, client: ClassClient, guard: Guard) -> Step:
         """Play a round: one search over the clients of a `session` and the memory in a `state`."""
-        before = unflatten(Memory, below(state, "memory"))
+        before = Memory(**below(state, "memory"))
         known = {"secret": state["secret"]} if "secret" in state else {}
         memory = before.weighed(self.discount)
         script = self._searched if client.noise is None else noisy_classes.searched
@@ -226,7 +226,7 @@ class Classes:
         down = {EVERYONE: memory.message()}
         down |= {int(c): memory.message(int(c)) for c in memory.clients if c >= 0}
         metrics["classes"] = memory.size
-        return {**known, **flatten(None, memory=memory)}, down, metrics
+        return {**known, **flatten(memory, "memory")}, down, metrics
 
     def _searched(
         self, _: Classes, memory: Memory, session: Session, __: ClassClient, guard: Guard

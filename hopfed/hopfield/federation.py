@@ -28,7 +28,16 @@ class HopfieldFederation:
     """Archetypes of the rows of many clients, round after round.
 
     A round is one fit: sums of the clients' rows join the discounted ones of earlier rounds, and
-    archetypes are found in all of them and told to everybody.
+    archetypes are found in all of them and told to everybody. `noise` hides what answers tell about
+    a row, the `guard` says which of them the server believes.
+
+    Attributes
+    ----------
+    source : the clients' rows of each round.
+    channel : what archetypes are: `Patterns` of +-1, or `Classes` with a mean for each column.
+    noise : what all answers of a round may tell about a row; None for exact sums, where clients
+        trust the server.
+    guard : what the server believes of its clients.
 
     Raises
     ------
@@ -52,13 +61,10 @@ class HopfieldFederation:
     (2, 2)
     """
 
-    source: Source  # the clients' rows of each round
-    # what archetypes are: `Patterns` of +-1, or `Classes` with a mean for each column
+    source: Source
     channel: Patterns | Classes
-    # what all answers of a round may tell about a row; None for exact sums, where clients trust the
-    # server
     noise: Noise | None = None
-    guard: Guard = field(default_factory=Guard)  # what the server believes of its clients
+    guard: Guard = field(default_factory=Guard)
 
     fresh = True  # sums that are repeated would count their rows twice
 

@@ -144,9 +144,8 @@ class Ledger:
         """Terms on which these rows (M, N) were released as one data set; None if not."""
         if not self._ledger.exists():
             return None
-        secret, held = self._read()
-        marks = marks_of(rows, secret)
-        return next((r.terms for r in held if r.same_rows(marks)), None)
+        _, held, _, at = self._found(rows)
+        return None if at is None else held[at].terms
 
     def check(self, rows: Rows) -> None:
         """Fail, before a server is asked anything, where these rows cannot be released."""
@@ -170,18 +169,15 @@ class Ledger:
 
         What it answers may be sent: the ledger is on the disk by then.
         """
-        held: list[Released]
         with self._locked():
-            secret, held = self._read()
-            marks = marks_of(rows, secret)
-            known = next((r for r in held if r.same_rows(marks)), None)
-            if known is None:
-                if _shared(
-                    held, marks
-                ).any():  # in words without numbers: a server may be told this
+            secret, held, marks, at = self._found(rows)
+            if at is None:
+                if _shared(held, marks).any():  # in words without numbers: a server hears this
                     raise DataError("a part of these examples was released before, in another file")
                 known = Released(terms, marks[by_chance(marks, secret)])
                 self._write(secret, [*held, known])
+            else:
+                known = held[at]
         if known.terms != terms:
             raise DataError(
                 f"these examples were released with {known.terms}, and are not released on other "
@@ -201,9 +197,7 @@ class Ledger:
         the same, bit by bit.
         """
         with self._locked():
-            secret, held = self._read()
-            marks = marks_of(rows, secret)
-            at = next((i for i, r in enumerate(held) if r.same_rows(marks)), None)
+            secret, held, _, at = self._found(rows)
             if at is None and self.look:  # nothing was charged, nor is it now
                 return
             if at is None or held[at].terms != terms:
@@ -221,13 +215,19 @@ class Ledger:
             held[at] = replace(held[at], spent=whole)
             self._write(secret, held)
 
+    def _found(self, rows: Rows) -> tuple[bytes, list[Released], np.ndarray, int | None]:
+        """Secret, data sets, marks of these rows, and which of the data sets they are."""
+        secret, held = self._read()
+        marks = marks_of(rows, secret)
+        at = next((i for i, r in enumerate(held) if r.same_rows(marks)), None)
+        return secret, held, marks, at
+
     def _released(self, rows: Rows, elsewhere: bool) -> np.ndarray:
         """Which rows (M,) were released; with `elsewhere`, as part of another data set."""
         if not self._ledger.exists():
             return np.zeros(len(rows), dtype=bool)
-        secret, held = self._read()  # whole without a lock: files are replaced, never changed
-        marks = marks_of(rows, secret)
-        return _shared([r for r in held if not (elsewhere and r.same_rows(marks))], marks)
+        _, held, marks, at = self._found(rows)  # whole without a lock: files are replaced
+        return _shared([r for i, r in enumerate(held) if not elsewhere or i != at], marks)
 
     @property
     def _ledger(self) -> Path:

@@ -33,14 +33,7 @@ from hopfed.hopfield.columns import places_of, read_names
 from hopfed.hopfield.encoding import FORMS, Encoding
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.noise import Noise
-from hopfed.hopfield.plasticity import (
-    REFERENCES,
-    Agreement,
-    Entropy,
-    Fixed,
-    Smoothing,
-    Structure,
-)
+from hopfed.hopfield.plasticity import Fixed, Smoothing
 from hopfed.kernels import Rows
 
 TRUTH, SHARE = one_of(True, False), real(0, 1)
@@ -50,7 +43,7 @@ ALLOWED: Allowed = {
     PatternClient: {
         "source": made(Elsewhere),
         "encoding": made(Encoding),
-        "rule": made(Fixed, Entropy, Agreement, Structure),
+        "rule": made(Fixed),
         "smoothing": made(Smoothing),
         "groups": whole(0, 2**20),
         "votes": TRUTH,
@@ -68,9 +61,6 @@ ALLOWED: Allowed = {
     Encoding: {"n_sites": whole(2, 2**24), "form": one_of(*FORMS), "width": whole(1, 2**24)},
     Smoothing: {"ema": SHARE},
     Fixed: {"weight": SHARE},
-    Entropy: {"floor": one_of(*REFERENCES)},
-    Agreement: {"reference": one_of(*REFERENCES)},
-    Structure: {"rest": SHARE, "alpha": SHARE},
 }
 
 
@@ -129,8 +119,7 @@ class Owner:
             raise DataError("these examples have a privacy budget: join --epsilon")
         rows = self.rows if places is None else self._laid_out(places)
         beside = () if self.outcome is None else (self.outcome,)
-        batches = Batches((rows,), method.source.rounds, beside)
-        return Answering(replace(method, source=batches), batches)
+        return replace(method, source=Batches((rows,), method.source.rounds, beside))
 
     def _laid_out(self, places: np.ndarray) -> Rows:
         """Rows with their columns at these places; kept, for each question is about the same."""
@@ -156,17 +145,16 @@ class Owner:
         rows, secret = self.ledger.charge(self.rows, terms)
         batches = Batches((rows,), rounds)
         mine: Any = replace(method, source=batches, noise=replace(noise, secret=secret))
-        return Answering(mine, batches, terms, self.ledger, places)
+        return Answering(mine, terms, self.ledger, places)
 
 
 @dataclass(frozen=True)
 class Answering:
-    """A client that holds the rows of an owner, and answers what a server may ask."""
+    """A client that holds the rows of an owner, and answers with noise what a server may ask."""
 
     client: PatternClient | ClassClient  # holds the rows
-    batches: Batches  # the rows, as they are dealt out over the rounds
-    terms: Terms | None = None  # terms, ledger: of answers with noise
-    ledger: Ledger | None = None
+    terms: Terms
+    ledger: Ledger
     # (N,) where the server's columns are, where answers are made in another order; None where they
     # are made in this one
     places: np.ndarray | None = field(default=None, repr=False)
@@ -178,15 +166,14 @@ class Answering:
     def client_step(
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
-        """Answer the server; metrics stay here."""
-        client, t = self.client, context.round
+        """Answer the server, once what that costs is charged."""
+        client, t, batches = self.client, context.round, cast(Batches, self.client.source)
         require(0 <= context.exchange < client.exchanges, "exchange", "one of the round", context)
-        self.batches.examples(t, 0)  # fails where there is no such round
+        batches.examples(t, 0)  # fails where there is no such round
         down = self._asked(down)
-        ledger, terms, asks = self.ledger, self.terms, bool(down) or not context.exchange
-        if asks and ledger is not None and terms is not None and isinstance(client, ClassClient):
+        if isinstance(client, ClassClient) and (down or not context.exchange):
             name, units = client.cost(client.question(down), context.exchange)
-            ledger.spend(self.batches.owners[0], terms, t, name, units)
+            self.ledger.spend(batches.owners[0], self.terms, t, name, units)
         state, up, _ = client.client_step(state, down, context)
         return state, {name: self._in_order(name, array) for name, array in up.items()}, {}
 

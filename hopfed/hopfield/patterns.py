@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
 from typing import Any, cast
 
 import numpy as np
 
 import hopfed.hopfield.possible as possible
-from hopfed._lib.settings import require
+from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.factorize import METHODS, Groups, Method, factorize
@@ -41,7 +40,7 @@ from hopfed.hopfield.encoding import (
     symmetric,
 )
 from hopfed.hopfield.evidence import MEMORIES, Counted, Evidence
-from hopfed.hopfield.flat import flatten, unflatten
+from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.guard import Guard, bounded
 from hopfed.hopfield.noise import CHANCE, Noise
 from hopfed.hopfield.plasticity import Fixed, Rule, Smoothing
@@ -112,19 +111,12 @@ class Patterns:
     factoriser: Method = "auto"
 
     def __post_init__(self) -> None:
-        rules: tuple[tuple[str, Any, str], ...] = (
-            ("encoding", Encoding, "an Encoding"),
-            ("smoothing", Smoothing, "a Smoothing"),
-            ("search", Search | None, "a Search, or None"),
-            ("discount", Real, "a number"),
-            ("alpha", Real, "a number"),
-            ("groups", Integral, "a whole number"),
-            ("votes", bool, "true or false"),
-        )
-        for name, kind, rule in rules:
+        check_types(self)
+        for name, kind in (("encoding", Encoding), ("smoothing", Smoothing)):
             value = getattr(self, name)
-            holds = isinstance(value, kind) and value == value  # NaN is no number
-            require(holds, name, rule, repr(value))
+            require(isinstance(value, kind), name, f"of type {kind.__name__}", repr(value))
+        held = isinstance(self.search, Search | None)
+        require(held, "search", "a Search, or None", repr(self.search))
         require(callable(self.rule), "rule", "a rule of plasticity", repr(self.rule))
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
         own = callable(self.factoriser) or self.factoriser in METHODS
@@ -242,7 +234,7 @@ class _Round:
         evidence = evidence.extend(operators, believed, weights)
         arrays = below(state, "memory")
         before = Remembered.nothing(channel.n_sites)
-        before = unflatten(Remembered, arrays) if arrays else before
+        before = Remembered(**arrays) if arrays else before
         counted = Counted.of(
             channel.memory, evidence, before.patterns, operators, weights, channel.alpha
         )
@@ -500,4 +492,4 @@ class _Round:
         """State after the round; of evidence of which nothing is carried nothing is kept."""
         carried = self.evidence.flatten() if self.channel.discount > 0 else {}
         evidence = {f"evidence/{k}": v for k, v in carried.items()}
-        return self._known() | evidence | flatten(None, memory=memory)
+        return self._known() | evidence | flatten(memory, "memory")

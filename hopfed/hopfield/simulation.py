@@ -22,7 +22,6 @@ from hopfed.hopfield.batches import Batches, Source
 from hopfed.hopfield.classes import Classes, Memory
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.federation import HopfieldFederation
-from hopfed.hopfield.flat import unflatten
 from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
@@ -198,7 +197,7 @@ def _played(play: Callable[..., Played], rounds: int, traffic: Traffic, graded: 
         metrics.append(played.server_metrics)
         faults += [f"round {t}: {line}" for line in played.faults.words()]
     server = played.state.server
-    classes = unflatten(Memory, below(server, "memory")) if graded else None
+    classes = Memory(**below(server, "memory")) if graded else None
     patterns = server["memory/patterns"] if classes is None else classes.patterns
     return Simulation(patterns, tuple(metrics), traffic, tuple(faults), played.state, classes)
 

@@ -3,8 +3,7 @@
 Patterns or an operator come in; the states in which the memory comes to rest go out.
 """
 
-from importlib import import_module
-from typing import Any
+from hopfed._lib.lazy import offers
 
 _HOMES = {
     "AssociativeMemory": "associative",
@@ -13,14 +12,5 @@ _HOMES = {
     "Recall": "associative",
 }
 _RULES = ("Dense", "Dreamed", "Exponential", "Hebb", "Layered", "Projector")
-_NAMES = (*_HOMES, *_RULES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'rules')}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(_NAMES)
+__getattr__, __dir__ = offers(__name__, __path__, _HOMES | dict.fromkeys(_RULES, "rules"))

@@ -8,3 +8,7 @@
 
 Importing this package alone imports none of them, so it does not need PyTorch.
 """
+
+from hopfed._lib.lazy import offers
+
+__getattr__, __dir__ = offers(__name__, __path__)

@@ -1,6 +1,6 @@
 """Methods whose server forms a mean of clients' arrays, which may be private.
 
-Source: theory/NOTES.md, "Sensitivity and Gaussian mechanism".
+Source: theory/NOTES.md, "Sensitivity and Gaussian mechanism" and "Private records".
 """
 
 from __future__ import annotations

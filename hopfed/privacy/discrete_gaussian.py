@@ -80,10 +80,6 @@ class DiscreteGaussian:
         tail = 2 * np.sqrt(np.log(2 / chance))
         return float(self.scale * (2 * np.sqrt(self.n_sites) + tail))
 
-    def noise(self, key: bytes, size: int) -> np.ndarray:
-        """Draw the noise of `size` counts from a secret `key`: int64 (size,)."""
-        return discrete_gaussian(self.variance, size, key)
-
 
 def discrete_gaussian(variance: int, size: int, key: bytes) -> np.ndarray:
     """Draw integers y with probabilities proportional to ``exp(-y^2 / (2 variance))``, exactly.
@@ -166,11 +162,6 @@ class Coins:
             shown[going[~held]] = k % 2 == 1
             going, k = going[held], k + 1
         return shown
-
-
-def concentrated_delta(epsilon: float, rho: float) -> float:
-    """Delta that rho-concentrated answers guarantee at an epsilon."""
-    return float(np.exp(min(_log_delta(epsilon, rho), 0.0)))
 
 
 def concentrated_rho(epsilon: float, delta: float) -> float:

@@ -2,3 +2,7 @@
 
 Examples of one or more clients come in; archetypes, the spectrum and the traffic go out.
 """
+
+from hopfed._lib.lazy import offers
+
+__getattr__, __dir__ = offers(__name__, __path__)

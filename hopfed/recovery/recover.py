@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -148,7 +149,7 @@ def run_recovery(
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
     >>> recovery = run_recovery([x[:300], x[300:]], seed=1, quality=0.8)
     >>> recovery.n_examples, recovery.traffic.up.tolist()
-    ([300, 300], [41268, 41268])
+    ([300, 300], [43652, 43652])
     """
     patterns = patterns_of(channel, patterns, **options)
     if n_archetypes is not None:
@@ -287,24 +288,21 @@ def split(examples: Rows | Reread, clients: int, seed: int) -> list[Rows | Rerea
     >>> [part.shape for part in split(pack(np.ones((7, 3))), 3, seed=0)]
     [(3, 3), (2, 3), (2, 3)]
     """
-    m = examples.shape[0] if isinstance(examples, Reread) or is_survey(examples) else examples.size
+    repeated = examples.counts is not None and not is_survey(examples)
+    m = examples.size if repeated else examples.shape[0]
     if not 1 <= clients <= m // 2:
         raise ArgumentError("clients", f"between 1 and {m // 2} for {m} examples", clients)
     order = stream(seed, "split").permutation(m)
     parts = [np.sort(part) for part in np.array_split(order, clients)]
-    if isinstance(examples, Rows) and examples.counts is not None:
-        return [_dealt(examples, part) for part in parts]
-    chosen = examples.chosen if isinstance(examples, Reread) else examples.__getitem__
-    return [chosen(part) for part in parts]
-
-
-def _dealt(rows: Rows, part: np.ndarray) -> Rows:
-    """The part of rows of a survey, or of those that are repeated as often as they occur."""
-    if is_survey(rows):
-        return rows[part]
-    each = np.repeat(np.arange(len(rows)), rows.weights.astype(np.int64))[part]
-    index, often = np.unique(each, return_counts=True)
-    return replace(rows[index], counts=often.astype(np.float64))
+    if isinstance(examples, Reread) or not repeated:
+        chosen = examples.chosen if isinstance(examples, Reread) else examples.__getitem__
+        return [chosen(part) for part in parts]
+    every = np.repeat(np.arange(len(examples)), examples.weights.astype(np.int64))
+    dealt: list[Rows | Reread] = []
+    for part in parts:
+        index, often = np.unique(every[part], return_counts=True)
+        dealt.append(replace(examples[index], counts=often.astype(np.float64)))
+    return dealt
 
 
 def packed_rows(examples: Any, gaps: bool) -> list[Rows | Reread]:
@@ -349,17 +347,11 @@ def patterns_of(
 
 def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
     """Return the tables that somebody gives as examples, their columns in one order."""
-    alone = (_is_path, is_partitioned, _is_frame, _is_rows)
-    if isinstance(examples, Table) or any(check(examples) for check in alone):
+    if _is_named(examples):
         return [_table(examples)]
-    if _holds_other_numbers(examples):
-        return read_tables([examples], columns=columns)
     if not isinstance(examples, Sequence) or not any(map(_is_named, examples)):
         return None
-    apart = [
-        isinstance(p, Table) or is_partitioned(p) or (_is_path(p) and is_many(p)) for p in examples
-    ]
-    if not any(apart):
+    if not any(isinstance(p, Table) or is_partitioned(p) or _is_parts(p) for p in examples):
         return read_tables(list(examples), columns=columns)
     require(columns == "same", "columns", "same where tables were read one by one", columns)
     return matched([*map(_table, examples)], [f"examples[{i}]" for i in range(len(examples))])
@@ -383,32 +375,28 @@ def warn_of_input(examples: Any) -> None:
 def _table(given: Any) -> Table:
     if isinstance(given, Table):
         return given
-    return read_partitions(given) if _is_path(given) and is_many(given) else read_table(given)
+    return read_partitions(given) if _is_parts(given) else read_table(given)
 
 
-def _is_named(part: Any) -> bool:
-    checks = (_is_path, is_partitioned, _is_frame, _is_rows, _holds_other_numbers)
-    return isinstance(part, Table) or any(check(part) for check in checks)
+def _is_parts(given: Any) -> bool:
+    return isinstance(given, str | os.PathLike) and is_many(Path(given))
 
 
-def _holds_other_numbers(part: Any) -> bool:
-    """Whether an array holds numbers such as 1 and 2 in its first rows, whose columns are coded."""
-    if type(part) is not np.ndarray or part.ndim != 2 or part.dtype.kind not in "iuf":
-        return False
-    some = part[:FIRST]
-    return not np.isin(some[some == some], (-1, 0, 1)).all()
-
-
-def _is_path(given: Any) -> bool:
-    return isinstance(given, str | os.PathLike)
-
-
-def _is_frame(given: Any) -> bool:
-    """Whether something has columns of its own, or is no array that is packed as it stands."""
-    if isinstance(given, Rows):
-        return False
+def _is_named(given: Any) -> bool:
+    """Whether something is a table, or what is read as one, not packed as it stands."""
     kinds = ("__arrow_c_stream__", "__dataframe__", "obs_names", "tocsr", "collect_schema")
-    return isinstance(given, dict) or any(hasattr(given, kind) for kind in kinds)
+    if isinstance(given, Table | dict | str | os.PathLike) or is_partitioned(given):
+        return True
+    frame = not isinstance(given, Rows) and any(hasattr(given, kind) for kind in kinds)
+    return frame or _is_rows(given) or _holds_other_numbers(given)
+
+
+def _holds_other_numbers(given: Any) -> bool:
+    """Whether an array holds numbers such as 1 and 2 in its first rows, whose columns are coded."""
+    if type(given) is not np.ndarray or given.ndim != 2 or given.dtype.kind not in "iuf":
+        return False
+    some = given[:FIRST]
+    return not np.isin(some[some == some], (-1, 0, 1)).all()
 
 
 def _is_rows(given: Any) -> bool:

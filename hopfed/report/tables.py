@@ -101,36 +101,32 @@ HEADS = {  # numbers of a federation of networks -> what heads their column in a
 }
 
 
-def for_papers(runs: Sequence[Run]) -> list[tuple[str, np.ndarray | list[str]]]:
-    """Columns of a table with a row for each run of `fl`: means over seeds, standard errors."""
+def for_papers(runs: Sequence[Run]) -> tuple[list[str], dict[str, np.ndarray]]:
+    """Methods of runs of `fl`; by head (2, runs): means over seeds, and standard errors."""
     kinds = {run.kind for run in runs}
     require(kinds == {"fl"}, "RUN", "runs of hopfed fl run", ", ".join(sorted(kinds)))
-    same = len({run.config["method"] for run in runs}) < len(runs)
-    found: list[tuple[str, np.ndarray | list[str]]] = [("method", [])]
-    for run in runs:
-        own = run.config["options"] if same else ""
-        found[0][1].append(f"{run.config['method']}{f' ({own})' * bool(own)}")  # type: ignore[union-attr]
+    methods = [str(run.config["method"]) for run in runs]
+    if len(set(methods)) < len(methods):
+        options = [f" ({run.config['options']})" if run.config["options"] else "" for run in runs]
+        methods = [method + own for method, own in zip(methods, options, strict=True)]
+    found, roots = {}, np.sqrt([run.config["seeds"] for run in runs])
     for key, head in HEADS.items():
-        pairs = [run.summary.get(key) for run in runs]
-        if any(pairs):
-            held = np.array([p or (np.nan, np.nan) for p in pairs], float)
-            roots = np.sqrt([run.config["seeds"] for run in runs])
-            found += [(head, held[:, 0]), (f"{head} +-", held[:, 1] / roots)]
-    return found
+        pairs = [run.summary.get(key) or (np.nan, np.nan) for run in runs]
+        if any(key in run.summary for run in runs):
+            means, deviations = np.array(pairs, float).T
+            found[head] = np.stack([means, deviations / roots])
+    return methods, found
 
 
-def latex(columns: Sequence[tuple[str, np.ndarray | list[str]]]) -> str:
+def latex(methods: Sequence[str], numbers: Mapping[str, np.ndarray]) -> str:
     """Return what `for_papers` found as a tabular of LaTeX, which needs no package."""
-    (first, names), *numbers = columns
-    means, errors = numbers[::2], numbers[1::2]
-    rows = [
-        [name, *(_in_latex(m[i], e[i]) for (_, m), (_, e) in zip(means, errors, strict=True))]
-        for i, name in enumerate(names)
-    ]
-    lines = [" & ".join(row) + r" \\" for row in [[first, *(h for h, _ in means)], *rows]]
+    rows = [["method", *numbers]]
+    for i, method in enumerate(methods):
+        rows.append([method, *(_in_latex(*pair[:, i].tolist()) for pair in numbers.values())])
+    lines = [" & ".join(row) + r" \\" for row in rows]
     lines = [re.sub(r"(?<!\\)([_#%])", r"\\\1", line) for line in lines]
     body = "\n".join((r"\hline", lines[0], r"\hline", *lines[1:], r"\hline"))
-    return f"\\begin{{tabular}}{{l{'r' * len(means)}}}\n{body}\n\\end{{tabular}}\n"
+    return f"\\begin{{tabular}}{{l{'r' * len(numbers)}}}\n{body}\n\\end{{tabular}}\n"
 
 
 def _in_latex(mean: float, error: float) -> str:

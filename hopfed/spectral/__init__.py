@@ -3,3 +3,7 @@
 Examples come in as bits (`hopfed.kernels.Rows`); operators, eigenpairs, the number of
 components above the noise and the law of that noise go out.
 """
+
+from hopfed._lib.lazy import offers
+
+__getattr__, __dir__ = offers(__name__, __path__)

@@ -167,9 +167,10 @@ class FactorOperator(HebbianOperator):
 
     def _added(self, *others: Self) -> Self:
         every = (self, *others)
-        masses = (sum(getattr(op, name) for op in every) for name in ("mass", "sum_sq_weights"))
-        weights = namespace(self.weights).concat([op.weights for op in every])
-        return type(self)(self.n_sites, *masses, concatenate([op.rows for op in every]), weights)
+        mass, squares = sum(op.mass for op in every), sum(op.sum_sq_weights for op in every)
+        weights = namespace(*(op.weights for op in every)).concat([op.weights for op in every])
+        rows = concatenate([op.rows for op in every])
+        return type(self)(self.n_sites, mass, squares, rows, weights)
 
     def __mul__(self, weight: float) -> Self:
         return replace(self, weights=self.weights * weight, **self._scaled(weight))
@@ -294,7 +295,8 @@ def pool(
     weights = [1.0] * len(operators) if weights is None else list(weights)
     scaled = [op if w == 1 else op * w for op, w in zip(operators, weights, strict=True)]
     if isinstance(scaled[0], FactorOperator):
-        return scaled[0]._added(*scaled[1:])  # one copy of all rows, not one for each sum
+        # One copy of all rows, not one for each sum.
+        return scaled[0]._added(*(op for op in scaled[1:] if isinstance(op, FactorOperator)))
     return reduce(lambda a, b: a + b, scaled)
 
 

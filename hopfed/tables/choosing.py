@@ -25,7 +25,6 @@ from hopfed.tables.table import (
     SHOWN,
     Source,
     columns_error,
-    doubtful,
     is_made_up,
     listed,
     nearest,
@@ -186,7 +185,7 @@ class Looked:
     what: str
     names: tuple[str, ...]
     held: list[Held]
-    commas: bool | None  # whether it has decimal commas; None where points are decimal ones
+    doubts: dict[str, str]  # why points in numbers may be those of thousands, by name
     notes: list[str]
     parts: list[Looked] = field(default_factory=list)
 
@@ -194,7 +193,7 @@ class Looked:
     def begun(cls, source: Source, choices: Choices) -> Looked:
         """Return what is known of a source before its first row."""
         held = [Held.of(choices, name) for name in source.names]
-        return cls(source.what, source.names, held, source.pointed, source.notes)
+        return cls(source.what, source.names, held, source.doubts, source.notes)
 
     def add(self, cells: Sequence[Cells], left: Collection[str] = ()) -> None:
         """Look at a block of rows, but for the columns that are `left` out."""
@@ -275,7 +274,6 @@ LEVELS = 100  # categories of a column, at most
 OTHERS = 3  # words beside which rarer ones of yes and no are names of something
 RARE = 4  # times as many columns of 0 and 1 as with a -1: these are variables of another kind
 FEW = 10  # different words below which a first column is no list of names unless all differ
-HUNDRED, SELDOM = 100, 0.05  # a smaller code of no answer is in few of the rows
 FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
 TICKED = "one word and blanks"  # begins a line about boxes that are ticked
 RARELY = 0.1  # of the rows hold a word that is no answer rather than a category
@@ -479,9 +477,8 @@ class Decider:
                 return self._category(c, sure=True)  # codes of places and the like
         if how == "levels":
             return self._category(c)
-        for doubts, part in zip(self._doubts, c.parts, strict=True):
-            if doubts and doubts[c.place] and part.words:
-                return self._fault(c, doubts[c.place])
+        if why := next((t.doubts[c.name] for t in self.tables if c.name in t.doubts), ""):
+            return self._fault(c, why)
         endless = {spelt(v) for v in values if math.isinf(v)}
         if endless:
             return self._odd(c, endless, "is no number to use")
@@ -493,14 +490,6 @@ class Decider:
             words = zip(map(spelt, sorted(values)), (-1, 1)[-len(values) :], strict=True)
             return Code("words", (*words, *gone))
         return self._uncut(c, values, codes if coded else [])
-
-    @cached_property
-    def _doubts(self) -> list[list[str]]:
-        """Of each source and column why its points may stand between thousands."""
-        return [
-            [] if t.commas is None else doubtful([h.words.keys() for h in t.held], t.commas)
-            for t in self.tables
-        ]
 
     def _category(self, c: Column, sure: bool = False) -> Code | None:
         """Code of a column of categories."""
@@ -768,9 +757,7 @@ def _far(c: Column, choices: Choices) -> list[str]:
     """Codes such as -99 and 999 far from the other numbers of a column that is cut."""
     if c.code.kind != "number" or c.held.many:
         return []
-    values, counts = c.held.values()
-    often = dict(zip(values.tolist(), counts / max(counts.sum(), 1), strict=True))
-    codes = [v for v in far_codes(c.numbers) if not 0 < v < HUNDRED or often.get(v, 0) <= SELDOM]
+    codes = far_codes(c.numbers)
     way = choices.give(words={c.name: {spelt(v): 0 for v in codes}})
     line = (
         f"'{c.shown}' holds {' and '.join(map(spelt, codes))}, far from its other numbers: if that "

@@ -32,7 +32,7 @@ from hopfed.tables.files import (
     size_of,
     unpacked,
 )
-from hopfed.tables.table import NAME, Block, Numbers, Source, made_up, named
+from hopfed.tables.table import NAME, Block, Numbers, Source, listed, made_up, named, places_of
 from hopfed.tables.text import LINES, layout, of_text
 from hopfed.tables.words import MISSING, Cells, number, spelt, token
 from hopfed.tables.writers import Dialect
@@ -314,12 +314,10 @@ def _of_folder(path: Path) -> Source:
     """A folder of files of one kind, one below the other."""
     sources = [of_path(file) for file in files_of(path)]
     first = sources[0]
-    for source in sources:
-        if set(source.names) != set(first.names):
-            raise DataError(f"{source.what}: has other columns than {first.what}")
     notes = list(dict.fromkeys(line for source in sources for line in source.notes))
-    each = [source.ordered(first.names) for source in sources]
-    return Source(str(path), first.names, lambda: chain(*(read() for read in each)), notes=notes)
+    places = [places_of(s.names, first.names, s.what, first.what) for s in sources]
+    each = [s.arranged(first.names, own) for s, own in zip(sources, places, strict=True)]
+    return Source(str(path), first.names, lambda: chain(*(s.blocks() for s in each)), notes=notes)
 
 
 def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], what: str) -> Source:
@@ -501,13 +499,10 @@ def read_numbers(path: str | Path, gaps: bool = False, ignore: Sequence[str] = (
             raise DataError(f"{path}: columns of arrays have no names to ignore")
         return arrays.stored(path).whole(str(path))
     parts: list[np.ndarray] = []
-    missing = MISSING if gaps else {"nan"}
     source = of_path(path)
-    for name in ignore:
-        if name not in source.names:
-            raise DataError(
-                f"{path}: no column '{name}' to ignore; it has {', '.join(source.names)}"
-            )
+    if unknown := [name for name in ignore if name not in source.names]:
+        raise DataError(f"{path}: no column {listed(unknown)} to ignore, of {listed(source.names)}")
+    missing = MISSING if gaps else {"nan"}
     for block in source.blocks():
         columns = []
         for j, cells in enumerate(map(Cells, block), start=1):
@@ -517,8 +512,7 @@ def read_numbers(path: str | Path, gaps: bool = False, ignore: Sequence[str] = (
             odd = np.array([value is None for value in found] + [not gaps])[cells.places]
             if odd.any():
                 row = int(odd.argmax())
-                at = cells.places[row]
-                word = shown(cells.words[at].strip(), 40) if at >= 0 else ""
+                word = shown([*cells.words, ""][cells.places[row]].strip(), 40)
                 what = f"'{word}' is not a number" if word else "there is no number"
                 raise DataError(f"{path}: row {rows + row + 1}, column {j}: {what}")
             columns.append(np.array([*found, None], float)[cells.places])

@@ -100,7 +100,7 @@ class Choices:
         """
         more = f" and {len(ignore) - NAMED:,} more" if len(ignore) > NAMED else ""
         out = [shown(name, 200) for name in ignore[:NAMED]]
-        plain, name = _harmless(words or {}), None if id is None else shown(id, 200)
+        plain, name = _harmless(words or {}), "" if id is None else shown(id, 200)
         cuts = (
             binarize if not _is_map(binarize) else {shown(k, 200): v for k, v in binarize.items()}
         )

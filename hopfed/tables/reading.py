@@ -25,7 +25,7 @@ from hopfed.spectral.partitions import Partitioned
 from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables import arrays
 from hopfed.tables.arrays import LARGE
-from hopfed.tables.choosing import MOST, Decider, Looked
+from hopfed.tables.choosing import Decider, Looked
 from hopfed.tables.coding import UNKNOWN, Code, Coding
 from hopfed.tables.examples import NotBinaryError, as_examples, packed
 from hopfed.tables.files import files_of, reading
@@ -38,9 +38,9 @@ from hopfed.tables.table import (
     Source,
     Table,
     aligned_sources,
+    check_choice,
     check_joined,
     columns_error,
-    doubtful,
     is_made_up,
     lacking,
     listed,
@@ -162,12 +162,13 @@ def read_tables(
     words = choices.entries() if coding is None else coding.entries()
     whats = ["examples"] if len(sources) == 1 else [f"examples[{i}]" for i in range(len(sources))]
     given = [source_of(source, what, words) for source, what in zip(sources, whats, strict=True)]
-    opened = aligned_sources(given, columns)
-    for source in opened:
+    check_choice(columns)
+    for source in given:
         source.watch = None if watch is None else partial(watch, source.what)
         source.most = source.most if most is None else min(source.most, most)
     if coding is not None:
-        return [_coded(source, coding, source.notes, most, least or 1, True) for source in opened]
+        return [_coded(source, coding, source.notes, most, least or 1) for source in given]
+    opened = aligned_sources(given, columns)
     if all(source.numbers is not None or is_made_up(source.names) for source in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
         codes = [code for table in alone for code in table.coding.codes]
@@ -193,10 +194,8 @@ def _decided(
     looked = [Looked.begun(source, choices) for source in sources]
 
     def decide() -> tuple[Coding, list[str]]:
-        return Decider([table.ordered(looked[0]) for table in looked], choices).decide()
+        return Decider(looked, choices).decide()
 
-    for table in looked[1:]:  # before any is read
-        table.ordered(looked[0])
     packing = None
     for source, table in zip(sources, looked, strict=True):
         for first, block in zip(chain([True], repeat(False)), source.blocks(), strict=False):
@@ -223,10 +222,9 @@ def _coded(
     notes: Sequence[str],
     most: int | None,
     least: int,
-    judge: bool = False,
 ) -> Table:
     """Turn the cells of a source into rows of bits."""
-    packing = Packing(source, coding, most, judge)
+    packing = Packing(source, coding, most)
     for block in source.blocks():
         packing.add([Cells(array) for array in block])
     return _table(packing, notes, least)
@@ -293,19 +291,17 @@ class _Unknown(NamedTuple):
 class Packing:
     """Packs rows block by block, as they are read."""
 
-    def __init__(
-        self, source: Source, coding: Coding, most: int | None = None, judge: bool = False
-    ):
+    def __init__(self, source: Source, coding: Coding, most: int | None = None):
         self.source, self.coding = source, coding
         self.places = _places(source, coding)
         self._id = next((source.names.index(n) for n in coding.ids if n in source.names), None)
         self._count = self._letters = 0
         self._ids: list[str] = []
         self._gathered = Gathered(source.what, most)
-        judge = judge and source.pointed is not None
-        pairs = zip(coding.codes, self.places, strict=True)
-        cut = [j for code, j in pairs if judge and code.kind == "number" and j is not None]
-        self._points: dict[int, set[str]] = {j: set() for j in cut if j not in source.commas}
+        for name, code, j in zip(coding.names, coding.codes, self.places, strict=True):
+            own = "" if j is None else source.doubts.get(source.names[j], "")
+            if own and code.kind == "number":
+                raise DataError(f"{source.what}: column '{shown(name, 60)}' {own}")
 
     @property
     def lacking(self) -> list[str]:
@@ -314,9 +310,6 @@ class Packing:
 
     def packed(self, cells: list[Cells]) -> Rows:
         """Pack the rows of a block."""
-        for place, words in self._points.items():
-            if len(words) <= MOST:
-                words.update(cells[place].words)
         rows = len(cells[0]) if cells else 0
         parts: list[np.ndarray] = []
         unknown: list[_Unknown] = []
@@ -338,14 +331,6 @@ class Packing:
         signs, blank = kernels.pack(codes.T > 0), codes == GONE
         return replace(signs, seen=kernels.pack(~blank.T).signs) if blank.any() else signs
 
-    def judge(self) -> None:
-        """Refuse numbers whose points may be of thousands, once all rows were seen."""
-        doubts = doubtful(list(self._points.values()), bool(self.source.pointed))
-        for j, why in zip(self._points, doubts, strict=True):
-            if why:
-                name = shown(self.source.names[j], 60)
-                raise DataError(f"{self.source.what}: column '{name}' {why}")
-
     def add(self, cells: list[Cells]) -> None:
         """Take the rows of a block."""
         self._gathered.add(self.packed(cells))
@@ -359,7 +344,6 @@ class Packing:
 
     def rows(self) -> Rows | Reread:
         """Return all rows, or what reads them again."""
-        self.judge()
 
         def again() -> Iterator[Rows]:
             packing = Packing(self.source, self.coding)
@@ -467,7 +451,6 @@ def read_partitions(
     def run(work: Any, *more: Any) -> list[Any]:
         return [dask.delayed(work, pure=False)(*task, *more) for task in tasks]
 
-    rows = None
     if all(part.plain for part in parts) and choices == Choices() and coding is None:
         with suppress(NotBinaryError):  # then columns are as those of any table
             bits = dask.persist(*run(_packed))
@@ -475,15 +458,17 @@ def read_partitions(
             minus, zeros = map(any, zip(*dask.compute(*(one[1:] for one in bits)), strict=True))
             settle = dask.delayed(_settled, pure=False)
             rows = Partitioned.of([settle(one[0], one[1], minus) for one in bits])
-            coding = Coding.of_bits(made_up(rows.shape[1]), minus)
             notes += [ZERO_IS_MISSING] if minus and zeros else []
-    if rows is None:
-        if coding is None:
-            what = "examples" if is_partitioned(given) else parts[0].what
-            looked = Looked.together(dask.compute(*run(_looked, choices)), what)
-            coding, said = Decider([looked], choices).decide()
-            notes = [*looked.notes, *said]
-        rows = Partitioned.of(run(_packed_by, choices, coding))
+            return _partitioned(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
+    if coding is None:
+        what = "examples" if is_partitioned(given) else parts[0].what
+        looked = Looked.together(dask.compute(*run(_looked, choices)), what)
+        coding, said = Decider([looked], choices).decide()
+        notes = [*looked.notes, *said]
+    return _partitioned(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
+
+
+def _partitioned(rows: Partitioned, coding: Coding, notes: Sequence[str]) -> Table:
     if len(rows) < 2:
         raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
     return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))

@@ -55,15 +55,11 @@ class Source:
     numbers: Numbers | None = None  # of an array without words or names
     dialect: Dialect = PLAIN  # how it is written, of a text file
     commas: frozenset[int] = frozenset()  # places of columns of numbers with a decimal comma
+    doubts: dict[str, str] = field(default_factory=dict)  # why points may be of thousands, by name
     watch: Callable[[float], None] | None = None  # is told what part is read
     most: int = KEPT  # bytes of blocks that are kept
     readings: int = 0  # times that it was read
     _kept: list[Block] | None = None
-
-    @property
-    def pointed(self) -> bool | None:
-        """Whether it has decimal commas; None where points in numbers are decimal ones."""
-        return True if self.commas else False if self.dialect.delimiter == ";" else None
 
     def blocks(self) -> Iterator[Block]:
         """Yield all rows, a block at a time, with points for decimal commas."""
@@ -109,18 +105,21 @@ class Source:
             self.readings += 1
             yield from self.numbers.parts()
 
-    def ordered(self, names: Sequence[str]) -> Callable[[], Iterator[Block]]:
-        """What begins to read the columns of these names, cells that it lacks missing."""
-        place = {name: j for j, name in enumerate(self.names)}
+    def arranged(self, names: Sequence[str], places: Sequence[int | None]) -> Source:
+        """The source with other columns: those at some places, or none, which is missing."""
+        if list(places) == list(range(len(self.names))):
+            return self
 
         def read() -> Iterator[Block]:
             import pyarrow as pa
 
-            for block in self.blocks():
+            for block in self.given_blocks():
                 gone = pa.nulls(len(block[0]) if block else 0, pa.string())
-                yield [block[place[name]] if name in place else gone for name in names]
+                yield [gone if j is None else block[j] for j in places]
 
-        return read
+        commas = frozenset(i for i, j in enumerate(places) if j in self.commas)
+        more: dict[str, Any] = {"commas": commas, "numbers": None, "most": 0, "_kept": None}
+        return replace(self, names=tuple(names), read=read, **more)
 
 
 def named(names: Sequence[Any], what: str) -> tuple[tuple[str, ...], list[str]]:
@@ -324,19 +323,21 @@ def check_choice(columns: str) -> None:
 
 
 def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
-    """Sources that have the same columns, those that are chosen."""
-    check_choice(columns)
-    kept = _kept([s.names for s in sources], [s.what for s in sources], columns)
+    """Sources that have the same columns in one order, those that are chosen."""
+    kept, first = _kept([s.names for s in sources], [s.what for s in sources], columns), sources[0]
     if kept is None:
-        return list(sources)
+        places = [places_of(s.names, first.names, s.what, first.what) for s in sources]
+        return [s.arranged(first.names, own) for s, own in zip(sources, places, strict=True)]
     found = []
     for source in sources:
-        lacks = [name for name in kept if name not in source.names]
+        place = {name: j for j, name in enumerate(source.names)}
+        lacks = [name for name in kept if name not in place]
         lost = [name for name in source.names if name not in kept]
         notes = [*source.notes, *([lacking(source.what, lacks)] if lacks else [])]
         if lost:
             notes.append(f"{source.what}: left out {listed(lost)}, which not all have")
-        found.append(Source(source.what, kept, source.ordered(kept), source.ids, notes))
+        made = source.arranged(kept, [place.get(name) for name in kept])
+        found.append(replace(made, notes=notes))
     return found
 
 

@@ -12,7 +12,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -21,7 +21,7 @@ import numpy as np
 from hopfed._lib.memory_limits import require_memory
 from hopfed.errors import BackendError, DataError, shown
 from hopfed.tables.files import most_of, pieces, reading, unpacked
-from hopfed.tables.table import NAME, Block, Source, named
+from hopfed.tables.table import NAME, Block, Source, doubtful, named
 from hopfed.tables.words import COMMA, ENDLESS, KNOWN, MISSING, NUMBER
 from hopfed.tables.writers import Dialect
 
@@ -72,6 +72,10 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
 
     source = Source(str(path), names, read, notes=[*found.notes, *notes], dialect=dialect)
     source.commas = commas
+    if commas or delimiter == ";":
+        held = list(map(dict.fromkeys, zip_longest(*body, fillvalue="")))
+        why = enumerate(doubtful(held, bool(commas)))
+        source.doubts = {names[j]: said for j, said in why if said and j not in commas}
     return source
 
 

@@ -227,7 +227,7 @@ def _turn(_typing, block):
 
 
 @inner
-def _load_turned(words, first, column, block):
+def load_turned(words, first, column, block):
     """Write 64 words of a column from row `first` on into `block`, transposed; zeros beyond."""
     rows = min(64, words.shape[0] - first)
     for k in range(rows):
@@ -244,6 +244,6 @@ def transpose_columns(words, start, stop, out, block):
         first = 64 * (column - start)
         columns = min(64, out.shape[0] - first)
         for b in range(out.shape[1]):
-            _load_turned(words, 64 * b, column, block)
+            load_turned(words, 64 * b, column, block)
             for k in range(columns):
                 out[first + k, b] = block[k]

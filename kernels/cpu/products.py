@@ -17,13 +17,14 @@ from numba import types
 from numba.extending import intrinsic
 
 from hopfed.kernels.bits import WORD, n_words
-from hopfed.kernels.cpu.bits import transpose_columns
-from hopfed.kernels.cpu.compiled import kernel
+from hopfed.kernels.cpu.bits import load_turned
+from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.cpu.vectors import INDEX, load, operands, store
 
 BYTES = 64  # of a vector: 16 numbers of single precision, 8 of double
 ROWS = 256  # of the result that share the sums, and stay in the cache beside them
+GROUP = 8  # words of a row that are read at once: a line of the cache
 FEW = 1 << 25  # multiplications for which no thread is started
 
 
@@ -40,14 +41,14 @@ def product(
     size = WORD * max(1, min(ROWS // WORD, n_words(count) // thread_count()))
 
     def task(mine: tuple[int, int]) -> None:
-        held = [
-            None if plane is None else _rows(plane, mine, transposed) for plane in (signs, seen)
-        ]
+        held = np.empty((2, GROUP, size), np.uint64)
+        place = slice(*mine)
         if k == 1:
-            _add_vector(*held, padded[:, 0], np.empty((8, 256), X.dtype), out[slice(*mine), 0])
+            sums = np.empty((8, 256), X.dtype)
+            _add_vector(signs, seen, *mine, transposed, padded[:, 0], sums, held, out[place, 0])
         else:
             sums = np.empty((WORD // 4, 16, lanes), X.dtype)
-            _add_products(*held, padded, sums, out[slice(*mine)])
+            _add_products(signs, seen, *mine, transposed, padded, sums, held, out[place])
 
     pieces = spans(count, size)
     if count * rows * k <= FEW:
@@ -58,14 +59,28 @@ def product(
     return out[:, :k]
 
 
-def _rows(plane: np.ndarray, mine: tuple[int, int], transposed: bool) -> np.ndarray:
-    """Some rows of a plane, or of its transpose."""
-    first, last = mine
-    if not transposed:
-        return plane[first:last]
-    out = np.empty((last - first, n_words(len(plane))), np.uint64)
-    transpose_columns(plane, first // WORD, n_words(last), out, np.empty(WORD, np.uint64))
-    return out
+@inner
+def _hold(signs, seen, first, last, transposed, w, held, block):
+    """Hold a few words from `w` on of rows first..last-1, or of those of the transpose.
+
+    What is +1, and, of rows with gaps, what is -1, each word of all rows together.
+    """
+    count = min(GROUP, (signs.shape[0] + 63) // 64 - w if transposed else signs.shape[1] - w)
+    for g in range(count if transposed else 0):
+        for column in range(first // 64, (last + 63) // 64):
+            at = 64 * column - first
+            load_turned(signs, 64 * (w + g), column, block)
+            held[0, g, at : at + 64] = block
+            if seen is not None:
+                load_turned(seen, 64 * (w + g), column, block)
+                for i in range(at, at + 64):
+                    held[1, g, i] = block[i - at] & ~held[0, g, i]
+    for i in range(0 if transposed else last - first):
+        for g in range(count):
+            held[0, g, i] = signs[first + i, w + g]
+            if seen is not None:
+                held[1, g, i] = seen[first + i, w + g] & ~held[0, g, i]
+    return count
 
 
 def _vector(context, array):
@@ -137,44 +152,47 @@ _take_off = _looking_up(-1)
 
 
 @kernel
-def _add_products(signs, seen, X, sums, out):
-    """out += entries of all rows times X, whose rows and columns are whole words and vectors."""
-    flat, table, numbers = out.ravel(), sums.ravel(), X.ravel()
-    n, k, lanes = out.shape[0], out.shape[1], sums.shape[2]
-    for w in range(signs.shape[1]):
-        for column in range(0, k, lanes):
-            for group in range(16):
-                at, to = (64 * w + 4 * group) * k + column, 16 * group * lanes
-                if seen is None:
-                    _tabulate_signed(numbers, at, k, table, to)
-                else:
-                    _tabulate_seen(numbers, at, k, table, to)
-            for i in range(n):
-                _add(signs[i, w], table, flat, i * k + column)
-                if seen is not None:
-                    _take_off(seen[i, w] & ~signs[i, w], table, flat, i * k + column)
+def _add_products(signs, seen, first, last, transposed, X, sums, held, out):
+    """out += entries of rows first..last-1, or of the transpose, times X, padded to vectors."""
+    flat, table, numbers, block = out.ravel(), sums.ravel(), X.ravel(), np.empty(64, np.uint64)
+    k, lanes = out.shape[1], sums.shape[2]
+    for start in range(0, X.shape[0] // 64, GROUP):
+        count = _hold(signs, seen, first, last, transposed, start, held, block)
+        for g in range(count):
+            for column in range(0, k, lanes):
+                for group in range(16):
+                    at, to = (64 * (start + g) + 4 * group) * k + column, 16 * group * lanes
+                    if seen is None:
+                        _tabulate_signed(numbers, at, k, table, to)
+                    else:
+                        _tabulate_seen(numbers, at, k, table, to)
+                for i in range(last - first):
+                    _add(held[0, g, i], table, flat, i * k + column)
+                    if seen is not None:
+                        _take_off(held[1, g, i], table, flat, i * k + column)
 
 
 @kernel
-def _add_vector(signs, seen, x, sums, out):
+def _add_vector(signs, seen, first, last, transposed, x, sums, held, out):
     """The same for a single column, of which the 256 sums of eight entries are looked up."""
-    low, zero = np.uint64(255), x[0] - x[0]
-    for w in range(signs.shape[1]):
-        for byte in range(8):
-            sums[byte, 0] = zero
-            for bit in range(8):
-                value = x[64 * w + 8 * byte + bit]
-                for b in range(1 << bit):
-                    before = sums[byte, b]
-                    sums[byte, b + (1 << bit)] = before + value
-                    if seen is None:
-                        sums[byte, b] = before - value
-        for i in range(len(out)):
-            up, total = signs[i, w], zero
+    low, zero, block = np.uint64(255), x[0] - x[0], np.empty(64, np.uint64)
+    for start in range(0, len(x) // 64, GROUP):
+        count = _hold(signs, seen, first, last, transposed, start, held, block)
+        for g in range(count):
             for byte in range(8):
-                total += sums[byte, (up >> np.uint64(8 * byte)) & low]
-            if seen is not None:
-                down = seen[i, w] & ~up
+                sums[byte, 0] = zero
+                for bit in range(8):
+                    value = x[64 * (start + g) + 8 * byte + bit]
+                    for b in range(1 << bit):
+                        before = sums[byte, b]
+                        sums[byte, b + (1 << bit)] = before + value
+                        if seen is None:
+                            sums[byte, b] = before - value
+            for i in range(last - first):
+                total = zero
                 for byte in range(8):
-                    total -= sums[byte, (down >> np.uint64(8 * byte)) & low]
-            out[i] += total
+                    total += sums[byte, (held[0, g, i] >> np.uint64(8 * byte)) & low]
+                if seen is not None:
+                    for byte in range(8):
+                        total -= sums[byte, (held[1, g, i] >> np.uint64(8 * byte)) & low]
+                out[i] += total

@@ -18,7 +18,7 @@ from hopfed.federation.messages import below
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, play_round
 from hopfed.hopfield.classes import Memory
-from hopfed.hopfield.flat import flatten, unflatten
+from hopfed.hopfield.flat import flatten
 
 
 def played(source, rounds=None, clients=4, **settings):
@@ -28,8 +28,7 @@ def played(source, rounds=None, clients=4, **settings):
         result = play_round(method, state, t, seed=0, clients=clients, engine=LocalEngine())
         assert not result.faults.words()
         state = result.state
-        arrays = {k.removeprefix("memory/"): v for k, v in state.server.items()}
-        found.append((unflatten(Memory, arrays), result.server_metrics))
+        found.append((Memory(**below(state.server, "memory")), result.server_metrics))
     return found
 
 
@@ -204,7 +203,7 @@ def test_a_class_that_is_remembered_twice_becomes_one_again():
     source = planted(3, 60, np.full((2, 3), 1 / 3))
     method = of_classes(source, 60)
     state = play_round(method, None, 0, seed=0, clients=4, engine=LocalEngine()).state
-    memory = unflatten(Memory, below(state.server, "memory"))
+    memory = Memory(**below(state.server, "memory"))
     assert memory.size == 3
     twice = memory.select(np.array([0, 1, 2, 2]))
     numbers, half = np.array([*memory.numbers, memory.used]), np.array([1, 1, 0.5, 0.5])
@@ -219,8 +218,8 @@ def test_a_class_that_is_remembered_twice_becomes_one_again():
     )
     server = {**state.server, **{f"memory/{k}": v for k, v in flatten(twice).items()}}
     told = {EVERYONE: twice.message()} | {c: twice.message(c) for c in range(4)}
-    state = dataclasses.replace(state, server=server, down=state.down.replaced(told))
+    state = dataclasses.replace(state, server=server, down=state.down | told)
     played = play_round(method, state, 1, seed=0, clients=4, engine=LocalEngine())
-    after = unflatten(Memory, below(played.state.server, "memory"))
+    after = Memory(**below(played.state.server, "memory"))
     assert (after.numbers == memory.numbers).all()
     assert error(after.means, source.T) < 0.08

@@ -11,10 +11,11 @@ from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
+from hopfed.federation.messages import below
 from hopfed.federation.rounds import FederationState, play_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.flat import flatten, unflatten
+from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.plasticity import Fixed, Smoothing, Structure
 from hopfed.hopfield.remembered import Remembered
 from hopfed.hopfield.schedules import NoveltyRamp, Sequential
@@ -138,10 +139,7 @@ def test_a_pattern_that_no_example_resembles_is_dropped():
     method = of_patterns(source, Encoding(N))
     first = play(method, 1)[0]
     server = dict(first.state.server)
-    memory = unflatten(
-        Remembered,
-        {k.removeprefix("memory/"): v for k, v in server.items() if k.startswith("memory/")},
-    )
+    memory = Remembered(**below(server, "memory"))
     false = rademacher(1, N, np.random.default_rng(77))
     server |= {f"memory/{k}": v for k, v in flatten(memory.learn(false, np.ones(1), 0)).items()}
     server["memory/rounds"] = server["memory/rounds"] + 1

@@ -106,9 +106,9 @@ COUNTED = {"fewer examples": (8, 1200, 300), "fewer sites": (4, 90, 400)}
 def test_a_recovery_makes_four_copies_to_the_host(emulated, shape):
     """Down: sums of columns with what columns say of each other, eigenvalues, patterns, moments.
 
-    The eigenvalues are counted; moments are of rows by the pattern that they resemble most. None is
-    in a loop over groups, sweeps or patterns. Up: the deal of the groups, their sizes, a draw,
-    what the count says of eigenvectors, and the patterns in bits.
+    The eigenvalues are counted; moments are of rows by the pattern that they resemble most, and no
+    sums of columns. None is in a loop over groups, sweeps or patterns. Up: the deal of the groups,
+    their sizes, a draw, what the count says of eigenvectors, and the patterns in bits.
     """
     x = measured(emulated, sample(*COUNTED[shape], 0.75, 1)[1])
     few, found = copies_of(emulated, lambda: recover(x, seed=1, patterns=Patterns(groups=5)))

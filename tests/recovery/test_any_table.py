@@ -62,7 +62,11 @@ def test_what_is_not_noisy_patterns_is_never_ok_as_such(name):
 
 def test_what_only_the_symmetric_channel_knows_needs_complete_rows():
     x = np.where(np.eye(20) > 0, np.nan, 1.0)
-    for option in ({"method": "joint"}, {"quality": 0.5}, {"channel": "symmetric"}):
+    for option in (
+        {"patterns": Patterns(method="joint")},
+        {"quality": 0.5},
+        {"channel": "symmetric"},
+    ):
         with pytest.raises(DataError, match="missing"):
             hopfed.recover(x, seed=0, **option)
     with pytest.raises(ArgumentError, match="channel must be"):

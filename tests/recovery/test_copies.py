@@ -61,3 +61,10 @@ def test_a_class_that_is_one_row_is_said_to_be():
     rows = noisy(600, 40, 33)[1]
     found = hopfed.recover(np.vstack([rows, np.repeat(rows[:2], 40, axis=0)]), seed=1)
     assert "2 of these classes are one row each that comes back" in found.advice
+
+
+def test_squares_of_sums_over_many_rows_are_whole():
+    patterns, sums = np.ones((1, 400), np.int8), np.full((1, 400), 3_000, np.int32)
+    answer = {"moments": np.zeros(3), "counts": np.array([4_000.0]), "sums": sums}
+    found = Agreement.of(patterns, answer | {"equal": np.zeros(2), "order": np.zeros(3)})
+    assert (found.first[0], found.second[0]) == (400 * 3_000, 400 * 3_000**2)  # above 2^31

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hopfed import kernels
+from hopfed import kernels, recover
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.mixture import Mixture, Prior, expect, improve
 from hopfed.archetypes.session import Session
@@ -98,6 +98,21 @@ def test_intervals_hold_what_they_should(right):
     # Of 300 and 200 intervals, which are not independent, 95% with an error of 1.5%.
     assert 0.91 < np.mean(held) < 0.985
     assert 0.91 < np.mean(covered) < 0.99
+
+
+@pytest.mark.slow
+def test_intervals_of_shares_hold_what_they_should():
+    held, high = [], np.linspace(0.65, 0.9, 10)
+    rates = np.where(rates_of(0.9, 10) > 0.5, high, 1 - high)
+    for seed in range(60):
+        rng = np.random.default_rng([seed, 32])
+        x = np.where(rng.random((800, 10)) < rates[rng.choice(3, 800, p=SHARES)], 1, -1)
+        found = recover(x, n_archetypes=3)
+        span = found.exposure_intervals()[
+            ((found.means[:, None] - 2 * rates + 1) ** 2).sum(-1).argmin(0)
+        ]
+        held.append((span[:, 0] <= SHARES) & (span[:, 1] >= SHARES))
+    assert 0.9 < np.mean(held) < 0.995
 
 
 def test_rates_of_words_gaps_and_rows_without_an_outcome():

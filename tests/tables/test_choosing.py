@@ -180,21 +180,6 @@ def test_a_median_halves_the_rows_as_well_as_any_value(counts, cut):
     assert ((x > mine.thresholds_[0]) == (x > cut)).all()
 
 
-@pytest.mark.parametrize("counts", [[10, 20, 40, 20, 10], [10, 37, 5, 38, 10], [9, 30, 31, 20, 10]])
-def test_a_median_that_halves_nearly_as_well_stays(counts):
-    x = answers(counts)
-    table = hopfed.read_table({"a": x, "b": x % 2}, binarize={"a": "median"})
-    assert table.coding.codes[0].threshold == np.median(x)
-
-
-def test_a_quantile_leaves_something_above():
-    x = answers([5, 5, 10, 20, 160])
-    table = hopfed.read_table({"a": x, "b": x % 2}, binarize={"a": "quantile:0.9"})
-    assert table.coding.codes[0].threshold == 4
-    only = hopfed.read_table({"a": [7, 7, 7], "b": [0, 1, 1]}, binarize={"a": "median"})
-    assert "the same in every row, and of no use: 'a'" in only.notes
-
-
 def dummies(columns, rows=60, seed=0, low=0):
     return np.random.default_rng(seed).integers(low, 2, (rows, columns))
 
@@ -292,21 +277,6 @@ def test_more_combinations_than_words_are_kept_of_other_columns():
     order = [table.columns.index(f"way={name}") for name in options]
     said = ticked.any(axis=1)
     assert np.array_equal(kernels.unpack(table.rows)[:, order][said] > 0, ticked[said])
-
-
-@pytest.mark.parametrize(
-    ("cells", "said"),
-    [
-        (["bus", "car"], "holds no cell of several answers, with ; or | or , between"),
-        ([f"{k};{k + 1}" for k in range(150)], "holds 151 or more different answers"),
-    ],
-)
-def test_columns_of_other_cells_are_refused(cells, said):
-    given = {"tea": ["yes", "no"] * (len(cells) // 2), "way": cells}
-    with pytest.raises(DataError) as caught:
-        read_table(given, words={"way": "answers"}, id="")
-    assert str(caught.value).startswith(f"examples: column 'way' {said}; commonest ")
-    assert "; give ignore=['way']" in str(caught.value)
 
 
 def test_gaps_are_filled_with_the_answers_that_are_likely(tmp_path, hopfed):

@@ -24,22 +24,6 @@ def signs(table):
     return unpack(table.rows).tolist()
 
 
-def test_words_that_are_told(tmp_path):
-    text = "a,b\nagree,1\nrefuse,0\ndunno,8\nAGREE,1\n"
-    path = write(tmp_path / "a.csv", text)
-    told = {"agree": True, "refuse": -1, "dunno": None, "8": "missing"}
-    table = hopfed.read_table(path, words=told)
-    assert signs(table) == [[1, 1], [-1, -1], [0, 0], [1, 1]]
-    own = {"a": {"agree": 1, "refuse": 0}, "b": "category", "dunno": None}
-    table = hopfed.read_table(path, words=own)
-    assert table.columns == ("a", "b=0", "b=1", "b=8")
-    assert [row[0] for row in signs(table)] == [1, 0, 0, 1]
-    with pytest.raises(DataError, match="row 3, column 'a': 'dunno' is not among the words"):
-        hopfed.read_table(path, words={"agree": 1, "refuse": -1})
-    with pytest.raises(ArgumentError, match=r"words must be for \+1, -1 or missing.*, got maybe"):
-        hopfed.read_table(path, words={"agree": "maybe"})
-
-
 def test_many_numbers_are_cut_as_numpy_does(tmp_path):
     x = np.random.default_rng(0).normal(size=(3000, 2)).round(6)
     text = "a,b\n" + "".join(f"{u},{v}\n" for u, v in x)
@@ -83,16 +67,6 @@ def test_a_coding_from_elsewhere_is_checked(text):
     assert str(caught.value).count("\n") == 0
 
 
-def test_oddities_are_named(tmp_path):
-    text = "a,b,c,d,e,f\n1,0,1,,1,0\n0,1,1,,0,0\n0,1,1,,0,1\n1,0,1,,,0\n"
-    table = hopfed.read_table(write(tmp_path / "a.csv", text))
-    assert table.notes == (
-        "without any entry: 'd'",
-        "the same in every row, and of no use: 'c'",
-        "equal or opposite in every row: 'a' and 'b'",
-    )
-
-
 def test_tables_without_names_are_read_as_they_were(tmp_path):
     X = np.random.default_rng(0).integers(0, 2, (30, 70))
     np.savetxt(tmp_path / "a.csv", X, delimiter=",", fmt="%d")
@@ -132,18 +106,6 @@ def test_owners_are_matched_by_name():
     assert signs(tables[0]) + signs(tables[1]) == (2 * x - 1).tolist()
     with pytest.raises(DataError, match=r"examples\[1\]: lacks 'q1' of examples\[0\]"):
         hopfed.recover([one, {k: v for k, v in two.items() if k != "q1"}], seed=0)
-
-
-def test_files_are_coded_together(tmp_path):
-    a = write(tmp_path / "a.csv", "q,tree,n\nno,ash,1\nno,oak,1\n")
-    b = write(tmp_path / "b.csv", "n,q,tree\n2,yes,yew\n1,no,ash\n")
-    tables = read_tables([a, b])
-    assert {table.columns for table in tables} == {("q", "tree=ash", "tree=oak", "tree=yew", "n")}
-    assert signs(tables[0]) == [[-1, 1, -1, -1, -1], [-1, -1, 1, -1, -1]]
-    assert signs(tables[1]) == [[1, -1, -1, 1, 1], [-1, 1, -1, -1, -1]]
-    c = write(tmp_path / "c.csv", "n,q,trees\n2,yes,yew\n1,no,ash\n")
-    with pytest.raises(DataError, match=r"lacks 'tree' of .*a\.csv, and has 'trees' beside"):
-        read_tables([a, c])
 
 
 @pytest.mark.parametrize(
@@ -230,12 +192,6 @@ def test_an_owner_who_has_no_names_of_rows_does_not_hide_those_of_others(tmp_pat
     first, second = read_tables([tmp_path / "a.csv", tmp_path / "b.csv"], columns="union")
     assert first.columns == second.columns == ("x",)
     assert first.ids[0] == "r0"
-
-
-def test_tables_that_were_read_one_by_one_need_the_same_columns():
-    one, two = read_table({"a": [0, 1], "b": [1, 1]}), read_table({"c": [0, 1], "b": [1, 0]})
-    with pytest.raises(ArgumentError, match="columns must be same where tables were read one by"):
-        recover([one, two], columns="union")
 
 
 def test_columns_without_names_cannot_be_matched():

@@ -44,16 +44,6 @@ def test_no_line_of_a_csv_begins_with_a_formula(tmp_path, end):
         assert [len(row) for row in read] == [2, 2, 2]
 
 
-@pytest.mark.parametrize("split", [";", "\t"])
-def test_no_cell_of_a_split_line_is_a_formula(tmp_path, split):
-    word = f"tea{split}\"=cmd|' /C calc'!A0{split}'\"@me{split}b"
-    writers.write(tmp_path / "a.csv", [("b", [1]), ("id", [word])])
-    with open(tmp_path / "a.csv", newline="") as file:
-        cells = [cell for row in csv.reader(file, delimiter=split) for cell in row]
-    assert len(cells) >= 4
-    assert not any(cell.startswith(("=", "@")) for cell in cells)
-
-
 def test_a_csv_is_read_back_and_holds_no_formula(tmp_path):
     writers.write(tmp_path / "a.csv", COLUMNS)
     with open(tmp_path / "a.csv", newline="") as file:
@@ -98,12 +88,6 @@ def test_a_run_file_has_the_columns_as_arrays(tmp_path):
     np.testing.assert_array_equal(run.arrays["probability"], COLUMNS[2][1])
     assert run.arrays["name"][0].decode() == "ü"
     assert run.arrays["note"].tolist() == [b"", b"x"] * 4
-
-
-def test_blocks_of_rows_are_written_in_their_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(writers, "BLOCK", 3)
-    writers.write(tmp_path / "a.csv", [("n", np.arange(10)), ("t", [str(i) for i in range(10)])])
-    assert (tmp_path / "a.csv").read_text() == "n,t\n" + "".join(f"{i},{i}\n" for i in range(10))
 
 
 def test_endings_that_cannot_be_written_are_refused_before_any_work(tmp_path):
@@ -165,17 +149,6 @@ def test_types_stay_in_a_parquet_file_whose_gaps_are_filled(tmp_path, hopfed, ru
     assert full["q3"].null_count == full["flag"].null_count == 0
     assert full["flag"].to_pylist() == questions()["flag"].to_pylist()
     assert full["flag"].type == pa.bool_()
-
-
-def test_types_are_texts_in_a_csv(tmp_path, hopfed, run):
-    given = tmp_path / "given.parquet"
-    parquet.write_table(with_gaps(), given)
-    assert hopfed("complete", run, given, "--out", tmp_path / "full.csv")[0] == 0
-    with open(tmp_path / "full.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    for name, (_, _, expected) in TYPED.items():
-        assert rows[1][name].startswith(expected)
-    assert {row["flag"] for row in rows} == {"True", "False"}
 
 
 @pytest.mark.parametrize("name", ["day", "at", "clock", "lasts"])
@@ -276,12 +249,6 @@ def files(tmp_path, hopfed):
     return path, run, said + errors
 
 
-def test_it_is_said_to_hold_no_entry_and_not_a_single_value(files):
-    assert "1 column(s) hold no entry: void" in files[2]
-    assert "without any entry: 'void'" in files[2]
-    assert "single value" not in files[2]
-
-
 def test_its_gaps_stay_blank_and_are_not_counted(files, tmp_path, hopfed):
     path, run, _ = files
     out = tmp_path / "full.csv"
@@ -310,10 +277,3 @@ def test_no_rate_of_it_is_exported(files, tmp_path, hopfed):
     assert unknown_columns(again).tolist() == [False] * 12 + [True]
     assert np.isnan(again.to_frame()["void"]).all()
     assert np.isfinite(again.assign(files[0]).probability).all()
-
-
-def test_a_column_that_halves_each_class_is_known():
-    rows = np.repeat([[1] * 12, [-1] * 12], 40, axis=0)
-    even = np.tile([1, -1], 40)
-    table = {f"q{j}": rows[:, j] for j in range(12)} | {"even": np.where(even > 0, "yes", "no")}
-    assert not unknown_columns(recover(read_table(table))).any()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hopfed.theory import class_noise, graded
+from hopfed.theory import graded
 from hopfed.theory.graded import Classes
 
 
@@ -30,7 +30,7 @@ def draws(means, shares, M, count, rng, most=3):
 def test_unequal_noise_moves_bulk_outliers_and_overlaps_as_predicted():
     means, M, count = healthy_and_sick(300), 600, 30
     classes = Classes(means, [0.9, 0.1])
-    found, white = class_noise.predict(classes, M), graded.predict_white(classes, M)
+    found, white = graded.predict(classes, M), graded.predict_white(classes, M)
     seen = list(draws(means, classes.shares, M, count, np.random.default_rng(2)))
     values, aligned = (np.array(x) for x in zip(*seen, strict=True))
     error = values.std(axis=0, ddof=1) / np.sqrt(count)
@@ -48,7 +48,7 @@ def test_equal_noise_is_white():
     rng = np.random.default_rng(4)
     xi = rng.choice([-1.0, 1.0], (3, 90))
     classes = Classes(0.4 * xi, [0.6, 0.3, 0.1], observed=rng.uniform(0.3, 1, 90))
-    found, white = class_noise.predict(classes, 150), graded.predict_white(classes, 150)
+    found, white = graded.predict(classes, 150), graded.predict_white(classes, 150)
     assert found.edge == pytest.approx(white.edge, rel=1e-9)
     np.testing.assert_allclose(found.margins, white.margins, rtol=1e-4)
     for name in ("strengths", "outliers", "alignments", "overlaps"):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.theory import class_noise, graded, spikes
+from hopfed.theory import graded, spikes
 from hopfed.theory.graded import Classes
 
 
@@ -33,7 +33,7 @@ def test_the_whitened_population_is_one_plus_the_signal(seed, K):
     np.testing.assert_allclose(classes.shares @ classes.profile, 1, rtol=1e-12)
 
 
-@pytest.mark.parametrize("predict", [graded.predict_white, class_noise.predict])
+@pytest.mark.parametrize("predict", [graded.predict_white, graded.predict])
 @pytest.mark.parametrize(("N", "M", "r"), [(300, 500, 0.4), (400, 90, 0.7), (60, 2000, 0.2)])
 def test_signs_of_one_quality_give_the_numbers_of_archetypes(predict, N, M, r):
     rng = np.random.default_rng(N)

@@ -86,7 +86,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
 
     Clients are asked for operators, then for sums of random groups along the directions found, and
     for votes on the patterns. With --epsilon they are asked once, for operators with noise, and
-    with --graded for sums over classes of rows.
+    with --graded for sums over classes of rows. With both a round finds four classes at most, or
+    eight with --set looks=3, of which each is known less exactly.
 
     With --columns FILE columns are matched by name, in whatever order a client has them, and a
     client that has others is refused. Where --columns is a number they go by place: that is for

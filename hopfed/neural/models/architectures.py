@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -104,17 +105,10 @@ class Model(nn.Module):
             self.features.train(False)
         return self
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the logits (B, classes)."""
-        return self.head(self.features(x))
-
-
-class SpatialMean(nn.Module):
-    """Average over the pixels: (B, C, H, W) to (B, C), whatever the size of the image."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the mean of every channel."""
-        return x.mean((-2, -1))
+    def forward(self, x: Tensor, both: bool = False) -> Any:
+        """Return the logits (B, classes); or both, (features, logits)."""
+        features = self.features(x)
+        return (features, self.head(features)) if both else self.head(features)
 
 
 def rectified(features: nn.Module) -> None:
@@ -225,8 +219,8 @@ def mobilenet_v2(shape: Shape) -> Model:
             stride = first if i == 0 else 1
             layers.append(InvertedResidual(inside, outside, stride, expansion, norm))
             inside = outside
-    layers += [*normalised(norm, inside, 1280, 1), nn.ReLU6(), SpatialMean()]
-    return Model(nn.Sequential(*layers), nn.Linear(1280, shape.classes), 1280)
+    layers += [*normalised(norm, inside, 1280, 1), nn.ReLU6(), nn.AdaptiveAvgPool2d(1)]
+    return Model(nn.Sequential(*layers, nn.Flatten()), nn.Linear(1280, shape.classes), 1280)
 
 
 class LSTMLayer(nn.RNNCellBase):

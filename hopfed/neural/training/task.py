@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, field
 from functools import lru_cache
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -245,16 +244,8 @@ class Task:
 
 
 def copied(net: nn.Module) -> Params:
-    """Return a copy of the parameters and buffers that a module was made with, in main memory.
-
-    They are read from a device once, because training never changes the module `net` itself.
-    """
-    if net not in _MADE:
-        _MADE[net] = {name: t.detach().cpu() for name, t in net.state_dict().items()}
-    return {name: t.clone() for name, t in _MADE[net].items()}
-
-
-_MADE: WeakKeyDictionary[nn.Module, Params] = WeakKeyDictionary()
+    """Return a copy of the parameters and buffers of a module, in main memory."""
+    return {name: t.detach().cpu().clone() for name, t in net.state_dict().items()}
 
 
 @lru_cache(2)

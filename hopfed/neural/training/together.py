@@ -18,6 +18,9 @@ of digits, MNIST and CIFAR-10 in batches of 32, beside one client after the othe
     mlp, MNIST                 38 million         .79
     LeNet, MNIST               79 million        1.18
     LeNet, CIFAR-10           120 million        1.50
+
+Of 1,000 clients of 20 images of MNIST, 100 a round in batches of 10, a round of FedAvg takes .62 s
+with LeNet, where a plain loop over copies of a model takes .77 s, and 1.50 s with CNN-5, 1.26 s.
 """
 
 from __future__ import annotations
@@ -220,8 +223,8 @@ def train_alone(job: Job, data: Tensors) -> None:
     optimizer, losses = training.make(), list[Tensor]()
     optimizer.resume(_there(job.moments or {}, data.device))
     draws, noises = (generator(job.path[0], w, *job.path[1:]) for w in ("augment", "record noise"))
-    for rows in _uploaded(data, job.steps()):
-        x, y = data.batch(rows, job.augment, draws)
+    for rows in job.steps():
+        x, y = data.batch(data.rows(rows), job.augment, draws)
         if len(x) == 1 and has_batch_norm(job.net):
             job.net.eval()  # one example has no statistics: the running ones are taken
         if training.record_bound:
@@ -258,7 +261,8 @@ def _of_records(
     total = {n: scale * torch.randn(t.shape, generator=noises).to(t) for n, t in free.items()}
     losses = torch.full((1,), torch.nan)
     if len(x):  # a step without examples has noise too
-        each, losses = vmap(grad_and_value(loss), (None, 0, 0))(free, x, y)
+        of_each = vmap(grad_and_value(loss), (None, 0, 0), randomness="different")
+        each, losses = of_each(free, x, y)
         norms = torch.stack([g.flatten(1).square().sum(1) for g in each.values()]).sum(0).sqrt()
         shares = (training.record_bound / norms.clamp(min=1e-30)).clamp(max=1)
         for n, g in each.items():
@@ -339,25 +343,16 @@ def _stacked(parts: Sequence[Params], device: torch.device) -> Params:
     return {n: torch.stack([part[n].detach() for part in parts]).to(device) for n in parts[0]}
 
 
-def _uploaded(data: Tensors, steps: Sequence[np.ndarray]) -> list[Tensor]:
-    """Index arrays of steps, of any shapes, on the device of the data by one copy."""
-    if not steps:
-        return []
-    flat = data.rows(np.concatenate([rows.ravel() for rows in steps]))
-    pieces = flat.split([rows.size for rows in steps])
-    return [p.view(rows.shape) for p, rows in zip(pieces, steps, strict=True)]
-
-
 def _padded(data: Tensors, steps: Sequence[Sequence[np.ndarray]]) -> list[tuple[Tensor, Tensor]]:
     """Rows and mask (clients, batch) of every step, padded with the first example of each."""
-    index, masks = [], []
+    found = []
     for rows in steps:
         count = np.array([len(r) for r in rows])
-        masks.append(np.arange(count.max()) < count[:, None])
-        index.append(np.repeat([r[:1] for r in rows], count.max(), axis=1))
-        index[-1][masks[-1]] = np.concatenate(rows)
-    weights = (mask.float() for mask in _uploaded(data, masks))
-    return list(zip(_uploaded(data, index), weights, strict=True))
+        mask = np.arange(count.max()) < count[:, None]
+        index = np.repeat([r[:1] for r in rows], count.max(), axis=1)
+        index[mask] = np.concatenate(rows)
+        found.append((data.rows(index), data.rows(mask).float()))
+    return found
 
 
 def _batch(

@@ -300,31 +300,10 @@ def is_batch_norm(layer: nn.Module) -> bool:
     return isinstance(layer, nn.modules.batchnorm._BatchNorm)
 
 
-class Both(nn.Module):
-    """A model that returns features and logits, not only logits."""
-
-    def __init__(self, model: Model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (features, logits)."""
-        features = self.model.features(x)
-        return features, self.model.head(features)
-
-
 def forward_of(net: nn.Module) -> Forward:
     """Return the function from parameters and inputs to the output of `net`.
 
     For a `Model` the output is (features, logits). Other modules return what their objective needs.
     """
-    if not isinstance(net, Model):
-        return lambda params, *inputs: functional_call(net, params, inputs)
-    both = Both(net)
-
-    def forward(params: Params, x: Tensor) -> tuple[Tensor, Tensor]:
-        named = {f"model.{name}": value for name, value in params.items()}
-        answer: tuple[Tensor, Tensor] = functional_call(both, named, (x,))
-        return answer
-
-    return forward
+    more = (True,) if isinstance(net, Model) else ()
+    return lambda params, *inputs: functional_call(net, params, (*inputs, *more))

@@ -5,6 +5,7 @@ import pytest
 from helpers import rest_slow
 
 import hopfed
+from hopfed.archetypes.class_questions import residual_squares
 from hopfed.archetypes.mixture import ClassSums, Prior
 from hopfed.archetypes.replicas import drawn
 from hopfed.archetypes.session import Owner, Session, Variables
@@ -99,6 +100,16 @@ def test_what_levels_owe_each_other_is_taken_out_of_products():
         want = -seen[:, group] * np.einsum("kab,kb->ka", covariance, w[:, group])
         np.testing.assert_allclose(found[:, group], want, rtol=1e-6)
     assert (found[:, ~variables.inside] == 0).all()
+
+
+def test_products_of_levels_are_those_of_the_residuals():
+    owner, x, means, variables = world()
+    E = np.where(x != 0, x - owner.posterior @ means, 0.0)
+    said = residual_squares(owner, {})
+    np.testing.assert_allclose(said["squares"], (E**2).sum(axis=0), rtol=1e-3)
+    a, b = variables.pairs
+    inside = (E[:, a] * E[:, b]).sum(axis=0)
+    np.testing.assert_allclose(said["inside"], inside, rtol=2e-3, atol=0.02)
 
 
 def test_evidence_of_a_variable_is_that_of_its_sequence():

@@ -5,10 +5,13 @@ import pytest
 from graded_tables import classes
 from scipy.special import gammaln
 
+from hopfed.archetypes import class_questions
 from hopfed.archetypes.class_questions import (
     class_sums,
     repeated,
+    residual_product,
     residual_products,
+    residual_squares,
 )
 from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, expect, improve, iterate
 from hopfed.archetypes.search import leading
@@ -33,7 +36,8 @@ def test_bits_answer_like_dense_rows():
     for question, told in (
         (class_sums, {"means": T, "shares": shares}),
         (residual_products, {"directions": w}),
-        (residual_products, {"directions": w[:1]}),
+        (residual_squares, {}),
+        (residual_product, {"vector": w[0]}),
         (repeated, {}),
     ):
         a, b = question(dense, told), question(bits, told)
@@ -52,6 +56,21 @@ def test_responsibilities_are_those_of_bayes():
     np.testing.assert_allclose(found.log_densities, -energy, rtol=1e-5)
 
 
+def test_residuals_are_those_of_the_dense_matrix(monkeypatch):
+    T, _, x = classes(3, 40, 60, 2, missing=0.2)
+    found = owner(x, T, np.full(3, 1 / 3))
+    E = np.where(x != 0, x - found.posterior @ found.means, 0)
+    w = np.random.default_rng(0).standard_normal(40).astype(np.float32)
+    for kept in (class_questions.KEPT, 0):
+        monkeypatch.setattr(class_questions, "KEPT", kept)
+        monkeypatch.setattr(class_questions, "BLOCK", 7 * 40)
+        squares = residual_squares(found, {})["squares"]
+        np.testing.assert_allclose(squares, (E**2).sum(0), rtol=1e-4)
+        product = residual_product(found, {"vector": w})["product"]
+        np.testing.assert_allclose(product, E.T @ (E @ w), rtol=1e-3, atol=1e-2)
+        found.residuals = None
+
+
 def test_products_of_classes_are_those_of_their_residual_moments():
     T, _, x = classes(2, 25, 60, 3, missing=0.2)
     found = owner(x, T, np.array([0.6, 0.4]))
@@ -61,10 +80,6 @@ def test_products_of_classes_are_those_of_their_residual_moments():
         E = np.where(x != 0, x - found.means[k], 0)
         want = E.T @ (found.posterior[:, k] * (E @ w[k]))
         np.testing.assert_allclose(products[k], want, rtol=1e-3, atol=1e-2)
-    whole, alike = (
-        residual_products(found, {"directions": d})["products"] for d in (w[:1], w[[0, 0]])
-    )
-    np.testing.assert_allclose(whole[0], alike.sum(axis=0), rtol=1e-3, atol=1e-2)
 
 
 def test_owners_together_say_what_one_owner_of_all_says():

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from graded_tables import classes, fitted
+from graded_tables import fitted
 from graded_tables import judged as judged_fit
 from helpers import rest_slow
 from scipy.optimize import minimize
@@ -37,7 +37,7 @@ groups_or_none = pytest.mark.parametrize("groups", [(), GROUPS], ids=["columns",
 
 def owner(rows, seed=1, groups=(), means=None):
     made = Owner(kernels.pack_masked(rows), 0, Variables.of(groups, N) if groups else None)
-    made.numbers = None  # as of a large table
+    made.dense = None  # as of a large table
     means = np.random.default_rng(seed).uniform(-0.8, 0.8, (K, N)) if means is None else means
     made.learn(means, SHARES if len(means) == K else np.full(len(means), 1 / len(means)))
     return made
@@ -230,36 +230,3 @@ def test_weak_rows_of_all_kinds_in_one_class_are_told(seed):
     assert found.rows["beside"] > 10
     assert found.status == "structure, but not classes"
     assert "weaker than their class" in found.advice
-
-
-def of_six_patterns(seed, M=1000, n=50):
-    """Half of the rows at quality .9, half at .15: these are one class, of coins."""
-    rng = np.random.default_rng([seed, 4])
-    xi, quality = rng.choice([-1, 1], (6, n)), rng.choice([0.9, 0.15], M)[:, None]
-    return np.where(rng.random((M, n)) < (1 + quality * xi[rng.integers(6, size=M)]) / 2, 1, -1)
-
-
-@pytest.mark.parametrize("seed", rest_slow([1002, 1010], 1))
-def test_coins_that_are_weak_rows_of_all_patterns_are_told(seed):
-    found = judged(of_six_patterns(seed))
-    assert found.rows["beside"] > 4
-    assert found.status == "structure, but not classes"
-
-
-@pytest.mark.parametrize(
-    ("K", "seed", "shape", "missing"),
-    rest_slow(
-        [
-            (3, 903, (5, 5), 0.3),
-            (4, 29, (1, 1), 0.0),
-            (3, 903, (1, 1), 0.0),
-            (3, 903, (0.5, 5), 0.0),
-            (4, 29, (1, 1), 0.3),
-        ],
-        1,
-    ),
-)
-def test_rows_of_true_classes_are_neither(K, seed, shape, missing):
-    found = judged(classes(K, 50, 3000, seed, shape=shape, missing=missing)[2])
-    assert found.status == "ok", found.advice
-    assert found.rows["beside"] < 3

@@ -22,7 +22,7 @@ def owners(monkeypatch, gaps):
     for most in (asking.SMALL, 0):
         monkeypatch.setattr(asking, "SMALL", most)
         found.append(Owner(kernels.pack_masked(x), 0, variables))
-        assert (found[-1].numbers is not None) == (most > 0)
+        assert (found[-1].dense is not None) == (most > 0)
         answer = sums_and_pairs(found[-1], {"means": means, "shares": shares})
         found.append(answer)
     return found

@@ -5,7 +5,7 @@ import pytest
 from graded_tables import classes, error, known, whiten
 from helpers import rest_slow
 
-from hopfed.archetypes.class_questions import sums_and_pairs
+from hopfed.archetypes.class_questions import standardised, sums_and_pairs
 from hopfed.archetypes.mixture import (
     ClassSums,
     Mixture,
@@ -16,7 +16,7 @@ from hopfed.archetypes.mixture import (
     iterate,
 )
 from hopfed.archetypes.search import DEEP, Search, find_classes, one_more, split, without_tails
-from hopfed.archetypes.session import Session, Variables, standardised
+from hopfed.archetypes.session import Session, Variables
 
 
 def found(x, patterns=None):
@@ -101,7 +101,7 @@ def test_the_worst_explained_rows_are_those_of_the_class_that_is_missing():
     x, y = with_a_small_class(900)
     fit, owners = labelled(x, np.minimum(y, 4), 5, steps=1)
     parts, owner = without_tails(owners, fit), owners.members[0]
-    likely = standardised(owner.rows, owner.means)  # of each row in each class
+    likely = standardised(owner)  # of each row in each class
     worst = np.where(likely > DEEP, 0, owner.posterior)
     np.testing.assert_allclose(parts.lower.counts[0], worst.sum(axis=0), atol=1e-2)
     np.testing.assert_allclose(parts.upper.signed, ((owner.posterior - worst).T @ x), atol=0.05)

@@ -1,0 +1,26 @@
+"""What a package offers is imported when it is first named, and stands in its `dir()` before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+
+def offers(
+    package: str, path: Iterable[str], homes: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package: names with their modules, or all its modules."""
+
+    def known() -> Mapping[str, str]:
+        found = {m.name: "" for m in iter_modules(path) if not m.name.startswith("_")}
+        return found if homes is None else homes
+
+    def named(name: str) -> Any:
+        if name.startswith("_") or name not in known():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module = import_module(f"{package}.{known()[name] or name}")
+        return getattr(module, name) if known()[name] else module
+
+    return named, lambda: sorted(known())
