@@ -60,16 +60,15 @@ class Config(Bench):
         played: tuple[tuple[str, Sequence[str], tuple[str, ...]], ...] = (
             (TABLE, ROWS, self.models), (MIXED, DIFFER, self.mixed),
         )  # fmt: skip
-        return tuple(
-            self.cell(
-                section, row, models=models,
-                options=OPTIONS.get(row, "").format(rounds=self.rounds),
-                **({"momentum": 0.0, "lr": 3 * self.lr} if row in PLAIN else {}),
-            )
-            for section, rows, models in played
-            if section in self.sections
-            for row in rows
-        )  # fmt: skip
+        made = []
+        for section, rows, models in played:
+            for row in rows if section in self.sections else ():
+                changes: dict[str, Any] = {"models": models}
+                changes["options"] = OPTIONS.get(row, "").format(rounds=self.rounds)
+                if row in PLAIN:
+                    changes |= {"momentum": 0.0, "lr": 3 * self.lr}
+                made.append(self.cell(section, row, **changes))
+        return tuple(made)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -379,7 +378,7 @@ def _table(given: Any) -> Table:
 
 
 def _is_parts(given: Any) -> bool:
-    return isinstance(given, str | os.PathLike) and is_many(Path(given))
+    return isinstance(given, str | os.PathLike) and is_many(os.fspath(given))
 
 
 def _is_named(given: Any) -> bool:

@@ -313,7 +313,7 @@ class _Table:
             peaks = np.abs(parts).max(axis=0) * np.abs(V).max(axis=0)  # largest entry of each
             alone = peaks[peaks**2 > (parts**2).sum(axis=0) / 4]
             largest = max(float(sizes.max()), float(alone.max(initial=0)))
-            value = largest / max(float(np.linalg.norm(left)) / np.sqrt(left.size), 1e-300)
+            value = largest / max(float(np.linalg.norm(left)) / left.size**0.5, 1e-300)
             heavy = kurtosis / size > HEAVY * width and self.columns != "standardised"
             return value, bool(value**2 < size and not heavy and not len(alone))
         return 1.0, True  # standardised columns

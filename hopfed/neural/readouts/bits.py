@@ -206,7 +206,7 @@ def projected(x: Tensor, number: int, seed: int) -> Tensor:
 
 
 def grouped(bits: Tensor, size: int) -> Tensor:
-    """Products (B, ...) of +-1 over all sets of bits in overlapping groups of `size` neighbours.
+    """Products (B, ...) of +-1 over sets of bits in overlapping groups of `size` neighbours.
 
     A group begins at each bit, and the last ones go on with the first. The products are the
     embeddings of the groups' joint values in another basis, in which each set counts once.
