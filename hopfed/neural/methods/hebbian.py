@@ -162,7 +162,7 @@ class Hebbian(NeuralMethod):
     >>> method = Hebbian(TaskSpec(models=("mlp",), clients=2, examples=200), filters=8)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
     >>> played.traffic.up.tolist()  # bytes that each client sent
-    [9256, 9256]
+    [7956, 7956]
     """
 
     filters: int = setting(64, "at least 1")
