@@ -16,6 +16,7 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.patterns import Patterns
 from hopfed.archetypes.subspace import Subspace
 from hopfed.archetypes.votes import FEW
 from hopfed.experiments import Arrays
@@ -84,8 +85,8 @@ def _recover(
         clients.append(rows)
         counts += np.bincount(labels, minlength=K)
     start = time.process_time()
-    options: dict[str, Any] = {"method": method, "channel": "symmetric", "device": device}
-    patterns = recover(clients, seed=seed, **options).patterns
+    options: dict[str, Any] = {"channel": "symmetric", "device": device}
+    patterns = recover(clients, seed=seed, patterns=Patterns(method=method), **options).patterns
     seconds = time.process_time() - start
     score = retrieval(patterns, xi)
     stop = "complete"

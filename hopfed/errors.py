@@ -35,10 +35,12 @@ class HopfedError(Exception):
     >>> import hopfed
     >>> import numpy as np
     >>> try:
-    ...     hopfed.recover(np.array([[1, -1], [1, 2]]), seed=0)
+    ...     hopfed.recover(np.array([[1, -1], [1, 2], [1, 1]]), seed=0)
     ... except hopfed.HopfedError as error:
     ...     print(error)
-    examples[0]: values must be all +-1, all 0/1, or boolean, got 2 at row 2, column 2
+    examples: values must be all +-1, all 0/1, or boolean, got 2 at row 2, column 2;
+    commonest -1 (1x), 2 (1x), 1 (1x);
+    give binarize={'column 2': 'median'}; or ignore=['column 2']
     """
 
 

@@ -34,7 +34,6 @@ RESULTS = {
     "theory.graded": ["Classes", "Prediction"],
     "theory.graded_planning": ["GradedPlan"],
     "theory.planning": ["PhaseDiagram", "Plan"],
-    "theory.private": ["PrivateFiniteSize"],
     "theory.profile": ["ProfileSpikes"],
     "theory.spikes": ["FiniteSize"],
     "theory.study": ["Promises"],

@@ -100,10 +100,11 @@ def column_moments(rows: Rows | Reread | Array) -> tuple[Array, Array]:
 _moments: WeakKeyDictionary[Rows, tuple[np.ndarray, np.ndarray]] = WeakKeyDictionary()
 
 
-def host_moments(rows: Rows | Reread) -> tuple[np.ndarray, np.ndarray]:
+def host_moments(rows: Any) -> tuple[np.ndarray, np.ndarray]:
     """Sums and numbers of `column_moments` on the host; of rows that are held, counted once."""
-    if isinstance(rows, Reread):
-        return column_moments(rows)
+    if not isinstance(rows, Rows):
+        sums, seen = all_to_host(*column_moments(rows))
+        return sums, seen
     if rows not in _moments:
         remember_moments(rows, *all_to_host(*column_moments(rows)))
     return _moments[rows]

@@ -114,9 +114,7 @@ def test_bad_input_is_one_line(hopfed, arguments, words):
 def test_several_runs_are_drawn_and_compared(hopfed, tmp_path):
     files = [tmp_path / f"{m}.h5" for m in ("standalone", "fedavg", "fedprox")]
     for file in files:
-        options = ("--memory", "0", "--out", file)
-        assert hopfed("fl", "run", file.stem, *SMALL, *options)[0] == 0
-    assert not list(tmp_path.glob("*.states"))
+        assert hopfed("fl", "run", file.stem, *SMALL, "--out", file)[0] == 0
     out = tmp_path / "all.svg"
     assert hopfed("figure", *files, "--out", out)[0] == 0
     for name in ("standalone", "fedavg", "fedprox", "GFLOP of a client", "share of clients"):
@@ -150,12 +148,6 @@ def test_a_table_of_methods_for_a_paper(hopfed, tmp_path):
     status, _, err = hopfed("compare", other, files[0], "--out", tmp_path / "b.tex")
     assert (status, err.count("\n")) == (2, 1)
     assert "RUN must be runs of hopfed fl run" in err
-
-
-def test_memory_of_states_is_checked(hopfed):
-    status, _, err = hopfed("fl", "run", "fedavg", *SMALL, "--memory", "-1")
-    assert status == 2
-    assert "memory must be at least 0" in err
 
 
 # Warnings: hopfed's own are a line each, those of libraries are for nobody

@@ -25,7 +25,7 @@ from hopfed.figures import save
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import pack_patterns
 
-NEURAL = {"sohip", "fedssa", "fedh2l", "knnper", "oneshot"}
+NEURAL = {"methods", "sohip", "fedssa", "fedh2l", "knnper", "oneshot"}
 TINY = {
     "ablation": {"N": 100, "M": 300, "few": 3, "many": 6, "qualities": (0.6, 1.0)},
     "byzantine": {"attackers": (1, 2), "rounds": 2},

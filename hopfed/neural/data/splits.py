@@ -31,6 +31,7 @@ class Partition:
 
     Examples
     --------
+    >>> from hopfed.neural.data.partitions import partition
     >>> from hopfed.neural.data.sources import digits
     >>> part = partition("iid", digits(), clients=3)
     >>> len(part), [len(rows) for rows in part.train], part.dataset.classes
@@ -75,6 +76,7 @@ class Partition:
 
         Examples
         --------
+        >>> from hopfed.neural.data.partitions import partition
         >>> from hopfed.neural.data.sources import digits
         >>> partition("classes:2", digits(), clients=5).counts("test").astype(bool).sum(axis=1)
         array([2, 2, 2, 2, 2])
