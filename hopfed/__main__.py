@@ -65,17 +65,24 @@ def say_own_warnings() -> None:
     warnings.showwarning = show
 
 
-def was_interrupted(error: BaseException | None) -> bool:
-    """Whether an interrupt is behind an error: a library that it cuts off raises one of its own."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
+class Interrupts:
+    """Raise what Ctrl-C raises; keep that it came, as a library cut off may say something else."""
+
+    came = False
+
+    def __call__(self, *_: Any) -> None:
+        """Answer the signal."""
+        self.came = True
+        raise KeyboardInterrupt
 
 
 def main() -> None:
     """Run the command line, and leave in one line when it is interrupted, also as it loads."""
     status = INTERRUPTED
     sys.unraisablehook = interrupt_again
+    interrupts = Interrupts()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
+        signal.signal(signal.SIGINT, interrupts)
     try:
         # Workers are started as `python -c`, which would import from the current folder before
         # all else: a file there called multiprocessing.py, of whoever made the folder, would run.
@@ -87,8 +94,8 @@ def main() -> None:
         run()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-    except Exception as error:
-        if not was_interrupted(error):
+    except Exception:
+        if not interrupts.came:
             raise
         print("interrupted", file=sys.stderr)
     except SystemExit as stop:
