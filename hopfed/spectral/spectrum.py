@@ -419,7 +419,7 @@ def _by_law(table: _Table, null: str, level: float) -> np.ndarray:
         start = robust_start(sample, partial(edge, alpha=START_LEVEL))
         K = climb(sample, start, edge)
         s2 = sample.variance(K)
-        if K == last or K in counted:
+        if last == K or K in counted:
             break
         last, excess = K, table.excess(null, K, s2)
         counted.add(K)
