@@ -104,22 +104,23 @@ def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
 def phase(N: int, M: int, power: float, false_alarm: float) -> Figure:
     """Predicted overlap over quality and exposure, with the boundary and the test's reach."""
     quality, exposure = np.linspace(0.02, 0.98, 120), np.geomspace(1e-4, 1, 120)
-    diagram = planning.phase_diagram(quality, exposure, N, M)
+    q, boundary = N / M, planning.minimal_exposure(quality, N, M)
+    overlap = spikes.overlap(planning.margin(quality[:, None], exposure, N, M) * np.sqrt(q), q)
     reach = planning.exposure_needed(quality, N, M, power, false_alarm)
-    inside = (diagram.boundary >= exposure[0] / 2) & (diagram.boundary <= 2)
+    inside = (boundary >= exposure[0] / 2) & (boundary <= 2)
 
     def draw(axes: Axes, _: Any) -> None:
         levels = np.linspace(0, 1, 11)
-        shades = axes.contourf(exposure, quality, diagram.overlap, levels, cmap="cividis")
+        shades = axes.contourf(exposure, quality, overlap, levels, cmap="cividis")
         shades.set_edgecolor("face")  # no light seams between the shades
         axes.figure.colorbar(shades, ax=axes, label="squared overlap", ticks=levels[::2])
-        axes.plot(diagram.boundary[inside], quality[inside], color="w", label="threshold")
+        axes.plot(boundary[inside], quality[inside], color="w", label="threshold")
         axes.plot(reach, quality, color="w", ls="--", label=f"power {power:g} at {false_alarm:g}")
         axes.set(xscale="log", xlim=(exposure[0], 1), ylim=(quality[0], quality[-1]))
         axes.legend(loc="lower left", labelcolor="w")
 
     words = {"xlabel": r"exposure $\pi$", "ylabel": "quality $r$"}
-    title = f"N = {N:,}, M = {M:,}, q = {N / M:.3g}"
+    title = f"N = {N:,}, M = {M:,}, q = {q:.3g}"
     return page([Panel(draw, title, words, "")], width=COLUMN)
 
 

@@ -33,7 +33,7 @@ RESULTS = {
     "theory.assignment": ["Assignment"],
     "theory.graded": ["Classes", "Prediction"],
     "theory.graded_planning": ["GradedPlan"],
-    "theory.planning": ["PhaseDiagram", "Plan"],
+    "theory.planning": ["Plan"],
     "theory.profile": ["ProfileSpikes"],
     "theory.spikes": ["FiniteSize"],
     "theory.study": ["Promises"],

@@ -350,7 +350,7 @@ def cdf(x: ArrayLike, population: Population, q: float, radius: float = 0.0) -> 
     k = np.searchsorted(ends[:, 0], at) - 1
     inside = k >= 0
     found[inside] = 1 - _mass_above(law, np.minimum(at[inside], ends[k[inside], 1]))
-    return np.clip(found, 0.0, 1.0)[()]
+    return np.where(at < ends[-1, 1], np.clip(found, 0.0, 1.0), 1.0)[()]
 
 
 def _law_of(population: Population, q: float, radius: float) -> _Law:

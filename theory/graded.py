@@ -43,7 +43,7 @@ from hopfed.errors import ArgumentError
 from . import _check, spikes
 from ._solve import increasing_root
 
-__all__ = ["Classes", "Prediction", "minimal_samples", "predict", "predict_white"]
+__all__ = ["Classes", "Prediction", "predict", "predict_white"]
 
 _STEPS = 200  # Newton's; at the edge itself each halves the error
 _SETTLED = 1e-13
@@ -216,18 +216,6 @@ def predict_white(classes: Classes, M: float) -> Prediction:
 def squared_norms(classes: Classes) -> np.ndarray:
     """(K,) squared norms of the signals; the smallest positive number in the place of 0."""
     return np.maximum(np.diag(classes.gram), np.finfo(np.float64).tiny)
-
-
-def minimal_samples(classes: Classes) -> np.ndarray:
-    """Number of rows at which each spike of graded classes leaves white noise, (R,): `N / kappa^2`.
-
-    >>> xi = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
-    >>> minimal_samples(Classes(0.5 * xi, [0.75, 0.25])).round(3)
-    array([ 4., 36.])
-    """
-    with np.errstate(divide="ignore"):
-        found: np.ndarray = classes.N / classes.strengths**2
-    return found
 
 
 def strengths_and_axes(classes: Classes) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ entries of a right singular vector are its products with the spikes. Only the fi
 ``c (M N)^(1/3) / (sqrt M + sqrt N)^(2/3)`` rows carry the top of the spectrum.
 
 Exact for Gaussian noise and orthogonal spikes, whether the signal is Gaussian or fixed; +-1 noise
-has the same limit, and at finite size an edge moved by `spikes.edge_shift`. Far above the
+has the same limit, and at finite size an edge moved by `1 + k4 / sqrt(M N)`. Far above the
 threshold and apart from each other, spikes follow `spikes`; near it those laws are wrong by more
 than a deviation, and two near spikes repel.
 

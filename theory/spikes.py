@@ -158,19 +158,6 @@ def excess_kurtosis(r: ArrayLike) -> np.ndarray:
     return ((6 * r**2 - 2) / ((1 - r) * (1 + r)))[()]
 
 
-def edge_shift(r: ArrayLike, M: ArrayLike, N: ArrayLike) -> np.ndarray:
-    """Factor `1 + k4 / sqrt(M N)` by which +-1 noise moves the finite-size upper edge.
-
-    First-order cumulant expansion with k4 from :func:`excess_kurtosis`; without it a nominal 5%
-    Tracy-Widom test on clean examples false-alarms up to 13 times too often.
-
-    >>> round(float(edge_shift(0.9, 400, 800)), 6)
-    1.02661
-    """
-    size = np.sqrt(_check.count("M", M) * _check.count("N", N))
-    return (1 + excess_kurtosis(r) / size)[()]
-
-
 def small_table_shift(kurtosis: ArrayLike, M: ArrayLike, N: ArrayLike) -> np.ndarray:
     """Return the factor `1 + k4 / sqrt(M N)` in a form that holds for a handful of rows or columns.
 

@@ -73,7 +73,7 @@ WHITE = covariance.Population.flat()
         (lambda: spikes.strength(np.inf, 1.0), "eigenvalue"),
         (lambda: spikes.finite_size(np.zeros((2, 4)), [0.5, 0.5], 0.5, 10), "archetypes"),
         (lambda: spikes.finite_size(np.ones((2, 4)), [0.9, 0.9], 0.5, 10), "exposures"),
-        (lambda: planning.phase_diagram([0.5, np.nan], [0.1], 10, 10), "qualities"),
+        (lambda: planning.margin([0.5, np.nan], 0.1, 10, 10), "r"),
         (lambda: planning.plan(0.5, 0.1, 10, power=1.0), "power"),
         (lambda: planning.detection_power(0.5, 0.1, 10, 10, stronger=10), "stronger"),
         (lambda: planning.exposure_needed(0.5, 10, 10.5), "M"),

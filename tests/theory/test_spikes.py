@@ -124,4 +124,3 @@ def test_kurtosis_of_the_channel():
         weights, values = np.array([(1 + r) / 2, (1 - r) / 2]), np.array([1 - r, -1 - r])
         second, fourth = weights @ values**2, weights @ values**4
         assert spikes.excess_kurtosis(r) == pytest.approx(fourth / second**2 - 3, rel=1e-12)
-    assert spikes.edge_shift(3**-0.5, 10, 10) == pytest.approx(1, abs=1e-15)
