@@ -22,9 +22,9 @@ from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.layout import TIE
 from hopfed.kernels.philox import key, philox4x32, thresholds
 from hopfed.memory.cues import as_array
-from hopfed.memory.energies import NEAR, at_once, fields, overlap_sums
+from hopfed.memory.energies import NEAR, fields, overlap_sums, sure_fields
 from hopfed.memory.rules import Exponential, Layered, Overlapping
-from hopfed.memory.sweeps import layers_step, layers_sweep
+from hopfed.memory.sweeps import layers_step, layers_sweep, turned_by
 
 Outcome = tuple[Array, np.ndarray, np.ndarray]
 
@@ -100,7 +100,7 @@ def quadratic(
         cold = partial(kernels.descend, W=W, held=held, tie=tie)
         return serial(states, lambda s: hot(s).state, lambda s, n: cold(s, max_sweeps=n), times)
 
-    def step(now: Array, update: int, T: float) -> Array:
+    def step(now: Array, update: int, T: float, _: Array) -> Array:
         return kernels.layered_step(
             now[:, None, :], W, beta=scale / T if T else 1.0, noise=float(T > 0), seed=times.seed,
             first_update=times.first + update, tie=tie,
@@ -178,24 +178,19 @@ def _layers(
     tie: float,
 ) -> Outcome:  # fmt: skip
     """Relax layers for which there is no kernel: any couplings, held sites, W in float64."""
-    xp, (S, L, N) = namespace(blocks), blocks.shape
-    flat = (S * L, N)
-    kept = None
-    if held is not None:
-        kept = like(np.repeat(held[:, None, :], L, axis=1), blocks)
+    xp = namespace(blocks)
 
-    def step(now: Array, update: int, T: float) -> Array:
+    def step(now: Array, update: int, T: float, kept: Array) -> Array:
         limits = None
         if T:
-            limits = _limits(xp.reshape(now, flat), times.first + update, times.seed)
+            limits = _limits(xp.reshape(now, (-1, now.shape[2])), times.first + update, times.seed)
             limits = xp.astype(xp.reshape(limits, now.shape), xp.float64)
         noise: dict[str, Any] = {"temperature": T, "limits": limits, "tie": tie}
         if order == "serial":
             return layers_sweep(now, W, rule, **noise, held=kept)
-        new = layers_step(now, W, rule, **noise)
-        return new if kept is None else xp.where(kept, now, new)
+        return layers_step(now, W, rule, **noise)
 
-    return repeated(xp.asarray(blocks, copy=True), step, times)
+    return repeated(blocks, step, times, None if held is None else held[:, None, :])
 
 
 def overlapping(
@@ -218,15 +213,14 @@ def overlapping(
         return serial(states, lambda s: hot(s).state, lambda s, n: cold(s, sweeps=n), times)
     xi = patterns.astype(np.float32)
 
-    def heated(now: np.ndarray) -> np.ndarray:
-        for update, T in enumerate(times.temperatures[: times.hot].tolist()):
-            real = now.astype(np.float32)
-            h = fields(real, overlap_sums(real, xi), xi, rule, weights)
-            new = _signs(h / T >= _limits(now, times.first + update, times.seed))
-            now = new if held is None else np.where(held, now, new)
-        return now
+    def step(now: np.ndarray, update: int, T: float, _: Array) -> np.ndarray:
+        real = now.astype(np.float32)
+        if not T:
+            return turned_by(sure_fields(real, xi, rule, weights), now).astype(np.int8)
+        h = fields(real, overlap_sums(real, xi), xi, rule, weights)
+        return _signs(h / T >= _limits(now, times.first + update, times.seed))
 
-    return serial(states, heated, lambda s, n: at_once(s, patterns, rule, weights, n, held), times)
+    return repeated(states, step, times, held)
 
 
 def _settings(patterns: np.ndarray, weights: np.ndarray, rule: Overlapping) -> dict[str, Any]:
@@ -242,26 +236,25 @@ def _settings(patterns: np.ndarray, weights: np.ndarray, rule: Overlapping) -> d
 
 def repeated(states: Array, step: Any, times: Schedule, held: np.ndarray | None = None) -> Outcome:
     """Repeat a step until nothing changes, or to the end of the schedule."""
-    xp = namespace(states)
-    keep = None if held is None else like(np.broadcast_to(held, states.shape), states)
-    sites = tuple(range(1, states.ndim))
+    xp, sites = namespace(states), tuple(range(1, states.ndim))
+    kept = None if held is None else like(np.broadcast_to(held, states.shape), states)
 
-    def stepped(now: Array, update: int, T: float) -> Array:
-        new = step(now, update, T)
-        return new if keep is None else xp.where(keep, now, new)
+    def stepped(now: Array, update: int, T: float, keep: Array) -> tuple[Array, np.ndarray]:
+        new = step(now, update, T, keep)
+        new = new if keep is None else xp.where(keep, now, new)
+        return new, ~to_host(xp.any(new != now, axis=sites))
 
+    states = xp.asarray(states, copy=True)
     used, settled = np.zeros(len(states), np.int64), np.zeros(len(states), np.bool_)
     for update, T in enumerate(times.temperatures.tolist()):
-        new = stepped(states, update, T)
-        used += ~settled
-        if T == 0:
-            settled |= ~to_host(xp.any(new != states, axis=sites))
-        states = new
+        live = np.flatnonzero(~settled)  # all of them while there is noise
+        at = like(live, states)
+        new, same = stepped(states[at], update, T, kept if kept is None else kept[at])
+        states[at], settled[live] = new, same & (T == 0)
+        used[live] += 1
         if settled.all():
             break
-    if not times.cold:
-        settled = ~to_host(xp.any(stepped(states, 0, 0.0) != states, axis=sites))
-    return states, used, settled
+    return states, used, settled if times.cold else stepped(states, 0, 0.0, kept)[1]
 
 
 def _signs(up: Array) -> Array:

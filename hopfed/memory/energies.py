@@ -14,7 +14,6 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, namespace
 from hopfed.kernels.dense import CLOSE
-from hopfed.kernels.layout import Relaxed
 from hopfed.memory.rules import Dense, Exponential, Overlapping
 
 
@@ -91,28 +90,3 @@ def sure_fields(
     exact = (B[s] * patterns.T[i]).sum(axis=1) + own * states[s, i]
     h[s, i] = np.where(np.abs(exact) <= CLOSE * size, 0, np.sign(exact))
     return h
-
-
-def at_once(
-    states: np.ndarray,
-    patterns: np.ndarray,
-    rule: Overlapping,
-    weights: np.ndarray,
-    updates: int,
-    held: np.ndarray | None = None,
-) -> Relaxed:
-    """Turn all spins into the signs of their fields, until a state stays or `updates` are made."""
-    out = Relaxed(states.copy(), np.zeros(len(states), np.int64), np.zeros(len(states), np.bool_))
-    xi, live, x = patterns.astype(np.float32), np.arange(len(states)), states.astype(np.float32)
-    for _ in range(updates if len(states) else 0):
-        turns = sure_fields(x, xi, rule, weights) * x < 0
-        if held is not None:
-            turns &= ~held[live]
-        x[turns] *= -1
-        out.sweeps[live] += 1
-        moves = turns.any(axis=1)
-        out.state[live], out.settled[live] = x, ~moves
-        live, x = live[moves], x[moves]
-        if not len(live):
-            break
-    return out
