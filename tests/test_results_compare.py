@@ -31,11 +31,11 @@ RESULTS = {
     "spectral.operators": ["DenseOperator", "FactorOperator", "PooledOperator", "ScaledOperator"],
     "spectral.rank": ["RankEstimate"],
     "theory.assignment": ["Assignment"],
-    "theory.graded": ["Classes", "Prediction"],
+    "theory.graded": ["Classes"],
     "theory.graded_planning": ["GradedPlan"],
     "theory.planning": ["Plan"],
     "theory.profile": ["ProfileSpikes"],
-    "theory.spikes": ["FiniteSize"],
+    "theory.spikes": ["Prediction"],
     "theory.study": ["Promises"],
     "theory.tyler": ["Shape"],
 }

@@ -42,6 +42,7 @@ from hopfed.errors import ArgumentError
 
 from . import _check, spikes
 from ._solve import increasing_root
+from .spikes import Prediction
 
 __all__ = ["Classes", "Prediction", "predict", "predict_white"]
 
@@ -137,51 +138,6 @@ class Classes:
         return np.sqrt(
             np.maximum(squares[:, None] + squares - 2 * self.gram, 0) * (1 - np.eye(len(squares)))
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """What M rows show of the classes; spikes in falling order, R of them.
-
-    Attributes
-    ----------
-    q : aspect ratio N / M.
-    edge : upper edge of the bulk in coordinates of unit noise.
-    strengths : (R,) spikes of the population.
-    margins : (R,) strength over the threshold: detectable above 1.
-    outliers : (R,) sample eigenvalues, the edge where not detectable.
-    alignments : (R,) part of sample eigenvector k that lies in the span of the signals.
-    overlaps : (R, K) squared cosine of sample eigenvector k and the signal of class mu.
-
-    >>> rng = np.random.default_rng(0)
-    >>> two = Classes(rng.uniform(-1, 1, (2, 100)), [0.9, 0.1], observed=0.7)
-    >>> found = predict_white(two, M=500)
-    >>> found.rank, found.outliers.round(2), found.scores.round(2)
-    (2, array([48.13,  4.96]), array([1.  , 0.94]))
-    """
-
-    q: float
-    edge: float
-    strengths: np.ndarray
-    margins: np.ndarray
-    outliers: np.ndarray
-    alignments: np.ndarray
-    overlaps: np.ndarray
-
-    @property
-    def detectable(self) -> np.ndarray:
-        """(R,) whether the spike leaves the bulk."""
-        return self.margins > 1
-
-    @property
-    def rank(self) -> int:
-        """Number of eigenvalues above the bulk: classes that are counted."""
-        return int(self.detectable.sum())
-
-    @property
-    def scores(self) -> np.ndarray:
-        """(K,) part of each class that lies in the span of the leading `rank` eigenvectors."""
-        return self.overlaps.sum(axis=0)
 
 
 def predict_white(classes: Classes, M: float) -> Prediction:

@@ -109,7 +109,7 @@ def test_finite_size_of_orthogonal_archetypes_is_the_plain_formula():
     shares = np.array([0.6, 0.3, 0.0])
     prediction = spikes.finite_size(hadamard[:3], shares, 0.6, 128)
     kappa = spikes.spike_strength(0.6, shares[:2], 32)
-    np.testing.assert_allclose(prediction.kappas[:2], kappa, rtol=1e-13)
+    np.testing.assert_allclose(prediction.strengths[:2], kappa, rtol=1e-13)
     np.testing.assert_allclose(
         prediction.outliers[:2], spikes.outlier(kappa, 0.25, 0.64), rtol=1e-13
     )
