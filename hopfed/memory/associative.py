@@ -17,11 +17,10 @@ import numpy as np
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.outputs import check_run
 from hopfed._lib.settings import require
-from hopfed.memory import dynamics, energies, graded
+from hopfed.memory import dynamics, energies
 from hopfed.memory.couplings import Couplings, build
 from hopfed.memory.cues import as_array, as_cues, as_patterns, as_spins, is_graded, masses
 from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
-from hopfed.memory.sweeps import layers_energy
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import HebbianOperator
@@ -287,7 +286,7 @@ class AssociativeMemory:
             return energies.energy(sums, self.rule, self.n_sites, self.weights)
         W, scale = self.coupling_factor
         if isinstance(self.rule, Layered) and states.ndim == 3:
-            return layers_energy(states, W * np.sqrt(scale, dtype=np.float64), self.rule)
+            return dynamics.layers_energy(states, W * np.sqrt(scale, dtype=np.float64), self.rule)
         field_sums = energies.overlap_sums(states.astype(np.float32), W.T)
         diagonal = np.einsum("nr,nr->", W, W, dtype=np.float64)
         return -scale / 2 * ((field_sums**2).sum(axis=1) - diagonal)
@@ -418,7 +417,7 @@ class AssociativeMemory:
     def _completed(self, cues: Array, beta: float, hold: bool) -> Recall:
         """Recall of graded patterns: one step, exact, on the host."""
         x, count = to_host(cues), len(cues)
-        means, shares, energy = graded.complete(x, self.patterns, self.weights, beta)
+        means, shares, energy = energies.complete(x, self.patterns, self.weights, beta)
         gaps = (x == 0).any(axis=1, keepdims=True)
         states = like(np.where((x != 0) & gaps, x, means) if hold else means, cues)
         return Recall(states, shares, energy, np.ones(count, np.int64), np.ones(count, np.bool_))
