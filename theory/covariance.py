@@ -1,22 +1,20 @@
 """Noise of any covariance: edge of the bulk, test threshold, support, density, and its spikes.
 
 The noise covariance enters through its eigenvalues and their weights, a :class:`Population`. Every
-function takes `q = N / M` and, optionally, the radius of a semicircle: symmetric Gaussian noise of
-known scale that was added to the operator, as a privacy mechanism does (entries of variance
-`(radius / 2)^2 / N`). The spectrum is then the free convolution of the two laws.
+function takes `q = N / M`; those of edges and spikes, optionally, the radius of a semicircle:
+symmetric Gaussian noise of known scale that was added to the operator, as a privacy mechanism does
+(entries of variance `(radius / 2)^2 / N`). The spectrum is then the free convolution of both laws.
 
 For population eigenvalues t with weights w the companion resolvent is `1/y`, where
 
     z(y) = y (1 + q T),  T = sum w t / (y - t),  G(y) = (1 + T) / z(y),
 
 G being the resolvent `int dF(x) / (z - x)` of the N x N sample covariance. Free convolution with
-a semicircle of variance s replaces z by `Z(y) = z(y) + s G(y)` and keeps G. So for both laws
-everything is read off two explicit functions: edges are the zeros of Z' on the real line, and the
-density at x is `-Im G(y) / pi` where `Z(y) = x`. So is the mass: with `G dZ = dL`,
+a semicircle of variance s replaces z by `Z(y) = z(y) + s G(y)` and keeps G. So everything is read
+off explicit functions: edges are the zeros of Z' on the real line, the density at x is
+`-Im G(y) / pi` where `z(y) = x`, and the mass above x is `Im L / pi`, where `dL = G dz`:
 
-    L(y) = log z + sum w log(1 - t / y) + T - log(1 + q T) / q + s G^2 / 2,
-
-and `Im L / pi` is the mass above x.
+    L(y) = log z + sum w log(1 - t / y) + T - log(1 + q T) / q.
 
 A spike is described by its population eigenvalue `ell`, an eigenvalue of the covariance of the
 data above those of the noise, from `Edge.critical` on apart from the bulk. When the signal is
@@ -41,7 +39,6 @@ Math. 227 (2011) 494; M. Capitaine, C. Donati-Martin, D. Feral, M. Fevrier, Elec
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -107,27 +104,12 @@ class Population:
         >>> round(Population.ar1(0.6).mean, 12)
         1.0
         """
-        rho = _check.scalar(
-            "rho", rho, lambda n, v: _check.real(n, v, "a number in (-1, 1)", lambda a: abs(a) < 1)
-        )
+        inside = _check.checker("a number in (-1, 1)", lambda a: np.abs(a) < 1)
+        rho = _check.scalar("rho", rho, inside)
         count = int(_check.scalar("nodes", nodes, _check.count))
         theta = np.pi * (np.arange(count) + 0.5) / count
         scale = _check.scalar("variance", variance, _check.positive)
         return cls(scale * (1 - rho**2) / (1 - 2 * rho * np.cos(theta) + rho**2))
-
-    @classmethod
-    def of_matrix(cls, covariance: np.ndarray) -> Population:
-        """Spectrum of a symmetric positive definite noise covariance of shape (N, N).
-
-        >>> Population.of_matrix(np.diag([1.0, 4.0])).eigenvalues
-        array([1., 4.])
-        """
-        matrix = _check.real("covariance", covariance)
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-            raise ArgumentError("covariance", "a square matrix", f"shape {matrix.shape}")
-        if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=0):
-            raise ArgumentError("covariance", "symmetric", "an asymmetric matrix")
-        return cls(np.linalg.eigvalsh(matrix))
 
 
 @dataclass(frozen=True)
@@ -199,18 +181,18 @@ def noise_threshold(
     return float(shrink * (edge.location + edge.scale * (samples - 0.5) ** (-2 / 3) * level))
 
 
-def support(population: Population, q: float, radius: float = 0.0) -> np.ndarray:
+def support(population: Population, q: float) -> np.ndarray:
     """Intervals that carry the continuous part of the sample spectrum.
 
     Returns
     -------
-    (k, 2) array of ascending end points. The atom at 0 for q > 1 (radius 0) is not listed.
+    (k, 2) array of ascending end points. The atom at 0 for q > 1 is not listed.
 
     >>> support(Population([1.0, 10.0]), 0.02).round(4)
     array([[ 0.8001,  1.1976],
            [ 8.1113, 12.111 ]])
     """
-    return _support(_law_of(population, q, radius))
+    return _support(_law_of(population, q, 0.0))
 
 
 def outlier(ell: ArrayLike, population: Population, q: float, radius: float = 0.0) -> np.ndarray:
@@ -320,33 +302,33 @@ def signal_strength(ell: ArrayLike, population: Population) -> np.ndarray:
     return np.where(gap[..., -1] > 0, value, 0.0)[()]
 
 
-def density(x: ArrayLike, population: Population, q: float, radius: float = 0.0) -> np.ndarray:
+def density(x: ArrayLike, population: Population, q: float) -> np.ndarray:
     """Density of the continuous part of the sample spectrum.
 
     >>> round(float(density(3.0, Population([1.0, 3.0]), 0.5)), 10)
     0.1143054847
     """
     x = _check.real("x", x)
-    law, found = _law_of(population, q, radius), np.zeros(x.shape)
+    law, found = _law_of(population, q, 0.0), np.zeros(x.shape)
     for low, high in _support(law):
         inside = (x > low) & (x < high)
         found[inside] = _density(law, x[inside])
-        if low == 0 and law.noise == 0:
+        if low == 0:
             found[x == 0] = np.inf  # the hard edge
     return found[()]
 
 
-def cdf(x: ArrayLike, population: Population, q: float, radius: float = 0.0) -> np.ndarray:
-    """Distribution function; for q > 1 without semicircle with the atom `1 - 1/q` at 0.
+def cdf(x: ArrayLike, population: Population, q: float) -> np.ndarray:
+    """Distribution function; for q > 1 with the atom `1 - 1/q` at 0.
 
     0 and 1 at -inf and inf.
 
     >>> round(float(cdf(3.0, Population([1.0, 3.0]), 0.5)), 10)
     0.7388722524
     """
-    at, law = _check.place("x", x), _law_of(population, q, radius)
+    at, law = _check.place("x", x), _law_of(population, q, 0.0)
     ends = _support(law)
-    found = np.where(at >= 0, max(0.0, 1 - 1 / q) if radius == 0 else 0.0, 0.0)
+    found = np.where(at >= 0, max(0.0, 1 - 1 / q), 0.0)
     k = np.searchsorted(ends[:, 0], at) - 1
     inside = k >= 0
     found[inside] = 1 - _mass_above(law, np.minimum(at[inside], ends[k[inside], 1]))
@@ -439,15 +421,23 @@ def _dot(a: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def _upper_distance(law: _Law) -> float:
     """Distance of the critical y from the largest population eigenvalue: Z' = 0 at the edge."""
     d = _bare_distance(law, law.t[-1], law.w[-1])
-    return _pushed_out(lambda e: law.slope(law.above(e)), d) if law.noise else d
+    if not law.noise:
+        return d
+    high = 2 * d  # the semicircle pushes it outwards
+    while law.slope(law.above(np.array(high)))[0] <= 0:
+        high *= 2
+    ends = np.array([d]), np.array([high])
+    return float(increasing_root(lambda e: law.slope(law.above(e)), *ends)[0])
 
 
 def _support(law: _Law) -> np.ndarray:
     """(k, 2) ascending end points of the intervals that carry the continuous part."""
-    ends = [_lower_end(law), *_gap_ends(law)]
-    ends.append(float(law.value(law.above(np.array(_upper_distance(law))))[0]))
-    intervals = np.sort(np.array(ends)).reshape(-1, 2)
-    if law.noise == 0 and abs(law.q - 1) < 1e-14:
+    lowest = law.below(np.array(_bare_distance(law, law.t[0], law.w[0])))
+    highest = law.above(np.array(_upper_distance(law)))
+    gaps = law.maps(np.concatenate(_gaps(law)))
+    ends = np.concatenate([law.value(maps) for maps in (lowest, highest, gaps)])
+    intervals = np.sort(ends).reshape(-1, 2)
+    if abs(law.q - 1) < 1e-14:
         intervals[0, 0] = 0.0  # the hard edge, up to the rounding of y = 0
     return intervals
 
@@ -468,67 +458,23 @@ def _bare_distance(law: _Law, t: float, weight: float) -> float:
     return brentq(defect, low * (1 - 1e-12), high * (1 + 1e-12), xtol=ulp * low, rtol=4 * ulp)
 
 
-def _pushed_out(slope: Callable[[np.ndarray], np.ndarray], d: float) -> float:
-    """Zero beyond d of a slope that rises from below 0 at d to above 0 far away."""
-    high = 2 * d
-    while slope(np.array([high]))[0] <= 0:
-        high *= 2
-    return float(increasing_root(slope, np.array([d]), np.array([high]))[0])
+def _gaps(law: _Law) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals of y between neighbouring poles on which z' > 0, where it rises and then falls."""
 
+    def slope(y: np.ndarray) -> np.ndarray:
+        return law.maps(y).z1
 
-def _lower_end(law: _Law) -> float:
-    d = _bare_distance(law, law.t[0], law.w[0])
-    if law.noise:
-        start = _atom_distance(law, d) if law.q > 1 else d
-        d = _pushed_out(lambda e: law.slope(law.below(e)), start)
-    return float(law.value(law.below(np.array(d)))[0])
-
-
-def _atom_distance(law: _Law, d: float) -> float:
-    """For q > 1: distance below t_min of the y that stands for the atom, 1 + q T = 0."""
-
-    def defect(e: np.ndarray) -> np.ndarray:
-        return 1 - law.q * np.sum(law.w * law.t / (e[:, None] + (law.t - law.t[0])), axis=1)
-
-    return float(
-        increasing_root(defect, np.array([d]), np.array([law.q * np.sum(law.w * law.t)]))[0]
-    )
-
-
-def _gap_ends(law: _Law) -> list[float]:
-    """End points of the gaps between the intervals of the support, in pairs."""
-    low, high = _bare_gaps(law)
-    if law.noise:
-        if law.q > 1:
-            d = _bare_distance(law, law.t[0], law.w[0])
-            low = np.append(law.t[0] - _atom_distance(law, d), low)
-            high = np.append(law.t[0] - d, high)
-        low, high = _dips(lambda y: -law.slope(law.maps(y)), low, high)
-    return list(law.value(law.maps(np.concatenate([low, high]))))
-
-
-def _bare_gaps(law: _Law) -> tuple[np.ndarray, np.ndarray]:
-    """Intervals of y between neighbouring poles on which z' > 0."""
-    mass = law.q * law.w * law.t**2
-    width = np.diff(law.t)
+    mass, width = law.q * law.w * law.t**2, np.diff(law.t)
     # z' <= 1 - 8 min(mass) / width^2 between two poles: most neighbours need no search.
     near = 8 * np.minimum(mass[:-1], mass[1:]) < width**2
-    return _dips(lambda y: -law.maps(y).z1, law.t[:-1][near], law.t[1:][near])
-
-
-def _dips(
-    function: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sub-intervals of (low, high) on which a function that falls and then rises is below 0."""
+    low, high = law.t[:-1][near], law.t[1:][near]
     if low.size == 0:
         return low, high
     rim = 1e-9 * (high - low)  # beside the poles
-    bottom = maximise(lambda y: -function(y), low + rim, high - rim)
-    deep = function(bottom) < 0
-    low, high, bottom = low[deep], high[deep], bottom[deep]
-    return increasing_root(lambda y: -function(y), low, bottom), increasing_root(
-        function, bottom, high
-    )
+    top = maximise(slope, low + rim, high - rim)
+    wide = slope(top) > 0
+    low, high, top = low[wide], high[wide], top[wide]
+    return increasing_root(slope, low, top), increasing_root(lambda y: -slope(y), top, high)
 
 
 def _distances(ell: ArrayLike, law: _Law) -> tuple[np.ndarray, np.ndarray]:
@@ -545,8 +491,7 @@ def _mass_above(law: _Law, x: np.ndarray) -> np.ndarray:
     maps, gap = law.maps(y), y[:, None] - law.t
     T = _dot(1 / gap, law.w * law.t)
     logs = np.log(maps.z) + _dot(np.log(gap / y[:, None]), law.w)
-    potential = logs + T - np.log(1 + law.q * T) / law.q + law.noise * maps.G**2 / 2
-    return np.asarray(potential.imag) / np.pi
+    return np.asarray((logs + T - np.log(1 + law.q * T) / law.q).imag) / np.pi
 
 
 def _density(law: _Law, x: np.ndarray) -> np.ndarray:
@@ -557,9 +502,7 @@ def _solve(law: _Law, x: np.ndarray) -> np.ndarray:
     """Solve Z(y) = x + i0 in the upper half plane, from far above the axis down to it."""
     # Each point takes Newton steps at its own height; the height falls by a factor that shrinks
     # when a point lost its branch and grows again when it did not.
-    span = (
-        np.abs(x).max(initial=0.0) + law.t[-1] * (1 + np.sqrt(law.q)) ** 2 + 2 * np.sqrt(law.noise)
-    )
+    span = np.abs(x).max(initial=0.0) + law.t[-1] * (1 + np.sqrt(law.q)) ** 2
     height = np.full(x.shape, 4 * span)
     factor = np.full(x.shape, 0.25)
     y = _newton(law, x + 1j * height, x + 1j * height)[0]

@@ -259,14 +259,10 @@ def _bound(classes: Classes, samples: float) -> float:
 def _solve(
     classes: Classes, samples: float, z: float, start: np.ndarray | None = None
 ) -> _Resolvents | None:
-    """The smallest solution of the equations at a real z, None below the edge.
-
-    `start` is no larger than the solution: that of a larger z, or 1, the default.
-
-    The equations `H = F(H)` are increasing and convex, so Newton's steps from below rise to
-    the smallest solution where there is one, and pass a point where they are no longer a
-    contraction where there is none.
-    """
+    """The smallest solution of the equations at a real z, None below the edge."""
+    # The equations `H = F(H)` are increasing and convex, so Newton's steps from below (1, or the
+    # solution of a larger z) rise to the smallest solution where there is one, and pass a point
+    # where they are no longer a contraction where there is none.
     w, shares, weights = classes.profile, classes.shares, classes.weights
     H = np.ones(len(shares)) if start is None else start
     eye = np.eye(H.size)
@@ -312,11 +308,8 @@ def _levels(
 
 
 def _inner_products(classes: Classes, samples: float, z: float, k: int) -> np.ndarray:
-    """(K,) inner products of unit eigenvector k, which belongs to z, and the signals.
-
-    The eigenvector is the null vector of `z / G - a^T diag(pi H) a`; the residue of the resolvent
-    there, by the slope of that matrix in z, gives its length.
-    """
+    """(K,) inner products of unit eigenvector k, which belongs to z, and the signals."""
+    # The null vector of `z / G - a^T diag(pi H) a`, its length by the slope of that matrix in z.
     _, vectors, solved = _levels(classes, samples, z)
     axis = solved.G * (vectors[:, k] @ classes.signals)
     weighted = classes.weights * axis

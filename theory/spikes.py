@@ -154,7 +154,7 @@ def excess_kurtosis(r: ArrayLike) -> np.ndarray:
     >>> float(excess_kurtosis(0.0)), round(float(excess_kurtosis(0.8)), 12)
     (-2.0, 5.111111111111)
     """
-    r = _check.real("r", r, "a number in [0, 1)", lambda a: (a >= 0) & (a < 1))
+    r = _check.below_one("r", r)
     return ((6 * r**2 - 2) / ((1 - r) * (1 + r)))[()]
 
 

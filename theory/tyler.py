@@ -89,7 +89,7 @@ def tyler(
     tolerance = _check.scalar("tolerance", tolerance, _check.positive)
     limit = int(_check.scalar("max_iterations", max_iterations, _check.count))
     weight = (0.0 if M > N else 1 - M / (2 * N)) if shrinkage is None else shrinkage
-    _check.real("shrinkage", weight, "a number in [0, 1)", lambda a: (a >= 0) & (a < 1))
+    _check.below_one("shrinkage", weight)
     if weight == 0 and M <= N:
         raise ArgumentError("shrinkage", f"above 0 for M = {M} samples of N = {N} sites", weight)
     return _fixed_point(x, weight, tolerance, limit)
