@@ -152,11 +152,11 @@ class Spectrum:
             found[:, k] = np.clip(found[0, k] + off.mean(), 0, 1), off.std()
         return found
 
-    def plot(self) -> Any:
-        """Draw the eigenvalues beside the law of their noise; a Matplotlib figure."""
+    def plot(self, kind: str = "spectrum") -> Any:
+        """Draw "spectrum", eigenvalues beside their law, or "overlaps"; a Matplotlib figure."""
         from hopfed.figures.spectrum import draw
 
-        return draw(self)
+        return draw(self, kind)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all but the vectors as plain numbers, for JSON."""
