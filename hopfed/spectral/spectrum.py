@@ -185,7 +185,8 @@ def spectrum(
     X : (M, N) numbers, NaN in gaps, which take the mean of their column; or a covariance (N, N)
         with `n_rows`; or a `HebbianOperator` of signs.
     null : what noise is:
-        "gaussian", of one unknown variance; "entries", independent with any kurtosis;
+        "gaussian", of one unknown variance; "entries", independent, of any kurtosis and light tails
+        (t of 5 degrees alarms at .17 for .05, and is called doubtful);
         "permutation", columns of any law, each permuted; "flips", entries of any variances, each
         with a random sign; "shifts", columns slow in time, each shifted in a circle. Left out, it
         is "entries", or where those have heavy tails or columns differ in variance "permutation",
