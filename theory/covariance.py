@@ -287,21 +287,6 @@ def population_spike(theta: ArrayLike, population: Population) -> tuple[np.ndarr
     return ell.reshape(theta.shape)[()], alignment.reshape(theta.shape)[()]
 
 
-def signal_strength(ell: ArrayLike, population: Population) -> np.ndarray:
-    """Strength theta of the signal behind a population eigenvalue, `1 / int dH / (ell - t)`.
-
-    The inverse of :func:`population_spike`; 0 up to the largest noise eigenvalue.
-
-    >>> round(float(signal_strength(6.23606797749979, Population([1.0, 3.0]))), 12)
-    4.0
-    """
-    law = _law_of(population, 1.0, 0.0)
-    gap = _check.positive("ell", ell)[..., None] - law.t
-    with np.errstate(divide="ignore"):
-        value = 1 / np.sum(law.w / gap, axis=-1)
-    return np.where(gap[..., -1] > 0, value, 0.0)[()]
-
-
 def density(x: ArrayLike, population: Population, q: float) -> np.ndarray:
     """Density of the continuous part of the sample spectrum.
 
