@@ -59,7 +59,7 @@ class Recall:
     converged: np.ndarray
 
 
-class Couplings(NamedTuple):
+class _Couplings(NamedTuple):
     """``J = gain rows^T rows``."""
 
     rows: np.ndarray  # (R, N), of which no eigenvalue is above 1
@@ -331,7 +331,7 @@ class AssociativeMemory:
         storage.as_run(self).save(path)
 
     @cached_property
-    def couplings(self) -> Couplings | None:
+    def couplings(self) -> _Couplings | None:
         """Factor of the couplings of a projector or dreamed memory; None of another."""
         if not self.rule.quadratic or self.rule.time == 0 or not len(self):
             return None
@@ -459,7 +459,7 @@ def _operator_factor(operator: HebbianOperator, time: float, rank: int | None) -
     return vectors * np.sqrt(dream(values / values.mean(), time))
 
 
-def _couplings(X: np.ndarray, time: float) -> Couplings:
+def _couplings(X: np.ndarray, time: float) -> _Couplings:
     """Return the couplings of patterns X (K, N) after dreaming `time`, above 0 or infinite."""
     # J(t) = (1 + t) X^T (1 + t X X^T)^-1 X = gain X^T (X X^T + ridge)^-1 X, ridge = 1 / t, and with
     # L L^T = X X^T + ridge the rows L^-1 X (theory/NOTES.md, Closed form of dreaming).
@@ -470,7 +470,7 @@ def _couplings(X: np.ndarray, time: float) -> Couplings:
         if values[0] <= DEPENDENT * values[-1]:
             Q, R, _ = scipy.linalg.qr(X.T, mode="economic", pivoting=True)
             rank = int((np.abs(np.diag(R)) > DEPENDENT * np.abs(R[0, 0])).sum())
-            return Couplings(np.ascontiguousarray(Q[:, :rank].T), 1.0, 0.0)
+            return _Couplings(np.ascontiguousarray(Q[:, :rank].T), 1.0, 0.0)
     try:
         lower = np.linalg.cholesky(gram + ridge * np.eye(len(gram)))
     except np.linalg.LinAlgError:  # the ridge is lost in the rounding of the Gram matrix
@@ -479,4 +479,4 @@ def _couplings(X: np.ndarray, time: float) -> Couplings:
     if ridge == 0 and values[0] <= NEARLY * values[-1]:  # a second pass makes rows orthonormal
         again = np.linalg.cholesky(rows @ rows.T)
         rows = scipy.linalg.solve_triangular(again, rows, lower=True)
-    return Couplings(rows, 1 + ridge, ridge)
+    return _Couplings(rows, 1 + ridge, ridge)
