@@ -102,8 +102,6 @@ def schedule(value: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     return np.ascontiguousarray(np.broadcast_to(np.asarray(host(value), np.float32), shape))
 
 
-def counters(
-    seed: int, stream: int, first_step: int, first_chain: int
-) -> tuple[np.uint64, np.uint64, np.uint64, int, int]:
-    """Return (key low, key high, stream, first step, first chain), the place of the draws."""
-    return (*key(seed), np.uint64(stream), int(first_step), int(first_chain))
+def counters(seed: int, first_step: int) -> tuple[np.uint64, np.uint64, int]:
+    """Return (key low, key high, first step), the place of the draws."""
+    return (*key(seed), int(first_step))

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 import numpy as np
-from scipy.special import gammaln, xlogy
+from scipy.special import betaln, gammaln, xlogy
 
 from hopfed.archetypes.class_questions import column_sums, sums_and_pairs
 from hopfed.archetypes.session import (
@@ -32,7 +32,6 @@ from hopfed.archetypes.session import (
     total,
 )
 from hopfed.federation.messages import Message
-from hopfed.kernels.mixtures import beta_gains, log_ratios, spent
 
 ALIKE = 1.0  # nats for a class that do not count: one that is like another would cost nothing
 
@@ -60,7 +59,10 @@ class Unsure:
 
     def evidence(self, c: float, paid: np.ndarray | None = None) -> float:
         """What is added to the evidence of the sums, in nats."""
-        added = log_ratios(self.counts, self.told, self.observed, c) / 2
+        added = np.zeros(len(self.observed))
+        for sure, known in zip(self.counts, self.told, strict=True):  # no matrix of all
+            added += np.log((c + sure * self.observed) / (c + known * self.observed))
+        added /= 2
         if paid is not None and not np.isinf(c):
             cost = np.log1p(np.outer(self.counts, self.observed) / c).sum(axis=0) / 2
             added = added * np.clip(paid / np.maximum(cost, 1e-12), 0.0, 1.0)
@@ -253,7 +255,7 @@ class Prior:
         """Log-likelihood of rows and their classes; that of the rows is more by their entropy."""
         lower = sums.minus if self.variables is None else np.where(self.part > 0, 0.0, sums.minus)
         named = xlogy(sums.counts, np.maximum(classes.shares, 1e-300)).sum()
-        return float(spent(sums.plus, lower, self._rates_of(classes)) + named)
+        return float(_likelihood(sums.plus, lower, self._rates_of(classes)) + named)
 
     def evidence(self, classes: Mixture, sums: ClassSums) -> float:
         """Log evidence of so many classes, from the sums that `classes` were asked for."""
@@ -303,6 +305,11 @@ def concentration(
     return float(CONCENTRATIONS[i])
 
 
+def _likelihood(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray) -> float:
+    """Log-likelihood of so many +1 and -1 (K, N) at these rates."""
+    return float((plus * np.log(rates) + minus * np.log1p(-rates)).sum())
+
+
 def label_gain(n: np.ndarray) -> float:
     """Log-likelihood of which row is of which class, averaged over all shares."""
     return float(gammaln(len(n)) + gammaln(n + 1).sum() - gammaln(n.sum() + len(n)))
@@ -312,9 +319,9 @@ def _gain(
     plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, c: float, part: np.ndarray
 ) -> np.ndarray:
     """(K, N) averaged likelihood of columns: Beta, or Dirichlet in shares of its columns."""
-    found: np.ndarray = beta_gains(plus, minus, rates, c)
+    a, b = c * rates, c * (1 - rates)
+    found: np.ndarray = betaln(a + plus, b + minus) - betaln(a, b)
     if part.any():
-        a = c * rates
         level = gammaln(a + plus) - gammaln(a) - part * (gammaln(c + plus + minus) - gammaln(c))
         found = np.where(part > 0, level, found)
     return found
@@ -423,7 +430,7 @@ def _height(fit: Fit, prior: Prior) -> float:
         return fit.sums.log_likelihood
     weighed = prior.concentration * np.broadcast_to(prior.rates, fit.classes.means.shape)
     rates = np.clip((1 + fit.classes.means) / 2, 1e-9, 1 - 1e-9)
-    return fit.sums.log_likelihood + spent(weighed, prior.concentration - weighed, rates)
+    return fit.sums.log_likelihood + _likelihood(weighed, prior.concentration - weighed, rates)
 
 
 def _place(classes: Mixture, fit: Fit) -> np.ndarray:

@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
     float* h, i64 first, i64 width, i64 pieces, i8* spins, i64 pitch, i64 n, int layers,
     const float* diagonal, const i8* cue, i64 cue_blocks, i64 cue_layers, float field,
     const float* betas, const float* lookup, const i64* level, const int* step, u32 k0, u32 k1,
-    u32 stream, u32 first_update, u32 first_chain, const u32* active, u64* moved, u64* along) {
+    u32 first_update, const u32* active, u64* moved, u64* along) {
     __shared__ int total[2];
     if (threadIdx.x < 2) total[threadIdx.x] = 0;
     __syncthreads();
@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
         float beta = betas[t];
         const float* table = lookup + level[t] * 65536;
         float tie = table[0];  // above 0 without noise: what counts as no field
-        u32 x[4] = {(u32)((first + at) / 8), first_update + (u32)t, first_chain + (u32)row, stream};
+        u32 x[4] = {(u32)((first + at) / 8), first_update + (u32)t, (u32)row, 0};
         philox4x32(x, k0, k1);
         float* field_at = h + row * width + at;
         Pair fields[2] = {reinterpret_cast<Pair*>(field_at)[0], reinterpret_cast<Pair*>(field_at)[1]};
