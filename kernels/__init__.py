@@ -4,7 +4,7 @@ Importing this package loads no Numba, and neither CuPy nor a device: those who 
 
     bits      Rows, pack, pack_masked, with_gaps, unpack, concatenate, transpose,
               column_sums, seen_counts
-    products  gram, second_moment, matmat, rmatmat, seen_matmat, seen_rmatmat
+    products  gram, second_moment, matmat, rmatmat
     dense, heatbath, layered: dense_sweep, heat_bath, descend, layered_step
 
 Arguments of wrong dtypes or shapes, and numbers that are not finite, raise `ArgumentError`; the
@@ -49,8 +49,6 @@ from hopfed.kernels.products import (
     matmat,
     rmatmat,
     second_moment,
-    seen_matmat,
-    seen_rmatmat,
 )
 
 __all__ = [
@@ -70,8 +68,6 @@ __all__ = [
     "rmatmat",
     "second_moment",
     "seen_counts",
-    "seen_matmat",
-    "seen_rmatmat",
     "transpose",
     "unpack",
     "with_gaps",

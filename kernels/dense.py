@@ -63,6 +63,7 @@ def dense_sweep(
         (energy == "exponential", float(parameter)),
     )
     out = Relaxed(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
+    scale = 1.0 if rule[0] else len(xi) / (2 * parameter) / float(len(xi)) ** parameter
     live, noise = np.arange(len(state)), None
     for sweep in range(sweeps if len(live) else 0):
         s, moved = out.state[live].astype(np.float64), np.zeros(len(live), np.bool_)
@@ -71,7 +72,7 @@ def dense_sweep(
         if beta is not None:
             noise = limits(seed, len(state), first_sweep + sweep, len(xi))
         for i, column in enumerate(xi):
-            h = _fields(table, own, column, s[:, i], *rule, noise is None) * _scale(len(xi), *rule)
+            h = _fields(table, own, column, s[:, i], *rule, noise is None) * scale
             if noise is None:
                 up = np.where(h == 0, s[:, i], h) > 0
             else:
@@ -141,8 +142,3 @@ def _fields(
         return x
     ends = np.logaddexp(x + parameter, -parameter), np.logaddexp(x - parameter, parameter)
     return np.asarray((ends[0] - ends[1]) / (2 * parameter))
-
-
-def _scale(n: int, exponential: bool, parameter: float) -> float:
-    """Factor of the fields, which are whole numbers without it."""
-    return 1.0 if exponential else n / (2 * parameter) / float(n) ** parameter

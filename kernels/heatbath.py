@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hopfed._lib.arrays import to_host
 from hopfed.errors import ArgumentError
 from hopfed.kernels.dispatch import at
 from hopfed.kernels.layout import (
@@ -24,11 +25,10 @@ from hopfed.kernels.layout import (
     Relaxed,
     check_factor,
     check_spins,
-    counters,
     held_sites,
-    host,
     schedule,
 )
+from hopfed.kernels.philox import key
 
 
 def heat_bath(
@@ -55,8 +55,8 @@ def heat_bath(
     state = check_spins("state", state, 2)
     W = check_factor(W, state)
     betas = schedule(beta, (len(state), sweeps))
-    place = counters(seed, first_sweep)
-    weights = np.ones(W.shape[1]) if score_weights is None else np.asarray(host(score_weights))
+    place = (*key(seed), int(first_sweep))
+    weights = np.ones(W.shape[1]) if score_weights is None else to_host(score_weights)
     stop = np.inf if stop_score is None else float(stop_score)
     kept, run = held_sites(held, state.shape), at(state, "run_chains")
     return Relaxed(*run(state, W, betas, place, weights, stop, kept, 0.0))
@@ -79,6 +79,6 @@ def descend(
     W = check_factor(W, state)
     if not TIE <= tie < np.inf:
         raise ArgumentError("tie", f"a finite number, at least {TIE:g}", tie)
-    betas, place = schedule(1.0, (len(state), max_sweeps)), counters(0, 0)
+    betas, place = schedule(1.0, (len(state), max_sweeps)), (*key(0), 0)
     kept, run = held_sites(held, state.shape), at(state, "run_chains")
     return Relaxed(*run(state, W, betas, place, np.ones(W.shape[1]), np.inf, kept, float(tie)))

@@ -32,11 +32,10 @@ from hopfed.kernels.layout import (
     Layout,
     check_factor,
     check_spins,
-    counters,
     lay_out,
     schedule,
 )
-from hopfed.kernels.philox import thresholds
+from hopfed.kernels.philox import key, thresholds
 
 COUPLINGS = ("linear", "quadratic")
 
@@ -118,7 +117,7 @@ def layered_step(
         lookup,
         level,
         still,
-        counters(seed, first_update),
+        (*key(seed), int(first_update)),
         _cue(cue, field, state),
         coupling == "quadratic",
         float(repulsion),

@@ -72,14 +72,14 @@ def transposed_times(rows: Rows | Array, U: Array) -> Array:
 def seen_times(rows: Rows | Array, X: Array) -> Array:
     """Return ``(rows != 0) @ X``, (R, k): for each row the sum over the entries that it has."""
     if isinstance(rows, Rows):
-        return kernels.seen_matmat(rows, X)
+        return kernels.matmat(rows, X, presence=True)
     return namespace(rows, X).astype(rows != 0, X.dtype) @ X
 
 
 def seen_transposed_times(rows: Rows | Array, U: Array) -> Array:
     """Return ``(rows != 0)^T @ U``, (N, k): for each column the sum over the rows that have it."""
     if isinstance(rows, Rows):
-        return kernels.seen_rmatmat(rows, U)
+        return kernels.rmatmat(rows, U, presence=True)
     return namespace(rows, U).astype(rows.T != 0, U.dtype) @ U
 
 
@@ -91,7 +91,7 @@ def column_moments(rows: Rows | Reread | Array) -> tuple[Array, Array]:
         if rows.counts is None:
             return kernels.column_sums(rows), kernels.seen_counts(rows)
         often = like(rows.counts, rows.home)
-        found = kernels.rmatmat(rows, often), kernels.seen_rmatmat(rows, often)
+        found = kernels.rmatmat(rows, often), kernels.rmatmat(rows, often, True)
         return tuple(np.rint(to_host(x)).astype(np.int64) for x in found)
     xp = namespace(rows)
     return xp.sum(rows, axis=0, dtype=xp.float64), xp.sum(rows != 0, axis=0, dtype=xp.int64)
@@ -119,7 +119,7 @@ def squared_lengths(rows: Rows | Array) -> Array:
     """Return the sum of the squares of each row, (R,) float64; of bits what is seen."""
     if isinstance(rows, Rows):
         ones = like(np.ones(rows.shape[1]), array_beside(rows))
-        return kernels.seen_matmat(rows, ones)
+        return kernels.matmat(rows, ones, presence=True)
     xp = namespace(rows)
     return xp.sum(xp.astype(rows, xp.float64) ** 2, axis=1)
 

@@ -53,6 +53,5 @@ def inner(function: Callable) -> Any:
 
 def inlined(function: Callable) -> Any:
     """As `inner`, merged into its callers: arrays are costly to pass, eight words or more each."""
-    return njit(nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
-        function
-    )
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return njit(nogil=True, forceinline=True, **options)(function)

@@ -35,13 +35,8 @@ REFRESH_EVERY = 64  # updates after which the running coefficients are summed af
 def run_layers(state: np.ndarray, call: Call, serial: bool) -> LayeredUpdate:
     """Run the compiled loops on all cores."""
     n_blocks, n_layers, _ = state.shape
-    out = LayeredUpdate(
-        state.copy(),
-        np.zeros(n_blocks),
-        np.zeros(n_blocks, np.int64),
-        np.zeros(n_blocks, np.int64),
-    )
-    layout = call.layout
+    counts = np.zeros((2, n_blocks), np.int64)
+    out, layout = LayeredUpdate(state.copy(), np.zeros(n_blocks), *counts), call.layout
 
     def task(span: tuple[int, int]) -> None:
         n_rows = n_layers * (1 if serial else span[1] - span[0])

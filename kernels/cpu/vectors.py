@@ -41,14 +41,12 @@ def has_mask_registers() -> bool:
 PART = ir.VectorType(FLOAT, SITES if has_mask_registers() else SITES // 2)
 
 
-def _data(context, builder, array_type, value):
-    return context.make_array(array_type)(context, builder, value).data
-
-
 def operands(context, builder, signature, args):
     """Arguments of an intrinsic with arrays replaced by the pointers to their data."""
     return [
-        _data(context, builder, kind, value) if isinstance(kind, types.Array) else value
+        context.make_array(kind)(context, builder, value).data
+        if isinstance(kind, types.Array)
+        else value
         for kind, value in zip(signature.args, args, strict=True)
     ]
 
