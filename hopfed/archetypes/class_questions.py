@@ -47,10 +47,10 @@ from hopfed.archetypes.votes import runs
 from hopfed.archetypes.weights import is_survey
 from hopfed.federation.messages import Message
 from hopfed.spectral.equal_rows import equals, only
-from hopfed.spectral.row_order import neighbour_deviation
 from hopfed.spectral.rows import (
     array_beside,
     columns_of,
+    neighbour_deviation,
     seen_times,
     times,
 )

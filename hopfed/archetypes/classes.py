@@ -176,11 +176,6 @@ class Part:
     columns: np.ndarray | None = None  # numbers (n,) of these columns; None where it is all of them
     prior: Prior | None = None  # of the whole table, where there is something beside
 
-    @property
-    def whole(self) -> bool:
-        """Whether there is nothing beside."""
-        return self.prior is None
-
 
 def searched(table: Session, directions: int, groups: Sequence[Sequence[int]] = ()) -> Part:
     """Choose rows, and where these are long columns, at random."""

@@ -405,7 +405,8 @@ def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
         step, next_step = at[1] - at[0], at[2] - at[1]
         long, short = np.linalg.norm(step), np.linalg.norm(next_step)
         gain = _height(first, fit.prior) - _height(fit, fit.prior)
-        ahead = _ahead(abs(gain), short / max(long, TINY))  # type: ignore[operator]
+        ratio = float(short) / max(float(long), TINY)  # every step gains its square of the last one
+        ahead = abs(gain) / (1 - ratio**2) if ratio < 1 else np.inf
         if ahead < still:
             return replace(first, ahead=ahead, settled=True)
         fit = replace(first, ahead=ahead)
@@ -417,11 +418,6 @@ def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
             if _height(jump, first.prior) >= _height(first, first.prior):
                 fit = replace(jump, ahead=ahead)
     return fit
-
-
-def _ahead(gain: float, ratio: float) -> float:
-    """Nats that are still to be gained, where every step gains `ratio` squared of the last one."""
-    return gain / (1 - ratio**2) if ratio < 1 else np.inf
 
 
 def _height(fit: Fit, prior: Prior) -> float:

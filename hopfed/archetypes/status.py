@@ -16,7 +16,7 @@ from hopfed.archetypes.subspace import ExposureFit
 from hopfed.errors import shown
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate, white_edge
-from hopfed.spectral.row_order import DEPENDENT
+from hopfed.spectral.rows import DEPENDENT
 from hopfed.theory.resolution import (
     RESOLVED,
     expected_overlap,

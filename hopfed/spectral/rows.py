@@ -15,6 +15,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.kernels import Rows
 from hopfed.kernels.place import adopted
@@ -162,6 +163,31 @@ def concatenate(parts: Sequence[Rows | Array]) -> Rows | Array:
 def packed(part: Any) -> Rows:
     """Pack a batch to bits, on the device where it is, with its gaps where it has any."""
     return part if isinstance(part, Rows) else kernels.pack_masked(adopted(part))
+
+
+DEPENDENT = (
+    "Rows depend on their neighbours ({:.1f} standard errors): they follow each other in time or "
+    "in blocks. Keep every n-th row, or one of each block, so that rows are independent."
+)
+
+
+def neighbour_deviation(left: np.ndarray) -> float:
+    """Standard errors by which rows, of what is left of them, are nearer to the next than to any.
+
+    Columns that are independent of each other, but each slow in time, look like many components, or
+    like classes. A table that is sorted by its classes is no such case: give what classes leave.
+    """
+    rows = np.asarray(left, np.float64)
+    require(rows.ndim == 2, "left", "a matrix (M, N)", f"shape {rows.shape}")
+    require(bool(np.isfinite(rows).all()), "left", "finite, with 0 in gaps", "another entry")
+    M = len(rows)
+    if M < 3:
+        return 0.0
+    rows = rows - rows.mean(axis=0)
+    products = np.einsum("ij,ij->i", rows[:-1], rows[1:])
+    products += np.einsum("ij,ij->", rows, rows) / (M * (M - 1))  # all pairs of centred rows
+    size = float(np.sqrt(products @ products))
+    return float(products.sum() / size) if size > 0 else 0.0
 
 
 def is_blank(rows: Rows) -> np.ndarray:
