@@ -42,7 +42,7 @@ class Unsure:
 
     counts: np.ndarray  # (K,) rows of each class, were they sure
     # (K,) eigenvalues of S: the rows that tell along the directions of class space
-    told: np.ndarray
+    information: np.ndarray
     observed: np.ndarray  # (N,) part of the entries of each column that is observed
     weights: np.ndarray  # (N,) of the columns: one, and less for the levels of a variable
 
@@ -51,7 +51,7 @@ class Unsure:
         cls, counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, weights: np.ndarray
     ) -> Unsure:
         """Take counts (K,) and S (K, K)."""
-        return cls(counts, directions_told(pairs), observed, weights)
+        return cls(counts, information_eigenvalues(pairs), observed, weights)
 
     def at(self, columns: np.ndarray) -> Unsure:
         """The same of some columns (indices)."""
@@ -60,7 +60,7 @@ class Unsure:
     def evidence(self, c: float, paid: np.ndarray | None = None) -> float:
         """What is added to the evidence of the sums, in nats."""
         added = np.zeros(len(self.observed))
-        for sure, known in zip(self.counts, self.told, strict=True):  # no matrix of all
+        for sure, known in zip(self.counts, self.information, strict=True):  # no matrix of all
             added += np.log((c + sure * self.observed) / (c + known * self.observed))
         added /= 2
         if paid is not None and not np.isinf(c):
@@ -69,16 +69,16 @@ class Unsure:
         return float(added @ self.weights)
 
 
-def directions_told(pairs: np.ndarray) -> np.ndarray:
+def information_eigenvalues(pairs: np.ndarray) -> np.ndarray:
     """Eigenvalues (K,) of S: the rows that tell along the directions of class space."""
     return np.maximum(np.linalg.eigvalsh(pairs), 0.0)
 
 
 def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) -> np.ndarray:
     """(K, N) by which the variance of each mean is above that of sure rows: at least 1."""
-    told, directions = np.linalg.eigh(pairs)
-    told = np.maximum(told, 0.0)
-    found = directions**2 @ (1 / (c + np.outer(told, observed)))
+    information, directions = np.linalg.eigh(pairs)
+    information = np.maximum(information, 0.0)
+    found = directions**2 @ (1 / (c + np.outer(information, observed)))
     return np.asarray(np.maximum(found * (c + np.outer(counts, observed)), 1.0))
 
 
@@ -123,9 +123,9 @@ class ClassSums:
         return np.maximum((self.seen - self.signed) / 2, 0.0)
 
     @cached_property
-    def told(self) -> np.ndarray:
+    def information(self) -> np.ndarray:
         """(K,) eigenvalues of `pairs`."""
-        return directions_told(np.zeros((0, 0)) if self.pairs is None else self.pairs)
+        return information_eigenvalues(np.zeros((0, 0)) if self.pairs is None else self.pairs)
 
     def joined(self, into: np.ndarray) -> ClassSums:
         """Add up classes: class k becomes part of class ``into[k]``."""
@@ -203,7 +203,7 @@ class Prior:
     def _unsure(self, sums: ClassSums) -> Unsure | None:
         if sums.pairs is None or len(sums.pairs) == 1:
             return None
-        return Unsure(sums.counts.sum(axis=0), sums.told, self.observed, self._free)
+        return Unsure(sums.counts.sum(axis=0), sums.information, self.observed, self._free)
 
     def parameters(self, size: int) -> int:
         """Number of free rates and shares of so many classes."""
@@ -351,7 +351,7 @@ class Fit:
         return self.classes.size
 
 
-def told(classes: Mixture) -> tuple[Message, Message]:
+def class_messages(classes: Mixture) -> tuple[Message, Message]:
     """What the owners are told of classes: (all of them, each its own)."""
     return (
         {"means": classes.means.astype(np.float32)},
@@ -361,7 +361,7 @@ def told(classes: Mixture) -> tuple[Message, Message]:
 
 def expect(owners: Session, classes: Mixture, prior: Prior) -> Fit:
     """Ask for the sums over given classes: one exchange."""
-    sums = collected(owners.ask(sums_and_pairs, *told(classes)))
+    sums = collected(owners.ask(sums_and_pairs, *class_messages(classes)))
     owners.heard = classes
     prior = prior.fitted(sums)
     return Fit(classes, sums, prior, prior.evidence(classes, sums))
