@@ -80,15 +80,7 @@ class Search:
 def search_candidates(
     space: Subspace, config: Search, seed: int, known: np.ndarray | None = None
 ) -> np.ndarray:
-    """Archetype candidates (C, N) int8, the `known` ones among them.
-
-    Parameters
-    ----------
-    space : the signal subspace, of dimension K.
-    config : settings of the search.
-    seed : of its starts and its heat bath.
-    known : (C, N) patterns to deflate before the first pass.
-    """
+    """Archetype candidates (C, N) int8, the `known` ones, deflated first, among them."""
     space = space.on_host()  # as the heat bath: nothing goes to and fro
     found = np.zeros((0, space.n_sites), np.int8) if known is None else known
     gauge = site_gauge(space.vectors) if space.dim else np.ones(space.n_sites)

@@ -30,17 +30,10 @@ Block = Any  # of packed rows, delayed
 
 @dataclass(frozen=True, eq=False)
 class Partitioned(Reread):
-    """(M, N) rows of +-1, with gaps or without, in blocks that lie on Dask's workers.
+    """(M, N) rows of +-1, with gaps or without, in blocks that lie on Dask's workers."""
 
-    Attributes
-    ----------
-    shape, read, totals, made : as of `Reread`; `read` brings the blocks here, one by one.
-    blocks : delayed packed rows, which are kept where they were made.
-    sizes : rows of each block.
-    """
-
-    blocks: tuple[Block, ...]
-    sizes: tuple[int, ...]
+    blocks: tuple[Block, ...]  # delayed packed rows, which are kept where they were made
+    sizes: tuple[int, ...]  # rows of each block
 
     @classmethod
     def of(cls, blocks: Sequence[Block], made: Callable[[], int] = lambda: 1) -> Partitioned:

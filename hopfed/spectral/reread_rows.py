@@ -198,13 +198,7 @@ _BY_COLUMN = ("sums", "seen", "marks")
 
 
 class Summed:
-    """Sums over rows as they come.
-
-    Parameters
-    ----------
-    n : columns N.
-    block : number of the block of rows, where these are summed up block by block.
-    """
+    """Sums over rows of n columns as they come, or over those of the block of a number."""
 
     def __init__(self, n: int, block: int = 0):
         self._rows, self._n = 0, n
@@ -235,13 +229,7 @@ class Summed:
 
 
 class Gathered:
-    """Packed rows as they come: held while they fit, else added up.
-
-    Parameters
-    ----------
-    what : name of the rows in an error.
-    most : bytes that they may take; None for as many as are free.
-    """
+    """Packed rows as they come: held while they take at most so many bytes, else added up."""
 
     def __init__(self, what: str, most: int | None = None):
         self.what, self.most = what, most

@@ -73,7 +73,7 @@ def mixed(logs: np.ndarray, shifts: np.ndarray, parts: np.ndarray, highest: floa
 
     Of logs (S, K, M), shifts (S, K) and parts (K, M); `highest` is 700 or less.
     """
-    found = np.empty((logs.shape[0], logs.shape[2]))
+    found = np.zeros((logs.shape[0], logs.shape[2]))
     _mix(logs, shifts, np.ascontiguousarray(parts), highest, found)
     return found
 
@@ -112,8 +112,6 @@ def _normalise(logs, shifts, posterior, weights, totals, tops):
 def _mix(logs, shifts, posterior, highest, out):
     S, K, M = logs.shape
     for s in range(S):
-        for m in range(M):
-            out[s, m] = 0.0
         for k in range(K):
             for m in range(M):
                 value = np.float64(logs[s, k, m]) + shifts[s, k]

@@ -62,8 +62,8 @@ def run_chains(
 def _scratch(shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
     """Work space of one thread for a factor padded to `shape`, SLOTS chains under way.
 
-    (chain in each slot or -1, flips, beta, groups of slots in use, coefficients, fields, spins,
-    thresholds, draws, the same by 16 bits). Padded sites are up, feel no field and have threshold
+    (chain in each slot or -1, flips, beta, coefficients, fields, spins, thresholds, draws, the same
+    by 16 bits). Padded sites are up, feel no field and have threshold
     0, or at zero temperature one below 0: they never flip.
     """
     n, rank = shape
@@ -72,7 +72,6 @@ def _scratch(shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
         np.full(SLOTS, -1, np.int64),
         np.zeros(SLOTS, np.int64),
         np.zeros(SLOTS, np.float32),
-        np.zeros(SLOTS // CHAINS, np.bool_),
         np.zeros((SLOTS, rank), np.float32),
         np.zeros((CHAINS, SITES), np.float32),
         np.ones((SLOTS, n), np.float32),
@@ -153,7 +152,7 @@ def _run_chains(
     held : (S, N) bool, or (0, 0) where no site is held.
     scratch : as made by `_scratch`.
     """
-    chain, flips, beta, running, a, h, spins, t, bits, lanes = scratch
+    chain, flips, beta, a, h, spins, t, bits, lanes = scratch
     n, n_padded, rank, r = state.shape[1], rows.shape[0], rows.shape[1], columns.shape[1]
     while True:
         following, busy = _fill_slots(
@@ -162,14 +161,11 @@ def _run_chains(
         )  # fmt: skip
         if not busy:
             break
-        for group in range(SLOTS // CHAINS):
-            running[group] = False
         for slot in range(SLOTS):
             c = chain[slot]
             flips[slot] = 0
             if c < 0:
                 continue
-            running[slot // CHAINS] = True
             beta[slot] = betas[c, used[c]]
             if cold == 0:
                 sweep = np.uint64(first_sweep + used[c])
@@ -178,7 +174,7 @@ def _run_chains(
                 _bind(held, c, spins, slot, t, n, cold)
         for b in range(n_padded // SITES):
             for group in range(0, SLOTS, CHAINS):
-                if not running[group // CHAINS]:
+                if chain[group : group + CHAINS].max() < 0:
                     continue
                 block_fields(columns, b * r * SITES, r, a, group * rank, rank, h, 0)
                 for slot in range(group, group + CHAINS):
