@@ -1,18 +1,19 @@
 """Methods whose server forms a mean of clients' arrays, which may be private.
 
-Source: theory/NOTES.md, "Sensitivity and Gaussian mechanism" and "Private records".
+Source: theory/NOTES.md, "Weighted means over participants", "Sensitivity and Gaussian mechanism"
+and "Private records".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.federation.aggregate import mean_tree
+from hopfed.federation.aggregate import mean_tree, weighted_mean
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
@@ -112,19 +113,14 @@ class Averaged(NeuralMethod):
         """Share of the clients that were heard; with noise, that are expected to be."""
         return session.participation.rate if self.noise else len(heard) / session.clients
 
-    def average(
-        self, heard: Mapping[int, Message], state: State, session: Session, sized: bool = True
-    ) -> Message:
-        """Mean of messages, weighted by their numbers of examples, which it leaves out."""
-        parts = [{n: a for n, a in m.items() if n != "examples"} for m in heard.values()]
-        if not self.bound and parts:
-            return mean_tree(
-                parts, [float(m["examples"]) for m in heard.values()] if sized else None
-            )
+    def average(self, heard: Mapping[int, Message], state: State, session: Session) -> Message:
+        """Mean of messages, by their numbers of examples where they tell them."""
+        if heard and not self.bound:
+            return mean_of(heard.values())
         old, rng = self.started(state), session.context.rng("noise")
         expected = self.turnout(heard, session) * session.clients
         total = {n: np.zeros(a.shape) for n, a in old.items()}
-        for part in parts:
+        for part in heard.values():
             update = {n: part[n] - a.astype(float) for n, a in old.items()}
             norm = np.sqrt(sum(float((u**2).sum()) for u in update.values()))
             for n, u in update.items():
@@ -138,10 +134,41 @@ class Averaged(NeuralMethod):
         }
 
     def play(self, state: State, session: Session) -> Played:
-        """Average: ``w = sum_k n_k w_k / sum_k n_k`` over the clients that answered."""
+        """Average, and send what is not the server's own."""
         heard = session.ask()
-        mean = self.average(heard, state, session) if heard or self.noise else state
-        return mean, {EVERYONE: mean}, {}
+        if heard or self.noise:
+            mean = self.average(heard, state, session)
+            state = self.moved(state, mean, self.turnout(heard, session))
+        down = {n: a for n, a in state.items() if not n.startswith("server/")}
+        return state, {EVERYONE: down}, {}
+
+    def moved(self, state: State, mean: Message, share: float) -> State:  # noqa: ARG002
+        """State after a round, given the mean over a `share` of the clients: the mean itself.
+
+        Arrays whose names begin with ``server/`` are not sent to clients.
+        """
+        return mean
+
+
+def mean_of(messages: Iterable[Message]) -> Message:
+    """Mean of messages, weighted by their numbers of examples where they tell them."""
+    told = list(messages)
+    sizes = [float(m["examples"]) for m in told if "examples" in m]
+    parts = [{n: a for n, a in m.items() if n != "examples"} for m in told]
+    return mean_tree(parts, sizes or None)
+
+
+def mean_of_holders(
+    sent: Iterable[np.ndarray],
+    held: Sequence[np.ndarray],
+    default: np.ndarray,
+    weights: Sequence[float] | None = None,
+) -> np.ndarray:
+    """Mean of each entry over the clients that hold it, who send only those; else its `default`."""
+    parts = [np.zeros_like(default) for _ in held]
+    for part, own, entries in zip(parts, held, sent, strict=True):
+        part[own] = entries
+    return np.asarray(weighted_mean(parts, weights, masks=held, default=default))
 
 
 def _epsilon(noise: float, steps: int, rate: float, delta: float) -> float:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
+from itertools import compress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,7 +36,7 @@ from hopfed.neural.training.training import Job, Training
 
 Answer = Generator[Job, Job, Message]
 Down = Mapping[int, Message]  # messages down, by client or for everyone
-Played = tuple[State, Down, Metrics]
+Played = tuple[State, Down, Metrics]  # of a round: the server's state, its last word, numbers
 Rule = str | tuple[str, ...]  # of a setting: a range of `RANGES`, or the words that it may be
 RANGES: dict[str, Callable[[float], bool]] = {
     "above 0": lambda v: v > 0,
@@ -74,7 +75,8 @@ class Client:
             raise ValueError("the context of a client's step names no client")
         self.method, self.task, self.state, self.context = method, method.loaded, state, context
         self.number = context.client
-        self.flops, self.metrics = 0.0, dict[str, float](loss=float("nan"))
+        self.flops = float(state.get("flops", 0.0)) if context.exchange else 0.0
+        self.metrics = {"loss": float("nan")}
         self.tuned: Params = {}
         self._trainings = 0
 
@@ -130,16 +132,10 @@ class Client:
     ) -> Job:
         """Describe a training, to be yielded: it comes back with the trained `params`.
 
-        Parameters
-        ----------
-        params : parameters and buffers to start from, which are not changed.
-        objective : loss of a batch; that of the method if it is left out.
-        epochs : passes over the examples; those of the settings if they are left out.
-        training : settings; those of this round if they are left out.
-        augment : whether images are augmented if the task asks for it.
-        path : names the random stream of the batches, after the seed, in place of that of the step.
-        rows : examples; all of the client if they are left out.
-        more : `extra`, `frozen`, `plan`, `moments` and `direct` of a `Job`.
+        What is left out is the method's `objective` and, for this round, its `epochs` and other
+        `training`; all `rows` of the client; as `path` that of the step, which after the seed names
+        the random stream of the batches. `augment`: images, if the task asks for it. `more` are
+        `extra`, `frozen`, `plan`, `moments` and `direct` of a `Job`.
         """
         training = training or self.method.training.at(self.context.round)
         if epochs is None and training.stragglers > self.chance("straggler"):
@@ -226,62 +222,73 @@ class NeuralMethod:
     name: ClassVar[str] = ""
     source: ClassVar[str] = ""
     same_model: ClassVar[bool] = False  # whether clients must share one architecture
+    shares: ClassVar[str | None] = None  # prefix of the names of what is sent of a network; "": all
+    opens: ClassVar[str | None] = None  # of what the server sends before round 0, as `shares` is
+    keeps: ClassVar[bool] = False  # whether clients keep what they share, beside the rest
+    part: ClassVar[str] = ""  # the client's model in the module that it trains, if not all of it
+    frozen: ClassVar[tuple[str, ...]] = ()  # prefixes of the names of what is not trained
     shared: ClassVar[bool] = False  # whether all clients classify with the model the server sent
-    reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
-    opens: ClassVar[str | None] = None  # prefix of what the server sends before round 0; "": all
-    trains_first: ClassVar[bool] = False  # whether one that never took part trains to be scored
-    by_record: ClassVar[bool] = False  # whether messages know examples by one training alone
     scored_with: ClassVar[str] = ""  # the last message: "all" clients, "new" ones, or "" nobody
+    trains_first: ClassVar[bool] = False  # whether one that never took part trains to be scored
     tunes: ClassVar[bool] = False  # whether training to be scored is part of every answer
+    reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
+    by_record: ClassVar[bool] = False  # whether messages know examples by one training alone
 
     def __init_subclass__(cls, **about: Any) -> None:
         super().__init_subclass__()
+        if "shares" in about:
+            about.setdefault("opens", about["shares"])
         for name, value in about.items():
             setattr(cls, name, value)
 
     def __post_init__(self) -> None:
         check_types(self)
-        one = len(set(self.task.models)) == 1
-        rule = f"one architecture for {self.name}"
-        require(one or not self.same_model, "models", rule, ", ".join(self.task.models))
+        models, bound = self.task.models, self.training.record_bound
+        one = len(set(models)) == 1 or not self.same_model
+        require(one, "models", f"one architecture for {self.name}", ", ".join(models))
         rule = f"0 for {self.name}, whose messages tell more of examples than one training does"
-        bound = self.training.record_bound
         require(self.by_record or not bound, "record_bound", rule, bound)
         bases = [c for c in reversed(type(self).__mro__) if is_dataclass(c)]
-        own = [f for c in bases for f in fields(c)]  # a new default keeps the rule
-        for name, rule in {f.name: f.metadata["rule"] for f in own if "rule" in f.metadata}.items():
-            got = getattr(self, name)
+        own = {f.name: f for c in bases for f in fields(c) if f.metadata}  # with a new default too
+        for name, declared in own.items():
+            rule, got = declared.metadata["rule"], getattr(self, name)
             if isinstance(rule, str):
                 require(RANGES[rule](got), name, rule, got)
             else:
-                known = ", ".join(word for word in rule if word)
-                require(got in rule, name, f"one of {known}", repr(got))
+                words = ", ".join(filter(None, rule))
+                require(got in rule, name, f"one of {words}", repr(got))
 
     # What a method defines, where it is not clients that train alone.
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Answer the server: train, and return what is `sent`."""
         first = self.begin(client, down)
-        trained = yield client.train(first, extra=self.extra(client, first, down))
-        return self.sent(client, trained.params)
+        more = {"extra": self.extra(client, first, down), "frozen": self.frozen}
+        return self.sent(client, (yield client.train(first, **more)).params)
 
     def play(self, state: State, session: Session) -> Played:
         """Play a round at the server; return its state, messages down, and numbers about it."""
         session.ask()
         return state, {}, {}
 
-    def begin(self, client: Client, down: Message) -> Params:  # noqa: ARG002
-        """Parameters that a client trains from: those after its last training."""
-        return client.kept() or client.initial
+    def begin(self, client: Client, down: Message) -> Params:
+        """Parameters that a client trains from: those it has kept, and those it was sent."""
+        return client.initial | client.kept() | unpack(down)
 
     def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
         """Further tensors that the objective uses; `first` is what training starts from."""
         return {}
 
+    def shared_of(self, client: Client, params: Params) -> Params:  # noqa: ARG002
+        """Those of trained parameters and buffers that a client shares."""
+        every = self.shares is not None
+        return {n: t for n, t in params.items() if every and n.startswith(self.shares or "")}
+
     def sent(self, client: Client, params: Params) -> Message:
-        """Keep what stays of trained parameters, here all; return the message to the server."""
-        client.keep(params)
-        return {}
+        """Keep what stays of trained parameters; return the message to the server."""
+        shared = self.shared_of(client, params)
+        client.keep({n: t for n, t in params.items() if self.keeps or n not in shared})
+        return pack(shared) | client.size if self.shares is not None else {}
 
     def wrap(self, model: Model) -> nn.Module:
         """Return the module that a client trains: its model, or a module that contains it.
@@ -302,7 +309,8 @@ class NeuralMethod:
 
     def personal(self, client: Client, down: Message) -> Params:
         """Parameters of the model with which the client classifies now."""
-        return self.begin(client, down)
+        params = self.begin(client, down if self.scored_with == "all" else {})
+        return below(params, self.part) if self.part else params
 
     def decide(self, client: Client, down: Message) -> Classifier:
         """Return the client's present classifier: its model, unless a method overrides this."""
@@ -339,11 +347,6 @@ class NeuralMethod:
     def drops(self) -> bool:
         """Whether clients drop out, so that perhaps nobody is heard in a round."""
         return self.training.drop > 0
-
-    @property
-    def exchanges(self) -> int:
-        """Number of questions in a round."""
-        return len(self.questions)
 
     def trained_as(self) -> NeuralMethod:
         """Return the method whose rounds are the same to the bit; itself if they are its own.
@@ -428,38 +431,24 @@ class NeuralMethod:
 
     def client_steps(self, calls: Sequence[Call]) -> list[Outcome]:
         """Answer as the clients of an exchange; outcomes in the order of `calls`."""
-        runs = []
-        for call in calls:
-            client = Client(self, call.state, call.context)
-            if call.context.exchange:
-                client.spend(float(call.state.get("flops", 0.0)))
-            question = self.questions[call.context.exchange]
-            drops = self.training.drop and client.chance("drop") < self.training.drop
-            runs.append((client, _gone() if drops else self.answer(client, question, call.down)))
-        outcomes = []
-        for (client, _), found in zip(runs, _driven(runs), strict=True):
-            if isinstance(found, _DroppedOutError):
-                outcomes.append(Outcome(fault=Fault.ABSENT, reason="dropped out of the round"))
-                continue
-            if isinstance(found, Exception):
-                reason = f"{type(found).__name__}: {found}"
-                outcomes.append(Outcome(fault=Fault.RAISED, reason=reason))
-                continue
-            if self.exchanges > 1:  # FLOPs of a round, of which every exchange has a part
-                client.state = client.state | {"flops": np.asarray(client.flops)}
-            metrics = client.metrics | {"flops": client.flops}
-            outcomes.append(Outcome(client.state, found, metrics))
-        return outcomes
+        clients = [Client(self, call.state, call.context) for call in calls]
+        there = [not self.drops or c.chance("drop") >= self.training.drop for c in clients]
+        runs = [
+            (client, self.answer(client, self.questions[call.context.exchange], call.down))
+            for client, call in zip(clients, calls, strict=True)
+        ]
+        found = iter(_driven(list(compress(runs, there))))
+        absent = Outcome(fault=Fault.ABSENT, reason="dropped out of the round")
+        pairs = zip(clients, there, strict=True)
+        return [self._outcome(client, next(found)) if here else absent for client, here in pairs]
 
-
-class _DroppedOutError(Exception):
-    """A client drops out of a round."""
-
-
-def _gone() -> Answer:
-    """Answer of a client that drops out."""
-    raise _DroppedOutError
-    yield
+    def _outcome(self, client: Client, found: Message | Exception) -> Outcome:
+        """What a client's answer, or the error in it, comes to."""
+        if isinstance(found, Exception):
+            return Outcome(fault=Fault.RAISED, reason=f"{type(found).__name__}: {found}")
+        if len(self.questions) > 1:  # FLOPs of a round, of which every exchange has a part
+            client.state = client.state | {"flops": np.asarray(client.flops)}
+        return Outcome(client.state, found, client.metrics | {"flops": client.flops})
 
 
 def _driven(runs: Sequence[tuple[Client, Answer]]) -> list[Message | Exception]:

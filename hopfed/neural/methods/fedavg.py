@@ -16,11 +16,10 @@ from torch.nn.functional import cosine_similarity, softplus
 from hopfed._lib.cache import Recent
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.federation.contract import EVERYONE, Context, State
+from hopfed.federation.contract import Context, State
 from hopfed.federation.messages import Message, digest
-from hopfed.federation.rounds import Session
 from hopfed.neural.averaged import Averaged
-from hopfed.neural.method import Answer, Client, Played, above, below, pack, setting, unpack
+from hopfed.neural.method import Answer, Client, above, below, pack, setting, unpack
 from hopfed.neural.training.cost import training_flops
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net, squared_distance
@@ -53,26 +52,17 @@ class FedAvg(
     name="fedavg",
     source="McMahan et al., 2017",
     same_model=True,
+    shares="",
     shared=True,
-    opens="",
     scored_with="all",
-    by_record=True,
 ):
-    """McMahan et al. (2017): the mean of parameters and buffers, weighted by size.
+    """McMahan et al. (2017): ``w = sum_k n_k w_k / sum_k n_k``, of parameters and buffers.
 
     Attributes
     ----------
     bound, noise, delta : of private means, see `hopfed.neural.averaged.Averaged`: the norm to which
         a client's update is cut, the noise multiplier, and the delta at which epsilon is told.
     """
-
-    def begin(self, client: Client, down: Message) -> Params:
-        """The global model."""
-        return unpack(down) or client.initial
-
-    def sent(self, client: Client, params: Params) -> Message:
-        """The whole model."""
-        return pack(params) | client.size
 
     def network(self, client: Client, down: Message) -> Network:
         """Return the model in the server's message to all, one object for all clients."""
@@ -94,14 +84,12 @@ class FedProx(FedAvg, name="fedprox", source="Li et al., MLSys 2020", by_record=
 
     mu: float = setting(0.01, "at least 0")
 
-    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
-        """The global model, of which buffers do not count."""
-        return {n: first[n] for n, _ in client.net.named_parameters()} if self.mu else {}
+    def extra(self, client: Client, first: Params, down: Message) -> Params:
+        return {n: first[n] for n, _ in client.net.named_parameters()}  # buffers do not count
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy and the penalty."""
-        loss = super().objective(net, batch)
-        return loss + self.mu / 2 * squared_distance(net.params, batch.extra) if self.mu else loss
+        far = squared_distance(net.params, batch.extra)
+        return super().objective(net, batch) + self.mu / 2 * far
 
 
 @dataclass(frozen=True)
@@ -113,23 +101,19 @@ class Tuned(FedAvg, shared=False, tunes=True, by_record=True):
         raise NotImplementedError
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
-        """Train the global model; what adapting it costs is counted."""
         message = yield from super().answer(client, question, down)
         client.spend(self.reading_flops(client.number))
         return message
 
     def ready(self, client: Client, down: Message) -> Answer:
-        """Adapt the global model."""
         tuned = yield self.tuning(client, down)
         client.keep(tuned.params, "tuned")
         return {}
 
-    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
-        """The adapted model."""
+    def personal(self, client: Client, down: Message) -> Params:
         return client.kept("tuned")
 
     def reading_flops(self, client: int) -> float:
-        """FLOPs of adapting the global model."""
         made = Client(self, {}, Context(self.task.seed, 0, 0, client))
         return training_flops(self.tuning(made, {}), self.loaded.tensors)
 
@@ -149,7 +133,6 @@ class FedAvgPlus(Tuned, name="fedavg+", source="Jiang et al., 2019", reads=FedAv
     capacity: float = setting(1.0, "in (0, 1]")
 
     def tuning(self, client: Client, down: Message) -> Job:
-        """Fine-tuning of the whole model."""
         rows = client.rows
         if self.capacity < 1 and len(rows):
             kept = max(1, round(self.capacity * len(rows)))
@@ -179,7 +162,6 @@ class FedAvgPrior(
     smooth: float = setting(1.0, "at least 0")
 
     def decide(self, client: Client, down: Message) -> Classifier:
-        """The global model times the prior."""
         classes = self.loaded.classes
         counts = np.bincount(client.labels, minlength=classes)
         with np.errstate(divide="ignore"):
@@ -193,10 +175,9 @@ class FedPer(
     FedAvg,
     name="fedper",
     source="Arivazhagan et al., 2019",
+    shares="features.",
     shared=False,
-    opens="features.",
     trains_first=True,
-    by_record=True,
 ):
     """Arivazhagan et al. (2019): the body is averaged, the head stays local, trained together.
 
@@ -205,25 +186,14 @@ class FedPer(
     The personal layers are the last one.
     """
 
-    def begin(self, client: Client, down: Message) -> Params:
-        """The global body and its own head."""
-        body = above(unpack(down, "body"), "features")
-        return client.initial | body | above(client.kept("head"), "head")
-
-    def sent(self, client: Client, params: Params) -> Message:
-        """Keep the head and send the body."""
-        client.keep(below(params, "head"), "head")
-        return pack(below(params, "features"), "body") | client.size
-
 
 @dataclass(frozen=True)
 class FedRep(FedPer, name="fedrep", source="Collins et al., ICML 2021"):
-    """Collins et al. (2021): the body is averaged, the head stays local, trained alternately.
+    """Collins et al. (2021): as FedPer, but body and head are trained in turn.
 
     In each round a participant first trains its head with the global body frozen. It then trains
     the body with its head frozen, and sends the body. Frozen parts do not change, running
-    statistics included. A client classifies with its head on the latest global body. A client that
-    never took part first trains a head on it.
+    statistics included.
 
     Attributes
     ----------
@@ -232,8 +202,7 @@ class FedRep(FedPer, name="fedrep", source="Collins et al., ICML 2021"):
 
     head: int = setting(10, "at least 0")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train the head, then the body; keep the first and send the second."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         first = self.begin(client, down)
         head = yield client.train(first, epochs=self.head, frozen=("features.",))
         body = yield client.train(head.params, frozen=("head.",))
@@ -241,7 +210,14 @@ class FedRep(FedPer, name="fedrep", source="Collins et al., ICML 2021"):
 
 
 @dataclass(frozen=True)
-class FedBABU(Tuned, name="fedbabu", source="Oh et al., ICLR 2022", by_record=True):
+class FedBABU(
+    FedAvgPlus,
+    name="fedbabu",
+    source="Oh et al., ICLR 2022",
+    shares="features.",
+    opens="",
+    frozen=("head.",),
+):
     """Oh et al. (2022): bodies are trained and averaged under a head that keeps its first values.
 
     All clients have the same head, which nobody trains or sends. To be scored, a client fine-tunes
@@ -249,25 +225,10 @@ class FedBABU(Tuned, name="fedbabu", source="Oh et al., ICLR 2022", by_record=Tr
 
     Attributes
     ----------
-    tune : epochs of fine-tuning, of the whole model, 5 as in the paper.
+    tune, capacity : as of FedAvg+; 5 epochs as in the paper.
     """
 
-    tune: int = setting(5, "at least 0")
-
-    def begin(self, client: Client, down: Message) -> Params:
-        """The global body and the first head."""
-        return client.initial | above(unpack(down, "body"), "features")
-
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train and send the body; what fine-tuning costs is counted."""
-        trained = yield client.train(self.begin(client, down), frozen=("head.",))
-        client.spend(self.reading_flops(client.number))
-        return pack(below(trained.params, "features"), "body") | client.size
-
-    def tuning(self, client: Client, down: Message) -> Job:
-        """Fine-tuning of the whole model."""
-        first, path = self.begin(client, down), ("tune", client.number)
-        return client.train(first, path=path, training=self.training, epochs=self.tune)
+    tune: int = 5
 
 
 @dataclass(frozen=True)
@@ -280,16 +241,14 @@ class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", shared=False, t
     layers.
     """
 
-    def begin(self, client: Client, down: Message) -> Params:
-        """The global model with its own batch normalisation."""
-        return client.initial | unpack(down) | client.kept()
+    def shared_of(self, client: Client, params: Params) -> Params:
+        own = tuple(f"{n}." for n, m in client.net.named_modules() if is_batch_norm(m))
+        return {n: t for n, t in params.items() if not own or not n.startswith(own)}
 
     def sent(self, client: Client, params: Params) -> Message:
-        """Keep the batch normalisation and send the rest."""
-        layers = tuple(f"{n}." for n, m in client.net.named_modules() if is_batch_norm(m))
-        own = {n: t for n, t in params.items() if layers and n.startswith(layers)}
-        client.state = pack(own) | client.size  # never empty: it took part
-        return pack({n: t for n, t in params.items() if n not in own}) | client.size
+        message = super().sent(client, params)
+        client.state |= client.size  # it took part, also where it has no such layer
+        return message
 
 
 def stepped(old: Mapping[str, np.ndarray], new: Message, step: float) -> Message:
@@ -300,9 +259,7 @@ def stepped(old: Mapping[str, np.ndarray], new: Message, step: float) -> Message
 
 
 @dataclass(frozen=True)
-class Scaffold(
-    FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", averages=True, by_record=True
-):
+class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", by_record=True):
     """Karimireddy et al. (2020): local steps less the client's drift, ``y -= lr (g - c_i + c)``.
 
     After K steps from the global model x to y, the control variate of the client becomes
@@ -324,11 +281,9 @@ class Scaffold(
         require(optimizer == "sgd", "optimizer", f"sgd for {self.name}", optimizer)
 
     def server_start(self, seed: int) -> State:
-        """The first model."""
         return super().server_start(seed) | pack(self.initial(0))
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train with corrected gradients; send the model and the change of the control variate."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         first = self.begin(client, down)
         job = client.train(first, direct=corrected)
         zero = zeros(first, job.trained())
@@ -343,24 +298,21 @@ class Scaffold(
         return pack(trained) | pack(change, "control")
 
     def started(self, state: State) -> Message:
-        """The model; changes of control variates start from 0."""
-        return super().started({n: a for n, a in state.items() if n.startswith("model/")})
+        model = {n: a for n, a in state.items() if n.startswith("model/")}
+        return super().started(model)  # changes of control variates start from 0
 
-    def play(self, state: State, session: Session) -> Played:
-        """Move the model along the mean update, and the control variate by its share."""
-        heard = session.ask()
-        if not heard and not self.noise:
-            return state, {EVERYONE: state}, {}
-        mean = self.average(heard, state, session, sized=False)
-        share = np.float32(self.turnout(heard, session))
-        after = stepped(state, {n: a for n, a in mean.items() if n.startswith("model/")}, self.step)
-        for n in mean.keys() - after.keys():
-            after[n] = state.get(n, 0 * mean[n]) + share * mean[n]
-        return after, {EVERYONE: after}, {}
+    def moved(self, state: State, mean: Message, share: float) -> State:
+        model = {n: a for n, a in mean.items() if n.startswith("model/")}
+        control = {
+            n: state.get(n, 0 * a) + np.float32(share) * a
+            for n, a in mean.items()
+            if n not in model
+        }
+        return stepped(state, model, self.step) | control
 
 
 @dataclass(frozen=True)
-class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", averages=True, by_record=True):
+class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", by_record=True):
     """Acar et al. (2021): ``CE - <g_i, w> + alpha / 2 |w - w_global|^2``, linear at each client.
 
     After training ``g_i -= alpha (w_i - w_global)``, the gradient of the client's loss at its
@@ -377,12 +329,10 @@ class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", averages=Tr
     alpha: float = setting(0.01, "above 0")
 
     def server_start(self, seed: int) -> State:
-        """The first model, and an h of zeros."""
         first, names = self.initial(0), [n for n, _ in self.net(0).named_parameters()]
-        return super().server_start(seed) | pack(first) | pack(zeros(first, names), "h")
+        return super().server_start(seed) | pack(first) | pack(zeros(first, names), "server")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train with the linear term and the penalty; keep the gradient, send the model."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         first = self.begin(client, down)
         job = client.train(first)
         slope = zeros(first, job.trained()) | client.kept("slope")
@@ -393,29 +343,22 @@ class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", averages=Tr
         return pack(trained)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy, linear term and penalty."""
         first, slope = below(batch.extra, "first"), below(batch.extra, "slope")
         along = [(g * net.params[n]).sum() for n, g in slope.items()]
         far = squared_distance(net.params, first)
         return super().objective(net, batch) - sum(along[1:], along[0]) + self.alpha / 2 * far
 
-    def play(self, state: State, session: Session) -> Played:
-        """Move h, and subtract it from the mean model."""
-        heard = session.ask()
-        model = {n: a for n, a in state.items() if n.startswith("model/")}
-        if not heard and not self.noise:
-            return state, {EVERYONE: model}, {}
-        mean, h = self.average(heard, state, session, sized=False), dict[str, np.ndarray]()
-        scale = np.float32(self.alpha * self.turnout(heard, session))
-        for name in (n for n in state if n.startswith("h/")):
-            of = name.replace("h/", "model/", 1)
-            h[name] = state[name] - scale * (mean[of] - model[of])
+    def moved(self, state: State, mean: Message, share: float) -> State:
+        h, scale = dict[str, np.ndarray](), np.float32(self.alpha * share)
+        for name in (n for n in state if n.startswith("server/")):
+            of = name.replace("server/", "model/", 1)
+            h[name] = state[name] - scale * (mean[of] - state[of])
             mean[of] = mean[of] - h[name] / np.float32(self.alpha)
-        return mean | h, {EVERYONE: mean}, {}
+        return mean | h
 
 
 @dataclass(frozen=True)
-class MOON(FedAvg, name="moon", source="Li et al., CVPR 2021", by_record=True):
+class MOON(FedAvg, name="moon", source="Li et al., CVPR 2021", keeps=True, by_record=True):
     """Li et al. (2021): FedAvg with a contrast of features between models.
 
     The features z of an example are drawn to those of the global model, z_g, away from those of
@@ -433,24 +376,15 @@ class MOON(FedAvg, name="moon", source="Li et al., CVPR 2021", by_record=True):
     mu: float = setting(5.0, "at least 0")
     temperature: float = setting(0.5, "above 0")
 
-    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
-        """The global and the last own model."""
-        return above(first, "first") | above(client.kept() or first, "last") if self.mu else {}
-
-    def sent(self, client: Client, params: Params) -> Message:
-        """Keep the model and send it."""
-        client.keep(params)
-        return super().sent(client, params)
+    def extra(self, client: Client, first: Params, down: Message) -> Params:
+        return above(first, "first") | above(client.kept() or first, "last")
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy and contrast."""
         features, logits = net(batch.x)
-        loss = batch.cross_entropy(logits)
-        if not self.mu:
-            return loss
         others = (net.with_(below(batch.extra, n))(batch.x)[0].detach() for n in ("last", "first"))
         last, first = (cosine_similarity(features, z, dim=1) for z in others)
-        return loss + self.mu * batch.mean(softplus((last - first) / self.temperature))
+        contrast = batch.mean(softplus((last - first) / self.temperature))
+        return batch.cross_entropy(logits) + self.mu * contrast
 
 
 def zeros(params: Params, names: Iterable[str]) -> Params:
@@ -471,9 +405,6 @@ def weight_of_steps(training: Training, steps: int) -> float:
     return (steps - b * (1 - b**steps) / (1 - b)) / (1 - b)
 
 
-WINDOW, CLOSE, MOST = 10, 0.1, 100  # epochs of FedALA's first weights: see its docstring
-
-
 @dataclass(frozen=True)
 class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
     """Fallah et al. (2020): a global model from which a step of gradient descent is good.
@@ -490,11 +421,10 @@ class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
     hessian : whether second derivatives count; without them it is the paper's first-order variant.
     """
 
-    alpha: float = setting(0.01, "at least 0")
+    alpha: float = setting(0.01, "above 0")
     hessian: bool = True
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy of the second half of a batch after a step on the first."""
         mask = torch.ones_like(batch.y, dtype=torch.float32) if batch.mask is None else batch.mask
         odd = mask * (torch.arange(len(mask), device=mask.device) % 2)
         first, second = mask - odd, torch.where(odd.sum() > 0, odd, mask)
@@ -513,10 +443,9 @@ class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
         return replace(batch, mask=second).cross_entropy(moved(batch.x)[1])
 
     def tuning(self, client: Client, down: Message) -> Job:
-        """A step along the gradient of all examples."""
-        plan = [client.rows] if len(client.rows) and self.alpha else []
-        plain = replace(self.training, optimizer="sgd", momentum=0.0, weight_decay=0.0, clip=0.0)
-        step = replace(plain, lr=self.alpha or 1.0)
+        plan = [client.rows] if len(client.rows) else []
+        plain = {"optimizer": "sgd", "momentum": 0.0, "weight_decay": 0.0, "clip": 0.0}
+        step = replace(self.training, **plain, lr=self.alpha)
         first = self.begin(client, down)
         return client.train(first, super().objective, training=step, augment=False, plan=plan)
 
@@ -526,7 +455,6 @@ class PFedMe(
     FedAvg,
     name="pfedme",
     source="Dinh et al., NeurIPS 2020",
-    averages=True,
     shared=False,
     scored_with="new",
     trains_first=True,
@@ -553,8 +481,7 @@ class PFedMe(
     theta_lr: float = setting(0.05, "above 0")
     beta: float = setting(1.0, "above 0")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train theta and w in turn; keep the first and send the second."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         theta = w = self.begin(client, down)
         whole = client.train(w)
         inner = replace(whole.training, optimizer="sgd", lr=self.theta_lr, momentum=0.0)
@@ -567,20 +494,14 @@ class PFedMe(
         return pack(w)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy and the penalty."""
-        far = [((net.params[n] - t) ** 2).sum() for n, t in batch.extra.items()]
-        return super().objective(net, batch) + self.lam / 2 * sum(far[1:], far[0])
+        far = squared_distance(net.params, batch.extra)
+        return super().objective(net, batch) + self.lam / 2 * far
 
-    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
-        """The client's theta."""
-        return client.kept()
+    def moved(self, state: State, mean: Message, share: float) -> State:
+        return stepped(self.started(state), mean, self.beta)
 
-    def play(self, state: State, session: Session) -> Played:
-        """Move the model along the mean update."""
-        heard, after = session.ask(), self.started(state)
-        if heard or self.noise:
-            after = stepped(after, self.average(heard, state, session, sized=False), self.beta)
-        return after, {EVERYONE: after}, {}
+
+WINDOW, CLOSE, MOST = 10, 0.1, 100  # epochs of FedALA's first weights: see its docstring
 
 
 @dataclass(frozen=True)
@@ -588,9 +509,10 @@ class FedALA(
     FedAvg,
     name="fedala",
     source="Zhang et al., AAAI 2023",
+    keeps=True,
     shared=False,
-    trains_first=True,
     scored_with="new",
+    trains_first=True,
 ):
     """Zhang et al. (2023): clients learn to mix their own head with the global one.
 
@@ -610,16 +532,15 @@ class FedALA(
     share: float = setting(0.8, "in (0, 1]")
     eta: float = setting(1.0, "at least 0")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Learn the weights and train from the mixture; keep both, send the model."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         first, weights = self.begin(client, down), client.kept("weights")
         if client.kept() and len(client.rows):
             weights = yield from self.learned(client, first, weights)
             first = first | mixed(client.kept(), first, weights)
         here = (client.context.round, client.context.exchange, client.number)
-        trained = (yield client.train(first, path=here)).params
-        client.state = pack(trained) | pack(weights, "weights")
-        return pack(trained) | client.size
+        message = self.sent(client, (yield client.train(first, path=here)).params)
+        client.state |= pack(weights, "weights")
+        return message
 
     def learned(
         self, client: Client, first: Params, weights: Params
@@ -643,10 +564,6 @@ class FedALA(
             if len(losses) > WINDOW and np.std(losses[-WINDOW:]) < CLOSE:
                 break
         return w
-
-    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
-        """The client's own model."""
-        return client.kept()
 
 
 def mixed(own: Params, other: Params, weights: Params) -> Params:

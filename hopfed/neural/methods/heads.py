@@ -14,12 +14,11 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from hopfed._lib.settings import require
-from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.averaged import Averaged
-from hopfed.neural.method import Client, NeuralMethod, Played, above, below, pack, setting, unpack
+from hopfed.neural.averaged import Averaged, mean_of_holders
+from hopfed.neural.method import Client, NeuralMethod, Played, setting
 from hopfed.neural.training.losses import Batch, Net, masked_mean, squared_distance
 from hopfed.neural.training.task import Params
 
@@ -34,8 +33,8 @@ class LGFedAvg(
     Averaged,
     name="lg-fedavg",
     source="Liang et al., 2020",
-    opens="head.",
-    averages=True,
+    shares="head.",
+    keeps=True,
     by_record=True,
 ):
     """Liang et al. (2020); the shared part is the last layer.
@@ -59,30 +58,14 @@ class LGFedAvg(
         super().__post_init__()
         require_one_head(self)
 
-    def fetches(self, known: bool) -> bool:  # noqa: ARG002
-        """The global head is scored only where `scored` says so."""
+    def fetches(self, known: bool) -> bool:
         return self.scored == "global"
 
-    def begin(self, client: Client, down: Message) -> Params:
-        """The client's own body and the global head."""
-        return super().begin(client, down) | above(unpack(down, "head"), "head")
-
     def sent(self, client: Client, params: Params) -> Message:
-        """Keep the model and send its head."""
-        client.keep(params)
-        size = client.size if self.weights == "size" else {}
-        return pack(below(params, "head"), "head") | size
-
-    def play(self, state: State, session: Session) -> Played:
-        """Average the heads."""
-        heard = session.ask()
-        if not heard and not self.noise:
-            return state, {}, {}
-        mean = self.average(heard, state, session, sized=self.weights == "size")
-        return mean, {EVERYONE: mean}, {}
+        message = super().sent(client, params)
+        return {n: a for n, a in message.items() if n != "examples" or self.weights == "size"}
 
     def personal(self, client: Client, down: Message) -> Params:
-        """The client's own model; with `scored` "global" it has the global head."""
         return self.begin(client, down if self.scored == "global" else {})
 
 
@@ -116,18 +99,14 @@ class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022")
     contrast: float = setting(1.0, "at least 0")
     temperature: float = setting(0.1, "above 0")
 
-    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
-        """The global head."""
-        return above(below(first, "head"), "head")
+    def extra(self, client: Client, first: Params, down: Message) -> Params:
+        return {n: t for n, t in first.items() if n.startswith("head.")}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy, contrastive loss and penalty."""
         features, logits = net(batch.x)
-        loss = batch.cross_entropy(logits)
-        if self.contrast:
-            contrast = supervised_contrast(features, batch.y, batch.mask, self.temperature)
-            loss = loss + self.contrast * contrast
-        return loss + self.rho / 2 * squared_distance(net.params, batch.extra) if self.rho else loss
+        contrast = supervised_contrast(features, batch.y, batch.mask, self.temperature)
+        far = squared_distance(net.params, batch.extra)
+        return batch.cross_entropy(logits) + self.contrast * contrast + self.rho / 2 * far
 
 
 def supervised_contrast(
@@ -195,28 +174,19 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024"):
         return self.mu_0 * math.cos(math.pi * t / (2 * self.stable))
 
     def sent(self, client: Client, params: Params) -> Message:
-        """Keep the model, and send the rows of the classes seen."""
-        client.keep(params)
+        super().sent(client, params)
         return {"rows": np.asarray(_rows(params))[self._sent(self.seen(client.number))]}
 
     def play(self, state: State, session: Session) -> Played:
-        """Average class by class over the clients that hold the class, eq. (3)."""
         heard = session.ask()
         if not heard:
             return state, {}, {}
-        masks, parts = [self._sent(state["seen"][c]) for c in heard], []
-        for mask, message in zip(masks, heard.values(), strict=True):
-            parts.append(np.zeros_like(state["head"]))
-            parts[-1][mask] = message["rows"]
-        head = weighted_mean(parts, masks=masks, default=state["head"])
+        held = [self._sent(state["seen"][c]) for c in heard]
+        head = mean_of_holders([m["rows"] for m in heard.values()], held, state["head"])  # eq. (3)
         down = {c: {"rows": head[seen]} for c, seen in enumerate(state["seen"])}
         if self.ablation in ("m1-a", "m2-a"):
             down = {EVERYONE: {"rows": head}}
-        return {**state, "head": head}, down, {}
-
-    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
-        """The client's own model."""
-        return super().begin(client, {})
+        return state | {"head": head}, down, {}
 
     def begin(self, client: Client, down: Message) -> Params:
         """The client's own model, its head blended with the server's rows, eq. (4)."""

@@ -18,13 +18,13 @@ from torch.nn import functional
 from torch.nn.functional import normalize
 
 from hopfed._lib.settings import require
-from hopfed.federation.aggregate import mean_tree, weighted_mean
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.messages import below as inside
 from hopfed.federation.rounds import Session
+from hopfed.neural.averaged import mean_of, mean_of_holders
 from hopfed.neural.data.tensors import Tensors
-from hopfed.neural.method import Answer, Client, Played, above, below, pack, setting, unpack
+from hopfed.neural.method import Answer, Client, Played, above, below, setting, unpack
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.models import Model
 from hopfed.neural.models.networks import check_name, drawing
@@ -58,7 +58,9 @@ def both(net: Any, x: Tensor) -> Any:
 
 
 @dataclass(frozen=True)
-class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared.", scored_with=""):
+class Auxiliary(
+    FedAvg, same_model=False, shares="shared.", part="own", shared=False, scored_with=""
+):
     """A client trains a module with the parts ``own``, its model, and ``shared``.
 
     Clients send only the shared part; the server returns its size-weighted mean over the
@@ -66,7 +68,6 @@ class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared.", scored_
     gradient of all parts together.
     """
 
-    keeps: ClassVar[bool] = False  # whether the client keeps its copy, to classify with it
     copies: ClassVar[bool] = False  # whether its own part begins as the first shared part it gets
 
     def wrap(self, model: Model) -> nn.Module:
@@ -74,19 +75,9 @@ class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared.", scored_
         return Parts(both, own=deepcopy(model), shared=deepcopy(model))
 
     def begin(self, client: Client, down: Message) -> Params:
-        """Return the client's own parts, and the shared part from the server."""
-        found = client.initial | client.kept() | above(unpack(down), "shared")
+        found = super().begin(client, down)
         copied = above(below(found, "shared"), "own") if self.copies and not client.state else {}
         return found | copied
-
-    def sent(self, client: Client, params: Params) -> Message:
-        """Return the shared part as a message; the client keeps the other parts."""
-        client.keep({n: t for n, t in params.items() if self.keeps or n[:7] != "shared."})
-        return pack(below(params, "shared")) | client.size
-
-    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
-        """Its own model."""
-        return below(client.kept(), "own") or client.task.initial(client.number)
 
 
 @dataclass(frozen=True)
@@ -117,16 +108,14 @@ class Ditto(
 
     lam: float = setting(1.0, "at least 0")
 
-    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
-        """Weights of the global model that the client received."""
+    def extra(self, client: Client, first: Params, down: Message) -> Params:
         received = below(first, "shared")
         return {f"own.{n}": received[n] for n, _ in client.model.named_parameters()}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy of both models, and lam / 2 times their squared distance."""
         (_, own), (_, shared) = net(batch.x)
-        loss = batch.cross_entropy(own) + batch.cross_entropy(shared)
-        return loss + self.lam / 2 * squared_distance(net.params, batch.extra) if self.lam else loss
+        far = squared_distance(net.params, batch.extra)
+        return batch.cross_entropy(own) + batch.cross_entropy(shared) + self.lam / 2 * far
 
 
 @dataclass(frozen=True)
@@ -169,8 +158,7 @@ class APFL(
         alpha = nn.Parameter(torch.full((1,), float(self.alpha)))
         return Parts(both, own=deepcopy(model), shared=deepcopy(model), alpha=alpha)
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train both models, and alpha; keep v and alpha, send w."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         still = not self.learn or self.moves == "round"
         job = client.train(self.begin(client, down), frozen=("alpha",) if still else ())
         rows = len(job.rows)
@@ -192,18 +180,16 @@ class APFL(
         job.params = job.params | {"alpha": moved}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy of the global model plus that of the mixture, which does not train w."""
         raw = net.params["alpha"]
         alpha = raw + (raw.clamp(0, 1) - raw).detach()  # clipped, but with gradient 1
-        shared = {n: w.detach() for n, w in below(net.params, "shared").items()}
+        shared = {n: w.detach() for n, w in below(net.params, "shared").items()}  # trained alone
         mixture = self.mixture(below(net.params, "own"), shared, alpha)
         (_, mixed), (_, alone) = net.with_(above(mixture, "own"))(batch.x)
         return batch.cross_entropy(alone) + batch.cross_entropy(mixed)
 
     def personal(self, client: Client, down: Message) -> Params:
-        """The mixture."""
-        kept, shared = client.kept(), unpack(down) or below(client.initial, "shared")
-        return self.mixture(below(kept, "own"), shared, kept["alpha"])
+        found = self.begin(client, down)
+        return self.mixture(below(found, "own"), below(found, "shared"), found["alpha"])
 
     def mixture(self, own: Params, shared: Params, alpha: Tensor) -> Params:
         """Return ``alpha v + (1 - alpha) w`` of the weights; buffers are those of v."""
@@ -229,7 +215,6 @@ class Proxied(Auxiliary):
         check_name(self.proxy, "proxy")
 
     def wrap(self, model: Model) -> nn.Module:
-        """A pair of models."""
         return Parts(both, own=model, shared=self.small())
 
     def small(self) -> Model:
@@ -257,14 +242,11 @@ class FML(Proxied, name="fml", source="Shen et al., 2020"):
     weight_shared: float = setting(0.5, "in [0, 1]")
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Sum of the losses of both models."""
         (_, own), (_, shared) = net(batch.x)
 
         def loss(logits: Tensor, teacher: Tensor, weight: float) -> Tensor:
-            labels = batch.cross_entropy(logits)
-            if not weight:
-                return labels
-            return (1 - weight) * labels + weight * batch.divergence(logits, teacher)
+            lesson = batch.divergence(logits, teacher)
+            return (1 - weight) * batch.cross_entropy(logits) + weight * lesson
 
         return loss(own, shared, self.weight) + loss(shared, own, self.weight_shared)
 
@@ -295,12 +277,10 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
     width: int = setting(0, "at least 0")
 
     def server_start(self, seed: int) -> State:
-        """Check the width against the models."""
-        self._width()
+        self._width()  # checked against the models
         return super().server_start(seed)
 
     def wrap(self, model: Model) -> nn.Module:
-        """Both models and the projector."""
         small = self.small()
         with drawing(self.task.seed, "matryoshka"):
             head = nn.Linear(self._width(), self.loaded.classes)
@@ -310,12 +290,10 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
         return Parts(nested, own=model, shared=shared, projector=projector)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Sum of both heads' cross-entropies."""
         shared, own = net(batch.x)
         return batch.cross_entropy(own) + batch.cross_entropy(shared)
 
-    def decide(self, client: Client, down: Message) -> Classifier:  # noqa: ARG002
-        """The own head, with the projection and the small model as last trained."""
+    def decide(self, client: Client, down: Message) -> Classifier:
         return Network(client.net, self.begin(client, {}))
 
     def _width(self) -> int:
@@ -325,7 +303,8 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
         return self.width or max(1, round(min(lengths) / 2))
 
 
-MATRIX = "shared.weight"
+MATRIX = "shared.weight"  # among the parameters of FedRAL's module
+SENT = f"model/{MATRIX}"  # in its messages
 
 
 def turned(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -363,12 +342,10 @@ class FedRAL(
     levels: int = setting(5, "at least 1")
 
     def server_start(self, seed: int) -> State:
-        """The identity; an entry keeps its value until a client sends it."""
         super().server_start(seed)
-        return {"model/weight": np.eye(self.loaded.feature_dim, dtype=np.float32)}
+        return {SENT: np.eye(self.loaded.feature_dim, dtype=np.float32)}
 
     def wrap(self, model: Model) -> nn.Module:
-        """The model and the matrix."""
         d = model.feature_dim
         matrix = nn.utils.skip_init(nn.Linear, d, d, bias=False)
         nn.init.eye_(matrix.weight)
@@ -382,41 +359,30 @@ class FedRAL(
         return np.asarray(far <= ceil(share * (d - 1)))
 
     def begin(self, client: Client, down: Message) -> Params:
-        """The client's model, and its entries of the server's matrix."""
         params = super().begin(client, down)
         return params | {MATRIX: params[MATRIX] * torch.as_tensor(self.band(client.number))}
 
-    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
-        """The entries that the client has."""
+    def extra(self, client: Client, first: Params, down: Message) -> Params:
         return {"band": torch.as_tensor(self.band(client.number), dtype=torch.float32)}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy, with a gradient only for the entries of the band."""
         banded = {MATRIX: net.params[MATRIX] * batch.extra["band"]}
         return batch.cross_entropy(net.with_(banded)(batch.x)[1])
 
     def sent(self, client: Client, params: Params) -> Message:
-        """Send the entries of the band, row by row."""
         message = super().sent(client, params)
-        own = message["model/weight"][self.band(client.number)]
-        return message | {"model/weight": own}
+        return message | {SENT: message[SENT][self.band(client.number)]}
 
     def play(self, state: State, session: Session) -> Played:
-        """Average each entry over the clients that sent it."""
         heard = session.ask()
         if not heard:
             return state, {}, {}
-        bands, before = [self.band(c) for c in heard], np.asarray(state["model/weight"])
-        parts = [np.zeros_like(before) for _ in bands]
-        for part, band, message in zip(parts, bands, heard.values(), strict=True):
-            part[band] = message["model/weight"]
-        sizes = [float(m["examples"]) for m in heard.values()]
-        mean = weighted_mean(parts, sizes, masks=bands, default=before)
-        new = {"model/weight": np.asarray(mean)}
+        sent, sizes = zip(*((m[SENT], float(m["examples"])) for m in heard.values()), strict=True)
+        bands = [self.band(c) for c in heard]
+        new = {SENT: mean_of_holders(sent, bands, state[SENT], sizes)}
         return new, {EVERYONE: new}, {}
 
-    def decide(self, client: Client, down: Message) -> Classifier:  # noqa: ARG002
-        """The model with its matrix as last trained."""
+    def decide(self, client: Client, down: Message) -> Classifier:
         return Network(client.net, self.begin(client, {}))
 
 
@@ -446,13 +412,11 @@ class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its pro
     kernels: int = setting(8, "at least 1")
 
     def server_start(self, seed: int) -> State:
-        """Raise ArgumentError if the data are not images."""
         data = self.loaded.split.dataset
         require(data.is_images, "data", "images for pfedes", self.task.data)
         return super().server_start(seed)
 
     def wrap(self, model: Model) -> nn.Module:
-        """The model and the extractor before it."""
         channels = self.loaded.split.dataset.shape[0]
         with drawing(self.task.seed, "extractor"):
             there = nn.Conv2d(channels, self.kernels, 3, padding=1)
@@ -460,17 +424,15 @@ class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its pro
         shared = nn.Sequential(there, nn.ReLU(), back, nn.ReLU())
         return Parts(preceded, own=model, shared=shared)
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train the model, then the extractor; send the second."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         own = yield client.train(self.begin(client, down), frozen=("shared.",))
         epochs = self.training.epochs
         both = yield client.train(own.params, self.through, epochs=epochs, frozen=("own.",))
         return self.sent(client, both.params)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Loss of the model on the images and on the extracted images."""
         plain = batch.cross_entropy(net(batch.x, False))
-        return (1 - self.mu) * plain + self.mu * self.through(net, batch) if self.mu else plain
+        return (1 - self.mu) * plain + self.mu * self.through(net, batch)
 
     def through(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy on the extracted images, which move no statistics of the model."""
@@ -528,17 +490,13 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         return self.start + passed * (self.end - self.start)
 
     def wrap(self, model: Model) -> nn.Module:
-        """A pair and the map between their features."""
         small = self.small()
         match = nn.Parameter(torch.eye(model.feature_dim, small.feature_dim))
         return Parts(matched, own=model, shared=small, match=match)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Sum of the losses of both models."""
         (mentor, own), (mentee, shared) = net(batch.x)
         loss = batch.cross_entropy(own) + batch.cross_entropy(shared)
-        if not self.weight:
-            return loss
 
         def lesson(features: Tensor, logits: Tensor, other: Tensor, teacher: Tensor) -> Tensor:
             far = ((features - other.detach()) ** 2).mean(dim=1)
@@ -548,35 +506,33 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         return loss + self.weight * lessons / loss.detach().clamp(min=LEAST)
 
     def begin(self, client: Client, down: Message) -> Params:
-        """Return the client's own parts, and the server's shared model."""
         shared = unpack(_under("model", self._received(client, down)))
-        return client.initial | client.kept() | above(shared, "shared")
+        return super().begin(client, {}) | above(shared, "shared")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Send the update of the shared model and its version; keep the own parts and the base."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         base, version = self._received(client, down), np.asarray(down.get("version", 0))
         trained = yield client.train(self.begin(client, down))
         whole = self.sent(client, trained.params)
         client.state = client.state | _under("base", base)
-        update = {n: whole[f"model/{n}"] - array for n, array in base.items()}
+        update = {n: whole[f"model/shared.{n}"] - array for n, array in base.items()}
         message = _under("update", truncated(update, self.energy(int(version))))
         return message | {"version": version, "examples": whole["examples"]}
 
-    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
-        """The truncated update, the version that it updates, and the number of examples."""
+    def expects(self, down: Message, context: Context) -> Spec:
         one = Field((), "iu")
         return _under("update", form(self._first())) | {"version": one, "examples": one}
 
     def play(self, state: State, session: Session) -> Played:
-        """Add the truncated mean of the updates to the model."""
         heard = session.ask()
         if not heard:
             return state, {}, {}
         version = int(state.get("version", 0))
         model = inside(state, "model") or self._first()
-        updates = [expanded(inside(m, "update"), model) for m in heard.values()]
-        mean = mean_tree(updates, [float(m["examples"]) for m in heard.values()])
-        step = truncated(mean, self.energy(version))
+        updates = [
+            {**expanded(inside(m, "update"), model), "examples": m["examples"]}
+            for m in heard.values()
+        ]
+        step = truncated(mean_of(updates), self.energy(version))
         moved = expanded(step, model)
         new = {"version": np.asarray(version + 1)}
         whole = new | _under("model", {n: array + moved[n] for n, array in model.items()})
