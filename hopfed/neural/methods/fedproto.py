@@ -230,7 +230,10 @@ class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="hea
         for rows, known in map(self.table, session.ask().values()):
             for y in np.flatnonzero(known):
                 z = rows[y][: head[W].shape[1]]
-                slope = softmax(head[W] @ z + head.get(b, 0.0)) - np.eye(len(known))[y]
+                slope = (
+                    softmax(head[W] @ z + head.get(b, 0.0))
+                    - np.eye(len(known), dtype=np.float32)[y]
+                )
                 steps = {W: np.outer(slope, z), b: slope}
                 head = {n: a - self.head_lr * steps[n] for n, a in head.items()}
         head = {n: np.asarray(a, np.float32) for n, a in head.items()}
