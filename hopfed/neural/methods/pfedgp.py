@@ -112,14 +112,12 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021", shar
     scale: float = setting(10.0, "above 0")
 
     def wrap(self, model: Model) -> nn.Module:
-        """The feature extractor with a kernel on its features."""
         scale = torch.full((1,), math.log(self.scale))
         kernel = {"log_length": torch.zeros(1), "log_scale": scale}
         named = {name: nn.Parameter(number) for name, number in kernel.items()}
         return Parts(lambda net, x: net.features(x), features=model.features, **named)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Minus the evidence of the batch, summed over the classes, per example."""
         kernel = net.params["log_length"], net.params["log_scale"]
         classes = self.loaded.classes
         return -classes * log_evidence(net(batch.x), batch.y, classes, *kernel, batch.mask)

@@ -6,9 +6,9 @@ Source: theory/NOTES.md, "Domains and public data", "Baselines" and "FedH2L mutu
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -34,31 +34,26 @@ from hopfed.neural.training.training import Direct, Job, Plan
 __all__ = ["AGG", "FedH2L", "FedMD"]
 
 
-@dataclass(frozen=True, eq=False)
-class SeedSet:
+class SeedSet(NamedTuple):
     """Training examples of every node, divided into private and public ones: sorted rows each."""
 
-    private: Rows = field(repr=False)
-    public: Rows = field(repr=False)
+    private: Rows
+    public: Rows
 
 
 @lru_cache(8)
 def seed_set(task: TaskSpec, share: float) -> SeedSet:
     """Divide the training examples of a task's clients."""
-    split = task_of(task).split
-    private, public = [], []
+    split, divided = task_of(task).split, []
     for client, rows in enumerate(split.train):
         count = max(1, round(share * split.sizes[client].sum())) if share else 0
         if count >= len(rows):
             who = f"client {client} of {len(split)} has {len(rows)} training examples"
             raise DataError(f"public: {who}, too few to show {count} and keep one")
-        shown = np.zeros(len(rows), dtype=bool)
-        if count:
-            parts, rng = (len(rows) - count, count), stream(task.seed, "public", client)
-            shown = stratified(split.dataset.labels[rows], parts, rng) == 1
-        private.append(rows[~shown])
-        public.append(rows[shown])
-    return SeedSet(tuple(private), tuple(public))
+        parts, rng = (len(rows) - count, count), stream(task.seed, "public", client)
+        shown = stratified(split.dataset.labels[rows], parts, rng) == 1
+        divided.append((rows[~shown], rows[shown]))
+    return SeedSet(*zip(*divided, strict=True))
 
 
 def draw(rows: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -89,8 +84,9 @@ class Stepwise(NeuralMethod):
 
     def rows(self, client: int, whose: str) -> np.ndarray:
         """Return the examples of a client that `whose` names: "private", "own" or "all"."""
-        public = {"private": (), "own": self.seeds.public[client : client + 1]}
-        return np.concatenate([self.seeds.private[client], *public.get(whose, self.seeds.public)])
+        private, public = self.seeds
+        more = {"private": (), "own": public[client : client + 1], "all": public}
+        return np.concatenate([private[client], *more[whose]])
 
     def minibatches(self, rows: np.ndarray, rng: np.random.Generator, images: int) -> Plan:
         """Rows of the steps that cover `images` examples; the last step may be smaller."""
@@ -128,8 +124,7 @@ class AGG(Stepwise, name="agg", source="Li et al., 2021 (FedH2L), baseline AGG")
         known = self.labelled or not self.public
         require(known, "labelled", "true for agg, which trains on public labels", self.labelled)
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Make steps on the client's own examples and all public ones."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         rows, images = self.rows(client.number, "all"), self.images or self.training.batch
         yield from self.learn(
             client, self.minibatches(rows, client.context.rng("minibatches"), images)
@@ -167,7 +162,7 @@ class Consulting(Stepwise):
 
         All clients draw the same rows from the seed of the run, so they send no indices.
         """
-        return _batches(self.seeds, context.seed, context.round, self.training.batch)
+        return _batches(self.task, self.public, context.seed, context.round, self.training.batch)
 
     def shown(self, client: Client, rows: np.ndarray) -> Embedded:
         """Return outputs and labels of the examples `rows` under the client's present model."""
@@ -182,9 +177,9 @@ def timely(session: Session) -> dict[int, Message]:
 
 
 @lru_cache(4)  # all clients of a round ask for the same batches
-def _batches(seeds: SeedSet, seed: int, t: int, size: int) -> Rows:
-    streams = (stream(seed, "public batch", t, node) for node in range(len(seeds.public)))
-    return tuple(draw(rows, size, rng) for rows, rng in zip(seeds.public, streams, strict=True))
+def _batches(task: TaskSpec, share: float, seed: int, t: int, size: int) -> Rows:
+    nodes = enumerate(seed_set(task, share).public)
+    return tuple(draw(rows, size, stream(seed, "public batch", t, node)) for node, rows in nodes)
 
 
 @dataclass(frozen=True)
@@ -213,11 +208,16 @@ class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="L
         require(known, "transfer", "0 where public data have no labels", self.transfer)
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
-        """Tell the logits of the public minibatch; then digest their mean, and revisit."""
         shown = np.concatenate(self.batches(client.context))
         if question == "consult":
             if not client.state and self.transfer:
-                yield from self._transfer(client)
+                rng, images = client.context.rng("transfer"), self.transfer * self.training.batch
+                public, own = (
+                    np.concatenate(self.seeds.public),
+                    self.rows(client.number, self.local),
+                )
+                for rows in (public, own):
+                    yield from self.learn(client, self.minibatches(rows, rng, images))
             client.state = client.state or pack(client.initial)
             return {"logits": self.shown(client, shown).logits}
         if down:
@@ -228,15 +228,9 @@ class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="L
         return {}
 
     def play(self, state: State, session: Session) -> Played:
-        """Send the mean to everyone; after that there is no answer, and the old one is dropped."""
         heard = list(timely(session).values())
         session.ask({EVERYONE: mean_tree(heard) if heard else {}})
-        return state, {EVERYONE: {}}, {}
-
-    def _transfer(self, client: Client) -> Generator[Job, Job, None]:
-        rng, images = client.context.rng("transfer"), self.transfer * self.training.batch
-        for rows in (np.concatenate(self.seeds.public), self.rows(client.number, self.local)):
-            yield from self.learn(client, self.minibatches(rows, rng, images))
+        return state, {EVERYONE: {}}, {}  # nothing is answered after the digest
 
     def match(self, net: Net, batch: Batch) -> Tensor:
         """Mean absolute difference to the consensus."""
@@ -296,7 +290,6 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
         return [sorted(order[i : i + 2]) for i in range(0, len(order), 2)]
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
-        """Make the local steps, and tell posteriors; then make the global step."""
         if question == "local":
             return (yield from self._local(client))
         peers, shown = self.peers(client, down), self.batches(client.context)
@@ -304,17 +297,15 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
         if peers:
             local = client.kept("local")
             plan, signals = [np.concatenate([shown[j] for j in peers])], self._signals(client, down)
-            direct = None if RULES[self.conflict] is None else self.directed
-            more = {"extra": signals | local, "direct": direct, "augment": False}
+            more = {"extra": signals | local, "direct": self.directed, "augment": False}
             job = yield from self.learn(client, plan, self.mutual, **more)
             overlap = inner(job.gradient, local)
             client.metrics = {"public_loss": job.loss, "conflict": float(overlap < 0)}
         return {}
 
     def play(self, state: State, session: Session) -> Played:
-        """Relay every message within its group; names of arrays start with the sender's number."""
         heard = timely(session)
-        relayed = {
+        relayed = {  # names of arrays start with the sender's number
             i: {f"{j}/{n}": a for j in circle if j in heard and j != i for n, a in heard[j].items()}
             for circle in self.circles(session.context.seed, session.context.round)
             for i in circle
@@ -345,26 +336,20 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
         if self.kl:
             return sorted({int(name.partition("/")[0]) for name in down})
         circles = self.circles(client.context.seed, client.context.round)
-        return [j for circle in circles if client.number in circle for j in circle
-                if j != client.number]  # fmt: skip
+        (circle,) = (circle for circle in circles if client.number in circle)
+        return [j for j in circle if j != client.number]
 
     def mutual(self, net: Net, batch: Batch) -> Tensor:
         """Sum of eqs. (3) and (5); padding rows have weight 0."""
         logits, extra = net(batch.x)[1], batch.extra
         share, trust, p = (extra[n][: len(logits)] for n in ("share", "trust", "posteriors"))
-        loss = torch.zeros(())
-        if self.labelled:
-            right = functional.cross_entropy(logits, batch.y, reduction="none")
-            loss = loss + (share * right).sum()
-        if self.kl:
-            divergence = (torch.xlogy(p, p) - p * logits.log_softmax(dim=1)).sum(dim=1)
-            loss = loss + (trust * divergence).sum()
-        return loss
+        right = functional.cross_entropy(logits, batch.y, reduction="none")
+        divergence = (torch.xlogy(p, p) - p * logits.log_softmax(dim=1)).sum(dim=1)
+        return self.labelled * (share * right).sum() + self.kl * (trust * divergence).sum()
 
     def directed(self, gradient: Params, extra: Params) -> Params:
         """Gradient that the optimizer gets instead of g_pub; `extra` has g_loc."""
-        rule = RULES[self.conflict]
-        return gradient if rule is None else rule(gradient, {n: extra[n] for n in gradient})
+        return RULES[self.conflict](gradient, {n: extra[n] for n in gradient})
 
     def _signals(self, client: Client, down: Message) -> Params:
         """Weights and posteriors for the rows of the global step, equally many at every node."""
@@ -404,4 +389,8 @@ def pcgrad(public: Params, local: Params) -> Params:
     return {name: g + ours[name] for name, g in theirs.items()}
 
 
-RULES: dict[str, Direct | None] = {"project": project, "pcgrad": pcgrad, "ignore": None}
+RULES: dict[str, Direct] = {
+    "project": project,
+    "pcgrad": pcgrad,
+    "ignore": lambda public, _: public,
+}
