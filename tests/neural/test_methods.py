@@ -38,7 +38,7 @@ APART = ("fedh2l", "fedmd")  # whose messages are outputs on public examples
 FAST = ("fedavg", "apfl", "fedproto", "fedh2l", "sohip")  # a method of each kind of answer
 EVERY = rest_slow(sorted(TRAINED, key=lambda n: n not in FAST), len(FAST))
 
-pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
 
 
 class Normed(nn.Sequential):

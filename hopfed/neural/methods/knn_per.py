@@ -20,17 +20,17 @@ from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import Message, digest
-from hopfed.neural.memory import neighbours
-from hopfed.neural.memory.neighbours import (
-    Associative,
+from hopfed.neural.memory import (
+    KERNELS,
+    MIXINGS,
+    Hopfield,
     Index,
     Neighbours,
+    Prototypes,
     SmallStoreWarning,
     choose_weight,
     mix,
-    stored_examples,
 )
-from hopfed.neural.memory.prototypes import Prototypes, fit_prototypes
 from hopfed.neural.method import Client, setting
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.training.evaluation import Embedded, Network
@@ -39,12 +39,10 @@ __all__ = ["KNNPer"]
 
 RULES = ("fifo", "fixed", "concatenate")  # which examples are kept: the last, the first, all
 Stored = tuple[np.ndarray, np.ndarray]  # keys (n, d) and labels (n,)
+Memory = Hopfield | Neighbours | Prototypes  # features (Q, d) -> probabilities (Q, classes)
 
 _EMBEDDED = Recent(1 << 29)  # (task, message down, client, part) -> Embedded
 _PERSONAL = Recent(1 << 28)  # (method, message down, client) -> it
-
-
-Memory = Associative | Neighbours | Prototypes  # features (Q, d) -> probabilities (Q, classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +52,7 @@ class Interpolation:
     network: Network  # the global model
     memory: Memory | None  # None for a client without examples, which uses only the global model
     weight: float  # lambda
-    mixing: str  # see `hopfed.neural.memory.neighbours.mix`
+    mixing: str  # see `hopfed.neural.memory.mix`
     nbytes: int = 0  # of the store that the memory is made of
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -98,8 +96,8 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
     capacity: float = setting(1.0, "above 0")
     spread: float = 0.0
     rule: str = setting("fifo", RULES)
-    kernel: str = setting("paper", neighbours.KERNELS)
-    mixing: str = setting("probabilities", neighbours.MIXINGS)
+    kernel: str = setting("paper", KERNELS)
+    mixing: str = setting("probabilities", MIXINGS)
     store: str = setting("neighbours", ("neighbours", "prototypes", "hopfield"))
     steps: int = setting(100, "at least 0")
     beta: float = setting(16.0, "above 0")
@@ -115,7 +113,6 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
         require(inside, "spread", rule, self.spread)
 
     def decide(self, client: Client, down: Message) -> Interpolation:
-        """The global model mixed with the memory of the client's training examples."""
         c = client.number
         made: Interpolation = _PERSONAL.get(
             (self, digest(down), c), lambda: self.mixed(self.remember(down, c), down, c)
@@ -139,8 +136,11 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
         keys, labels = found.features[seen], found.labels[seen]
         if held is not None:
             keys, labels = np.concatenate([held[0], keys]), np.concatenate([held[1], labels])
-        room = self._most(client, len(keys))
-        kept = slice(len(keys) - room, None) if self.rule == "fifo" else slice(room)
+        every = len(self.loaded.split.train[client])
+        room = len(keys) if self.rule == "concatenate" else self._room(every, client)
+        if room and self.store == "prototypes":
+            room = max(room, every)  # prototypes are few, made from all examples
+        kept = slice(max(len(keys) - room, 0), None) if self.rule == "fifo" else slice(room)
         return keys[kept], labels[kept]
 
     def mixed(self, store: Stored, down: Message, client: int) -> Interpolation:
@@ -150,8 +150,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
             said = "an empty store: the global model alone classifies"
             warnings.warn(said, SmallStoreWarning, stacklevel=2)
             return Interpolation(network, None, 0.0, self.mixing)
-        memory = self.memory(store, client)
-        weight = self.lam
+        memory, weight = self.memory(store, client), self.lam
         if weight == -1:
             held = self.embedded(down, client, "validation")
             weight = choose_weight(held.logits, memory(held.features), held.labels, self.mixing)
@@ -160,12 +159,12 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
     def memory(self, store: Stored, client: int) -> Memory:
         """Return a store in the form that `store` names."""
         (keys, labels), classes = store, self.loaded.classes
-        seed = derive(self.task.seed, "memory", client)
         if self.store == "hopfield":
-            return stored_examples(keys, labels, classes, self.beta)
+            return Hopfield(keys, labels, classes, self.beta)
         if self.store == "prototypes":
-            count = self._room(len(keys), client)
-            return fit_prototypes(keys, labels, classes, count=count, steps=self.steps, seed=seed)
+            more = {"count": self._room(len(keys), client), "steps": self.steps}
+            seed = derive(self.task.seed, "memory", client)
+            return Prototypes(keys, labels, classes, **more, seed=seed)
         if self.k > len(keys):
             what = f"k = {self.k} is more than the examples of a store: all of a store are used"
             warnings.warn(what, SmallStoreWarning, stacklevel=2)  # alike for all, so said once
@@ -190,12 +189,3 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
             return min(int(self.capacity), count)
         share = self.capacity + (self.spread if client % 2 else -self.spread)
         return max(1, round(share * count)) if share > 0 else 0
-
-    def _most(self, client: int, count: int) -> int:
-        """Number of examples that are kept of `count`."""
-        if self.rule == "concatenate":
-            return count
-        every = len(self.loaded.split.train[client])
-        room = self._room(every, client)
-        # Prototypes are made from all examples; the capacity limits the prototypes only.
-        return min(count, every if room and self.store == "prototypes" else room)

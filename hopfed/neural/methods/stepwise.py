@@ -71,11 +71,9 @@ class Stepwise(NeuralMethod):
     Attributes
     ----------
     public : share alpha of a client's examples that all clients know; see `seed_set`.
-    labelled : whether the labels of public examples are known too.
     """
 
     public: float = setting(0.1, "at least 0 and below 1")
-    labelled: bool = True
 
     @property
     def seeds(self) -> SeedSet:
@@ -119,11 +117,6 @@ class AGG(Stepwise, name="agg", source="Li et al., 2021 (FedH2L), baseline AGG")
 
     images: int = setting(0, "at least 0")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        known = self.labelled or not self.public
-        require(known, "labelled", "true for agg, which trains on public labels", self.labelled)
-
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         rows, images = self.rows(client.number, "all"), self.images or self.training.batch
         yield from self.learn(
@@ -138,11 +131,13 @@ class Consulting(Stepwise):
 
     Attributes
     ----------
+    labelled : whether the labels of public examples are known too.
     local : examples of a client's own steps: "private"; "own", private and its own public ones;
         "all", private and everybody's public ones.
     steps : number E of a client's own steps in a round.
     """
 
+    labelled: bool = True
     local: str = setting("private", ("private", "own", "all"))
     steps: int = setting(1, "at least 1")
 

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from clouds import examples  # noqa: E402
 
 from hopfed.neural.memory import neighbours  # noqa: E402
-from hopfed.neural.memory.neighbours import (  # noqa: E402  # noqa: E402
+from hopfed.neural.memory import (  # noqa: E402  # noqa: E402
     GRID,
     Index,
     Neighbours,
