@@ -28,7 +28,7 @@ from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
 from hopfed.neural.models import Model
 from hopfed.neural.training.cost import forward_flops, training_flops
-from hopfed.neural.training.evaluation import Classifier, Network
+from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.losses import Batch, Net, Objective
 from hopfed.neural.training.task import Params, Task, TaskSpec, copied, task_of
 from hopfed.neural.training.together import train
@@ -57,6 +57,10 @@ class Client:
     number : index of the client.
     state : arrays that it keeps from round to round, by name; empty before it first took part.
     context : where in the federation this is.
+    net : module that it trains; clients of one architecture share the object.
+    model : model of its architecture.
+    rows, labels : indices and labels of its training examples.
+    size : their number, as a message tells it.
     flops : FLOPs of this answer so far.
     metrics : numbers about this answer, by name; "loss" is that of the last training.
     tuned : parameters of a newcomer's tuned model, see `Training.newcomers`.
@@ -74,41 +78,18 @@ class Client:
         if context.client is None:
             raise ValueError("the context of a client's step names no client")
         self.method, self.task, self.state, self.context = method, method.loaded, state, context
-        self.number = context.client
+        self.number = number = context.client
+        self.net, self.model = method.net(number), self.task.model(number)
+        self.rows, self.labels = self.task.split.train[number], self.task.labels_of(number)
+        self.size: Message = {"examples": np.asarray(len(self.rows))}
         self.flops = float(state.get("flops", 0.0)) if context.exchange else 0.0
-        self.metrics = {"loss": float("nan")}
-        self.tuned: Params = {}
+        self.metrics, self.tuned = {"loss": float("nan")}, Params()
         self._trainings = 0
-
-    @property
-    def net(self) -> nn.Module:
-        """Module that the client trains; clients of one architecture share the object."""
-        return self.method.net(self.number)
-
-    @property
-    def model(self) -> Model:
-        """Model of the client's architecture."""
-        return self.task.model(self.number)
 
     @property
     def initial(self) -> Params:
         """Copy of the parameters and buffers that the client's module starts with."""
         return self.method.initial(self.number)
-
-    @property
-    def rows(self) -> np.ndarray:
-        """Indices of its training examples."""
-        return self.task.split.train[self.number]
-
-    @property
-    def labels(self) -> np.ndarray:
-        """Labels of its training examples."""
-        return self.task.labels_of(self.number)
-
-    @property
-    def size(self) -> Message:
-        """Number of its training examples, as a message tells it."""
-        return {"examples": np.asarray(len(self.rows))}
 
     def kept(self, part: str = "model") -> Params:
         """Tensors of a part of its state; none before it first took part."""
@@ -162,11 +143,10 @@ class Client:
         """Count FLOPs of an answer, beside those of its trainings."""
         self.flops += flops
 
-    @property
-    def pass_flops(self) -> float:
-        """FLOPs of one forward pass over its training examples."""
-        each = forward_flops(self.method.task, self.task.names[self.number])
-        return float(len(self.rows) * each)
+    def look(self, params: Params, rows: np.ndarray) -> Embedded:
+        """Features and logits of the examples `rows` by the model `params`, a counted pass."""
+        self.spend(len(rows) * forward_flops(self.method.task, self.task.names[self.number]))
+        return Network(self.model, params).embed(self.task.tensors, rows)
 
 
 def setting(default: Any, rule: Rule) -> Any:
@@ -238,6 +218,9 @@ class NeuralMethod:
         super().__init_subclass__()
         if "shares" in about:
             about.setdefault("opens", about["shares"])
+        own = {"begin", "personal", "ready", "decide"} & vars(cls).keys()
+        if own or {"shares", "trains_first"} & about.keys():
+            about.setdefault("shared", False)
         for name, value in about.items():
             setattr(cls, name, value)
 

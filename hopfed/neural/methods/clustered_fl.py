@@ -28,7 +28,7 @@ LEAST = 3  # smallest number of clients of a cluster that can be split
 
 
 @dataclass(frozen=True)
-class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 2020", shared=False):
+class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 2020"):
     """Clustered federated learning of Sattler et al. (2020).
 
     A cluster is split if ``|mean update| < tol_1`` and ``max |update| > tol_2``. Both use the

@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, softplus
 
 from hopfed._lib.cache import Recent
-from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.federation.contract import Context, State
 from hopfed.federation.messages import Message, digest
@@ -93,7 +92,7 @@ class FedProx(FedAvg, name="fedprox", source="Li et al., MLSys 2020", by_record=
 
 
 @dataclass(frozen=True)
-class Tuned(FedAvg, shared=False, tunes=True, by_record=True):
+class Tuned(FedAvg, tunes=True, by_record=True):
     """FedAvg whose clients adapt the global model to be scored, which is counted in each round."""
 
     def tuning(self, client: Client, down: Message) -> Job:
@@ -125,27 +124,17 @@ class FedAvgPlus(Tuned, name="fedavg+", source="Jiang et al., 2019", reads=FedAv
     Attributes
     ----------
     tune : epochs of fine-tuning.
-    capacity : share of a client's training examples that it is tuned on, the first in random order,
-        at least one.
     """
 
     tune: int = setting(1, "at least 0")
-    capacity: float = setting(1.0, "in (0, 1]")
 
     def tuning(self, client: Client, down: Message) -> Job:
-        rows = client.rows
-        if self.capacity < 1 and len(rows):
-            kept = max(1, round(self.capacity * len(rows)))
-            seen = stream(self.task.seed, "arrival", client.number).permutation(len(rows))
-            rows = rows[np.sort(seen[:kept])]
         first, path = self.begin(client, down), ("tune", client.number)
-        return client.train(first, rows=rows, path=path, training=self.training, epochs=self.tune)
+        return client.train(first, path=path, training=self.training, epochs=self.tune)
 
 
 @dataclass(frozen=True)
-class FedAvgPrior(
-    FedAvg, name="fedavg-prior", source="control, proposed here", shared=False, reads=FedAvg
-):
+class FedAvgPrior(FedAvg, name="fedavg-prior", source="control, proposed here", reads=FedAvg):
     """FedAvg with each client's label prior, a control in kNN-Per's tables, proposed here.
 
     Source: theory/NOTES.md, "Label prior". ``p(y | x)`` is proportional to ``p_global(y | x)
@@ -176,7 +165,6 @@ class FedPer(
     name="fedper",
     source="Arivazhagan et al., 2019",
     shares="features.",
-    shared=False,
     trains_first=True,
 ):
     """Arivazhagan et al. (2019): the body is averaged, the head stays local, trained together.
@@ -225,14 +213,14 @@ class FedBABU(
 
     Attributes
     ----------
-    tune, capacity : as of FedAvg+; 5 epochs as in the paper.
+    tune : epochs of fine-tuning, of the whole model, 5 as in the paper.
     """
 
     tune: int = 5
 
 
 @dataclass(frozen=True)
-class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", shared=False, trains_first=True):
+class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", trains_first=True):
     """Li et al. (2021): FedAvg of all but batch normalisation, which stays local.
 
     Its scales, shifts and running statistics are neither sent nor averaged. A network without
@@ -455,7 +443,6 @@ class PFedMe(
     FedAvg,
     name="pfedme",
     source="Dinh et al., NeurIPS 2020",
-    shared=False,
     scored_with="new",
     trains_first=True,
 ):
@@ -510,7 +497,6 @@ class FedALA(
     name="fedala",
     source="Zhang et al., AAAI 2023",
     keeps=True,
-    shared=False,
     scored_with="new",
     trains_first=True,
 ):

@@ -25,7 +25,7 @@ from hopfed.neural.averaged import mean_of
 from hopfed.neural.method import Client, NeuralMethod, Played, above, below, pack, setting, unpack
 from hopfed.neural.methods.heads import LGFedAvg, require_one_head
 from hopfed.neural.models.networks import drawing
-from hopfed.neural.training.evaluation import Classifier, Embedded, Network
+from hopfed.neural.training.evaluation import Classifier, Embedded
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params, copied
 from hopfed.neural.training.together import one_thread
@@ -54,8 +54,7 @@ class Classwise(NeuralMethod):
 
     def sent(self, client: Client, params: Params) -> Message:
         super().sent(client, params)
-        client.spend(client.pass_flops)
-        seen = Network(client.model, params).embed(client.task.tensors, client.rows)
+        seen = client.look(params, client.rows)
         held, where, counts = np.unique(client.labels, return_inverse=True, return_counts=True)
         sums = np.zeros((len(held), self.length))
         np.add.at(sums, where, self.values(seen))

@@ -63,7 +63,7 @@ class Interpolation:
 
 
 @dataclass(frozen=True)
-class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=False, reads=FedAvg):
+class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=FedAvg):
     """kNN-Per of Marfoq et al. (2022).
 
     Bytes and FLOPs are those of FedAvg, whose training it is. What it costs to classify is not

@@ -28,6 +28,7 @@ from hopfed.neural.method import Answer, Client, Played, above, below, setting, 
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.models import Model
 from hopfed.neural.models.networks import check_name, drawing
+from hopfed.neural.training.cost import forward_flops
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net, beside, squared_distance
 from hopfed.neural.training.task import Params
@@ -58,9 +59,7 @@ def both(net: Any, x: Tensor) -> Any:
 
 
 @dataclass(frozen=True)
-class Auxiliary(
-    FedAvg, same_model=False, shares="shared.", part="own", shared=False, scored_with=""
-):
+class Auxiliary(FedAvg, same_model=False, shares="shared.", part="own", scored_with=""):
     """A client trains a module with the parts ``own``, its model, and ``shared``.
 
     Clients send only the shared part; the server returns its size-weighted mean over the
@@ -161,10 +160,10 @@ class APFL(
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         still = not self.learn or self.moves == "round"
         job = client.train(self.begin(client, down), frozen=("alpha",) if still else ())
-        rows = len(job.rows)
+        rows, name = len(job.rows), client.task.names[client.number]
         if self.learn and self.moves == "round" and job.training.epochs and rows:
             self._move_alpha(job, client.task.tensors)
-            client.spend(4 * min(job.training.batch, rows) / rows * client.pass_flops)
+            client.spend(4 * min(job.training.batch, rows) * forward_flops(self.task, name))
         params = (yield job).params
         return self.sent(client, {**params, "alpha": params["alpha"].clamp(0, 1)})
 

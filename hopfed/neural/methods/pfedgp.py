@@ -90,7 +90,7 @@ def posterior(
 
 
 @dataclass(frozen=True)
-class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021", shared=False):
+class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
     """pFedGP of Achituve et al. (2021), with a simpler Gaussian process.
 
     The clients maximise the evidence of their batches. The server takes size-weighted means of

@@ -25,8 +25,6 @@ from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
 from hopfed.neural.data.splits import Rows, stratified
 from hopfed.neural.method import Answer, Client, NeuralMethod, Played, pack, setting
-from hopfed.neural.training.cost import forward_flops
-from hopfed.neural.training.evaluation import Embedded, Network
 from hopfed.neural.training.losses import Batch, Net, Objective
 from hopfed.neural.training.task import Params, TaskSpec, task_of
 from hopfed.neural.training.training import Direct, Job, Plan
@@ -50,8 +48,9 @@ def seed_set(task: TaskSpec, share: float) -> SeedSet:
         if count >= len(rows):
             who = f"client {client} of {len(split)} has {len(rows)} training examples"
             raise DataError(f"public: {who}, too few to show {count} and keep one")
-        parts, rng = (len(rows) - count, count), stream(task.seed, "public", client)
-        shown = stratified(split.dataset.labels[rows], parts, rng) == 1
+        shown, rng = np.zeros(len(rows), dtype=bool), stream(task.seed, "public", client)
+        if count:
+            shown = stratified(split.dataset.labels[rows], (len(rows) - count, count), rng) == 1
         divided.append((rows[~shown], rows[shown]))
     return SeedSet(*zip(*divided, strict=True))
 
@@ -79,12 +78,6 @@ class Stepwise(NeuralMethod):
     def seeds(self) -> SeedSet:
         """Private and public examples of every client."""
         return seed_set(self.task, self.public)
-
-    def rows(self, client: int, whose: str) -> np.ndarray:
-        """Return the examples of a client that `whose` names: "private", "own" or "all"."""
-        private, public = self.seeds
-        more = {"private": (), "own": public[client : client + 1], "all": public}
-        return np.concatenate([private[client], *more[whose]])
 
     def minibatches(self, rows: np.ndarray, rng: np.random.Generator, images: int) -> Plan:
         """Rows of the steps that cover `images` examples; the last step may be smaller."""
@@ -118,10 +111,9 @@ class AGG(Stepwise, name="agg", source="Li et al., 2021 (FedH2L), baseline AGG")
     images: int = setting(0, "at least 0")
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
-        rows, images = self.rows(client.number, "all"), self.images or self.training.batch
-        yield from self.learn(
-            client, self.minibatches(rows, client.context.rng("minibatches"), images)
-        )
+        rows = np.concatenate([self.seeds.private[client.number], *self.seeds.public])
+        images, rng = self.images or self.training.batch, client.context.rng("minibatches")
+        yield from self.learn(client, self.minibatches(rows, rng, images))
         return {}
 
 
@@ -132,24 +124,19 @@ class Consulting(Stepwise):
     Attributes
     ----------
     labelled : whether the labels of public examples are known too.
-    local : examples of a client's own steps: "private"; "own", private and its own public ones;
-        "all", private and everybody's public ones.
-    steps : number E of a client's own steps in a round.
+    steps : number E of a client's own steps in a round, on its private examples.
     """
 
     labelled: bool = True
-    local: str = setting("private", ("private", "own", "all"))
     steps: int = setting(1, "at least 1")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.public > 0, "public", f"above 0 for {self.name}", self.public)
-        seen = self.labelled or self.local != "all"
-        require(seen, "labelled", "true to train on what others show", self.labelled)
 
     def own_steps(self, client: Client) -> Plan:
         """Minibatches of the client's own steps."""
-        rows, rng = self.rows(client.number, self.local), client.context.rng("minibatches")
+        rows, rng = self.seeds.private[client.number], client.context.rng("minibatches")
         return self.minibatches(rows, rng, self.steps * self.training.batch)
 
     def batches(self, context: Context) -> tuple[np.ndarray, ...]:
@@ -158,11 +145,6 @@ class Consulting(Stepwise):
         All clients draw the same rows from the seed of the run, so they send no indices.
         """
         return _batches(self.task, self.public, context.seed, context.round, self.training.batch)
-
-    def shown(self, client: Client, rows: np.ndarray) -> Embedded:
-        """Return outputs and labels of the examples `rows` under the client's present model."""
-        client.spend(len(rows) * forward_flops(self.task, client.task.names[client.number]))
-        return Network(client.model, self.begin(client, {})).embed(client.task.tensors, rows)
 
 
 def timely(session: Session) -> dict[int, Message]:
@@ -207,14 +189,11 @@ class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="L
         if question == "consult":
             if not client.state and self.transfer:
                 rng, images = client.context.rng("transfer"), self.transfer * self.training.batch
-                public, own = (
-                    np.concatenate(self.seeds.public),
-                    self.rows(client.number, self.local),
-                )
-                for rows in (public, own):
+                own = self.seeds.private[client.number]
+                for rows in (np.concatenate(self.seeds.public), own):
                     yield from self.learn(client, self.minibatches(rows, rng, images))
             client.state = client.state or pack(client.initial)
-            return {"logits": self.shown(client, shown).logits}
+            return {"logits": client.look(self.begin(client, {}), shown).logits}
         if down:
             consensus = {n: torch.from_numpy(np.array(a)) for n, a in down.items()}
             plan = [shown] * self.digest
@@ -320,7 +299,7 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
         if not self.kl:
             return {}
         shown = self.batches(client.context)[client.number]
-        seen = self.shown(client, shown)
+        seen = client.look(self.begin(client, {}), shown)
         message = {"posteriors": softmax(seen.logits, axis=1)}
         if self.labelled:
             message["accuracy"] = np.float32((seen.logits.argmax(axis=1) == seen.labels).mean())
