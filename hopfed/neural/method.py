@@ -206,6 +206,7 @@ class NeuralMethod:
     opens: ClassVar[str | None] = None  # of what the server sends before round 0, as `shares` is
     keeps: ClassVar[bool] = False  # whether clients keep what they share, beside the rest
     part: ClassVar[str] = ""  # the client's model in the module that it trains, if not all of it
+    whole: ClassVar[bool] = False  # whether it classifies with all of that module
     frozen: ClassVar[tuple[str, ...]] = ()  # prefixes of the names of what is not trained
     shared: ClassVar[bool] = False  # whether all clients classify with the model the server sent
     scored_with: ClassVar[str] = ""  # the last message: "all" clients, "new" ones, or "" nobody
@@ -297,6 +298,8 @@ class NeuralMethod:
 
     def decide(self, client: Client, down: Message) -> Classifier:
         """Return the client's present classifier: its model, unless a method overrides this."""
+        if self.whole:
+            return Network(client.net, self.begin(client, {}))
         return Network(client.model, client.tuned or self.personal(client, down))
 
     def tune_newcomer(self, client: Client, down: Message) -> Answer:

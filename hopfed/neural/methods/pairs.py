@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ from torch.nn.functional import normalize
 
 from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, Context, State
-from hopfed.federation.messages import Field, Message, Spec
+from hopfed.federation.messages import Message, Spec
 from hopfed.federation.messages import below as inside
 from hopfed.federation.rounds import Session
 from hopfed.neural.averaged import mean_of, mean_of_holders
@@ -29,7 +29,6 @@ from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.models import Model
 from hopfed.neural.models.networks import check_name, drawing
 from hopfed.neural.training.cost import forward_flops
-from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net, beside, squared_distance
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.together import one_thread
@@ -60,11 +59,9 @@ def both(net: Any, x: Tensor) -> Any:
 
 @dataclass(frozen=True)
 class Auxiliary(FedAvg, same_model=False, shares="shared.", part="own", scored_with=""):
-    """A client trains a module with the parts ``own``, its model, and ``shared``.
+    """A client trains a module of the parts ``own``, its model, and ``shared``, which is averaged.
 
-    Clients send only the shared part; the server returns its size-weighted mean over the
-    participants. Everything else is state of the client. `Training.clip` limits the norm of the
-    gradient of all parts together.
+    `Training.clip` limits the norm of the gradient of all parts together.
     """
 
     copies: ClassVar[bool] = False  # whether its own part begins as the first shared part it gets
@@ -91,14 +88,10 @@ class Ditto(
 ):
     """Li et al. (2021): each client keeps ``v = argmin CE(v) + lam / 2 |v - w|^2``.
 
-    v is the personal model; w is the global model that the client received, before this round's
-    training and averaging. Both models see the same batches, and their gradients are independent:
-    the global model equals FedAvg's bit for bit, and with ``lam = 0`` the personal model equals
-    Standalone's.
-
-    Decided here: the personal model is trained for as many epochs as the global one. It starts as
-    the first global model that the client receives. A client that never took part trains a personal
-    model from the global one for the epochs of one round.
+    w is the global model that the client received, before this round's training and averaging. Both
+    see the same batches; w equals FedAvg's bit for bit, and with ``lam = 0`` v equals Standalone's.
+    Decided here: v is trained for as many epochs as w, and starts as the first w that the client
+    receives; a client that never took part trains one for the epochs of a round.
 
     Attributes
     ----------
@@ -129,17 +122,15 @@ class APFL(
 ):
     """Deng et al. (2020): a client classifies by ``alpha v + (1 - alpha) w``.
 
-    v is the local model, w the global one. On each batch, w takes FedAvg's step. v steps along the
-    gradient of the mixture's loss, which is alpha times the mixture's gradient, at the values
-    before the step. alpha steps along ``<v - w, gradient of the mixture>``, and stays in [0, 1].
-    The server averages w; v and alpha stay with the client.
+    On each batch the global model w takes FedAvg's step, and the local one v a step along alpha
+    times the gradient of the mixture's loss. alpha steps along ``<v - w, that gradient>``, and stays
+    in [0, 1]. The server averages w; v and alpha stay with the client.
 
     Sources differ about alpha. The paper's Algorithm 1 and its authors' program move it once a
     round, other programs on every batch, where it soon is 0 and the method FedAvg. Decided here:
     once a round it takes a step of `Training.lr` on the round's first batch; on every batch, a step
-    of the same optimizer, with momentum and weight decay. v starts as the first global model that
-    the client receives. Running statistics of a norm are those of the mixture. A client that never
-    took part trains v and alpha for the epochs of one round.
+    of the same optimizer. v starts as the first w that the client receives. Running statistics of a
+    norm are those of the mixture. A client that never took part trains for the epochs of a round.
 
     Attributes
     ----------
@@ -225,16 +216,14 @@ class Proxied(Auxiliary):
 class FML(Proxied, name="fml", source="Shen et al., 2020"):
     """Shen et al. (2020): own and small shared model learn from each other (mutual learning).
 
-    On each batch the own model minimises ``(1 - weight) CE + weight KL(p_shared || p_own)``, and
-    the shared model ``(1 - weight_shared) CE + weight_shared KL(p_own || p_shared)``. No gradient
-    of a KL flows into the teaching model. One optimizer steps both. Clients classify with their own
-    models.
+    The own model minimises ``(1 - weight) CE + weight KL(p_shared || p_own)``, and the shared model
+    ``(1 - weight_shared) CE + weight_shared KL(p_own || p_shared)``, without a gradient into the
+    teaching model. Clients classify with their own models.
 
     Attributes
     ----------
-    weight : weight of the KL in the loss of the own model, 1 - alpha in the paper; 0 is
-        Standalone.
-    weight_shared : weight of the KL in the loss of the shared model, 1 - beta in the paper.
+    weight, weight_shared : 1 - alpha and 1 - beta in the paper; with a weight of 0 the own model is
+        Standalone's.
     """
 
     weight: float = setting(0.5, "in [0, 1]")
@@ -257,15 +246,13 @@ def nested(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=True):
+class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=True, whole=True):
     """Yi et al. (2024): own and shared features, projected, are read by two heads of nested width.
 
-    The loss is the sum of both cross-entropies. The small model, extractor and head, is shared. The
-    projector stays with the client from round to round. The client classifies with its own head
-    and with the small model as it last trained it, because the projector was trained with that copy
-    and not with the next mean; the authors' programs do the same. In the paper the small model has
-    narrower features than every client. Here it may have any width, because only its head must be
-    narrow.
+    The loss is the sum of both cross-entropies. The small model, extractor and head, is shared; the
+    projector stays with the client. It classifies with its own head and with the small model as it
+    last trained it, with which the projector was trained; the authors' programs do the same. Unlike
+    the paper's, the small model may have any width, because only its head must be narrow.
 
     Attributes
     ----------
@@ -292,9 +279,6 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
         shared, own = net(batch.x)
         return batch.cross_entropy(own) + batch.cross_entropy(shared)
 
-    def decide(self, client: Client, down: Message) -> Classifier:
-        return Network(client.net, self.begin(client, {}))
-
     def _width(self) -> int:
         lengths = [model.feature_dim for model in self.loaded.templates.values()]
         rule = f"at most {min(lengths)}, the shortest features of a client"
@@ -315,20 +299,23 @@ def turned(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class FedRAL(
-    Auxiliary, name="fedral", source="Yi et al., ICCV 2025 (abstract)", keeps=True, opens=None
+    Auxiliary,
+    name="fedral",
+    source="Yi et al., ICCV 2025 (abstract)",
+    keeps=True,
+    whole=True,
+    opens=None,
 ):
     """Yi et al. (2025): a shared square matrix turns the features; built from the abstract.
 
     The text of the paper is not public. According to the abstract, every client's model contains a
-    square matrix of the same shape, which learns the angles of the representations. Clients with
-    fewer resources send a matrix that is sparse around its diagonal. The server takes weighted
+    square matrix of the same shape, which learns the angles of the representations; clients with
+    fewer resources send a matrix that is sparse around its diagonal; the server takes weighted
     means entry by entry.
 
-    Decided here: the matrix A (d, d) stands between extractor and head and starts as the identity.
-    It changes the direction of a feature vector but not its length, so that clients share only
-    angles, at any scale of the features. It is trained with the model on cross-entropy. A client
-    keeps, trains and sends the entries with |i - j| at most ``ceil(share (d - 1))``. The mean of an
-    entry is over the clients that sent it, weighted by size; an entry that nobody sent keeps its
+    Decided here: the matrix A (d, d) stands between extractor and head, starts as the identity, and
+    changes the direction of a feature vector but not its length. A client keeps, trains and sends
+    the entries with |i - j| at most ``ceil(share (d - 1))``; an entry that nobody sent keeps its
     value. The server sends the whole matrix. A client classifies with its own trained copy.
 
     Attributes
@@ -381,9 +368,6 @@ class FedRAL(
         new = {SENT: mean_of_holders(sent, bands, state[SENT], sizes)}
         return new, {EVERYONE: new}, {}
 
-    def decide(self, client: Client, down: Message) -> Classifier:
-        return Network(client.net, self.begin(client, {}))
-
 
 def preceded(net: Any, x: Tensor, extracted: bool) -> Any:
     """Logits (B, classes) of the images, or of what the shared extractor makes of them."""
@@ -396,10 +380,9 @@ class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its pro
 
     Details are those of the authors' program. The extractor G has two 3 x 3 convolutions, each with
     ReLU, from the image's channels to `kernels` and back. A round has two phases, of as many epochs
-    (the program's second has 10 more). With G frozen, the model F minimises ``(1 - mu) CE(F(x)) +
-    mu CE(F(G(x)))``. With F frozen, G minimises ``CE(F(G(x)))``. The server takes the size-weighted
-    mean of G. A client classifies with F alone. If F has batch norms, their running statistics are
-    those of plain images.
+    (the program's second has 10 more): with G frozen, the model F minimises ``(1 - mu) CE(F(x)) +
+    mu CE(F(G(x)))``; with F frozen, G minimises ``CE(F(G(x)))``. The server averages G; a client
+    classifies with F alone. Running statistics of F are those of plain images.
 
     Attributes
     ----------
@@ -455,21 +438,18 @@ def matched(net: Any, x: Tensor) -> Any:
 class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022"):
     """Wu et al. (2022): a local mentor and a small shared mentee.
 
-    Each model minimises ``CE + weight (KL + MSE) / (CE_own + CE_shared)``. KL is the divergence of
-    its outputs from those of the other model. MSE is the mean squared distance between the own
-    features and the shared features mapped by W_h, a matrix that stays with the client. No gradient
-    flows into the outputs of the teaching model or into the divisor; W_h is trained with the
-    mentee. The divisor is at least 0.1. The paper has no bound, but then a client that fits its
-    examples divides by almost 0 (five one-class clients on digits, ten epochs at lr 0.05: 3 of 40
-    client rounds ended in NaN without a bound, 2 with 0.01, none with 0.1).
+    Each model minimises ``CE + weight (KL + MSE) / (CE_own + CE_shared)``, with the KL divergence
+    from the outputs of the other model, and the MSE between the own features and the shared ones
+    mapped by W_h, a matrix that stays with the client. No gradient flows into the teaching model or
+    the divisor; W_h is trained with the mentee. The divisor is at least 0.1. The paper has no
+    bound, but then a client that fits its examples divides by almost 0 (five one-class clients on
+    digits, ten epochs at lr 0.05: 3 of 40 client rounds ended in NaN; 2 with 0.01, none with 0.1).
 
-    Clients and server send updates, not models. Each tensor with two axes or more is a matrix
-    (first axis, all other axes); it is truncated to its leading singular directions that hold the
-    share `energy` of its squares, at least one. A client sends the update of its training. The
-    server truncates the size-weighted mean of the updates, sends it, and applies exactly this to
-    its own model, so that server and clients hold equal models. A client that missed a broadcast
-    cannot use the next one; it gets the whole model. The share rises linearly from `start` in the
-    first round to `end` in the last; the server counts only rounds with at least one message.
+    Clients and server send updates, of which each tensor, as a matrix (first axis, all other axes),
+    is truncated to the leading singular directions that hold the share `energy` of its squares. The
+    server truncates the mean update, sends it, and applies exactly this, so that all hold equal
+    models; a client that missed a broadcast gets the whole model. The share rises linearly from
+    `start` to `end`; the server counts only rounds with at least one message.
 
     Attributes
     ----------
@@ -518,23 +498,24 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         return message | {"version": version, "examples": whole["examples"]}
 
     def expects(self, down: Message, context: Context) -> Spec:
-        one = Field((), "iu")
-        return _under("update", form(self._first())) | {"version": one, "examples": one}
+        due = super().expects(down, context)  # of any number of directions
+        return {
+            n: replace(f, shape=(None, *f.shape[1:])) if len(f.shape) > 1 else f
+            for n, f in due.items()
+        }
 
     def play(self, state: State, session: Session) -> Played:
         heard = session.ask()
         if not heard:
             return state, {}, {}
-        version = int(state.get("version", 0))
-        model = inside(state, "model") or self._first()
+        version, model = int(state.get("version", 0)), inside(state, "model") or self._first()
         updates = [
             {**expanded(inside(m, "update"), model), "examples": m["examples"]}
             for m in heard.values()
         ]
         step = truncated(mean_of(updates), self.energy(version))
-        moved = expanded(step, model)
         new = {"version": np.asarray(version + 1)}
-        whole = new | _under("model", {n: array + moved[n] for n, array in model.items()})
+        whole = new | _under("model", added(model, step))
         current = [c for c, m in heard.items() if int(m["version"]) == version]
         return whole, {EVERYONE: whole} | dict.fromkeys(current, new | _under("update", step)), {}
 
@@ -543,11 +524,7 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         if "version" not in down:
             return self._first()
         step = inside(down, "update")
-        if not step:
-            return inside(down, "model")
-        base = inside(client.state, "base")
-        moved = expanded(step, base)
-        return {n: array + moved[n] for n, array in base.items()}
+        return added(inside(client.state, "base"), step) if step else inside(down, "model")
 
     def _first(self) -> Arrays:
         return {n: np.asarray(t) for n, t in below(self.initial(0), "shared").items()}
@@ -558,10 +535,7 @@ def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def truncate(matrix: np.ndarray, energy: float) -> np.ndarray:
-    """Keep the fewest singular directions of (m, n) that hold the share `energy` of the squares.
-
-    At least one direction is kept.
-    """
+    """Keep the fewest singular directions of (m, n) that hold the share `energy` of the squares."""
     m, n = matrix.shape
     if not np.isfinite(matrix).all():
         return np.full((1, m + n), np.nan, dtype=matrix.dtype)
@@ -593,11 +567,7 @@ def expanded(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
     return found
 
 
-def form(like: Arrays) -> dict[str, Field]:
-    """Names, shapes and kinds of the result of `truncated`, for any number of directions."""
-    return {
-        name: Field((None, len(array) + array[0].size), "f")
-        if array.ndim > 1
-        else Field(array.shape, "f" if array.dtype.kind == "f" else "iu")
-        for name, array in like.items()
-    }
+def added(model: Arrays, step: Arrays) -> dict[str, np.ndarray]:
+    """Return a model after a truncated step."""
+    moved = expanded(step, model)
+    return {name: array + moved[name] for name, array in model.items()}

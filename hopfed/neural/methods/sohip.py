@@ -266,7 +266,7 @@ class Standalone(NeuralMethod, name="standalone", source="baseline"):
 
 @dataclass(frozen=True)
 class StandaloneBias(
-    Standalone, name="standalone-bias", source="control, proposed here", part="model"
+    Standalone, name="standalone-bias", source="control, proposed here", part="model", whole=True
 ):
     """Standalone with a learned vector added to the features; a control, proposed here.
 
@@ -284,6 +284,3 @@ class StandaloneBias(
 
     def wrap(self, model: Model) -> nn.Module:
         return Shifted(model, self.head, self.task.seed)
-
-    def decide(self, client: Client, down: Message) -> Classifier:
-        return Network(client.net, self.begin(client, {}))
