@@ -29,19 +29,17 @@ class Averaged(NeuralMethod):
 
     By client: with `noise` what the server sends is differentially private, for whoever sees all
     of it: a client's whole data may be there or not. A client's update, of all arrays of its
-    message together, is scaled to a norm of at most `bound`; Gaussian noise of standard deviation
-    ``noise bound`` is added to the sum of the updates, which is divided by the number of clients
-    that is expected (McMahan et al., ICLR 2018). So all clients have one weight, and their numbers
-    of examples are not used. Each client takes part in a round by itself, with the probability
-    `rate` of the participation (Poisson sampling). The server is trusted. What clients keep, and
-    accuracies, are not covered.
+    message together, is scaled to a norm of at most `bound`; noise of deviation ``noise bound`` is
+    added to their sum, which is divided by the expected number of clients (McMahan et al., ICLR
+    2018): all weigh the same. Each takes part by itself, with the probability `rate` of the
+    participation. The server is trusted. What clients keep, and accuracies, are not covered.
 
-    By record: with `Training.record_noise` a client's messages are differentially private, for the
-    server too: one of its training examples may be there or not. In every step the gradient of
-    each example is cut to the norm `record_bound`, and Gaussian noise of deviation ``record_noise
-    record_bound`` is added to their sum (DP-SGD, Abadi et al., CCS 2016); each example is in a step
-    by itself, with the probability ``batch / examples``. Not covered are numbers of examples, the
-    sums by which inputs are scaled (give `scaling`), losses and accuracies.
+    By record: with `Training.record_noise` a client's messages are so, for the server too: one of
+    its training examples may be there or not. In every step the gradient of each example is cut to
+    the norm `record_bound`, and noise of deviation ``record_noise record_bound`` added to their sum
+    (DP-SGD, Abadi et al., CCS 2016); each is in a step by itself, with probability batch /
+    examples. Not covered are numbers of examples, the sums by which inputs are scaled (give
+    `scaling`), losses and accuracies.
 
     Noise, participation and steps are drawn from the seed of the run: this is for experiments.
 

@@ -167,15 +167,15 @@ def setting(default: Any, rule: Rule) -> Any:
 class NeuralMethod:
     """Base of the neural methods: clients that train alone.
 
-    What a method is, such as `name` and `source`, stands in its class line:
-    ``class Own(FedAvg, name="own", shared=False)``, or is a class variable.
+    What a method is, such as `name` and `shares`, stands in its class line:
+    ``class Own(FedAvg, name="own", shares="features.")``, or is a class variable.
 
     Arguments have the same meaning in all its methods. `client` is a `Client`. `state` holds the
     arrays that the server, or a client, keeps, by name. `down` is the last message from the server,
-    empty before the first. `question` is one of `questions`, and `messages`, or `said`, are the
-    answers to it by client. `params` are parameters and buffers by name. `session` asks clients,
-    see `hopfed.federation.rounds.Session`. `net` is a network in training, `batch` the examples of
-    a step, see `hopfed.neural.training.losses`.
+    empty before the first. `question` is one of `questions`, `messages` are the answers to it by
+    client. `params` are parameters and buffers by name. `session` asks clients, see
+    `hopfed.federation.rounds.Session`. `net` is a network in training, `batch` the examples of a
+    step, see `hopfed.neural.training.losses`.
 
     Attributes
     ----------
@@ -202,6 +202,7 @@ class NeuralMethod:
     name: ClassVar[str] = ""
     source: ClassVar[str] = ""
     same_model: ClassVar[bool] = False  # whether clients must share one architecture
+    one_head: ClassVar[bool] = False  # whether their heads must have one shape
     shares: ClassVar[str | None] = None  # prefix of the names of what is sent of a network; "": all
     opens: ClassVar[str | None] = None  # of what the server sends before round 0, as `shares` is
     keeps: ClassVar[bool] = False  # whether clients keep what they share, beside the rest
@@ -211,7 +212,7 @@ class NeuralMethod:
     shared: ClassVar[bool] = False  # whether all clients classify with the model the server sent
     scored_with: ClassVar[str] = ""  # the last message: "all" clients, "new" ones, or "" nobody
     trains_first: ClassVar[bool] = False  # whether one that never took part trains to be scored
-    tunes: ClassVar[bool] = False  # whether training to be scored is part of every answer
+    tunes: ClassVar[bool] = False  # whether clients train to be scored, see `reading_flops`
     reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
     by_record: ClassVar[bool] = False  # whether messages know examples by one training alone
 
@@ -265,8 +266,8 @@ class NeuralMethod:
 
     def shared_of(self, client: Client, params: Params) -> Params:  # noqa: ARG002
         """Those of trained parameters and buffers that a client shares."""
-        every = self.shares is not None
-        return {n: t for n, t in params.items() if every and n.startswith(self.shares or "")}
+        start = "\0" if self.shares is None else self.shares
+        return {n: t for n, t in params.items() if n.startswith(start)}
 
     def sent(self, client: Client, params: Params) -> Message:
         """Keep what stays of trained parameters; return the message to the server."""
@@ -275,10 +276,7 @@ class NeuralMethod:
         return pack(shared) | client.size if self.shares is not None else {}
 
     def wrap(self, model: Model) -> nn.Module:
-        """Return the module that a client trains: its model, or a module that contains it.
-
-        Added parts must start with the same weights in every call.
-        """
+        """Return the module that a client trains, which contains its model, alike in every call."""
         return model
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
@@ -319,7 +317,7 @@ class NeuralMethod:
         return _form(self, context.client or 0, context.exchange)
 
     def reading_flops(self, client: int) -> float:  # noqa: ARG002
-        """FLOPs of training to be scored, in a round that a client takes part in."""
+        """FLOPs of training to be scored, counted in rounds that a client takes part in."""
         return 0.0
 
     # What comes of it.
@@ -337,13 +335,11 @@ class NeuralMethod:
     def trained_as(self) -> NeuralMethod:
         """Return the method whose rounds are the same to the bit; itself if they are its own.
 
-        A class that only classifies in another way with what another class trains names that class
-        in `reads`. Subclasses may train otherwise, so `reads` is not inherited.
+        A class that only classifies in another way with what another one trains names it in
+        `reads`, which is not inherited, as subclasses may train otherwise.
         """
-        base = type(self).__dict__.get("reads")
-        if base is None:
-            return self
-        return base(**{f.name: getattr(self, f.name) for f in fields(base)})
+        base = vars(type(self)).get("reads")
+        return base(**{f.name: getattr(self, f.name) for f in fields(base)}) if base else self
 
     def net(self, client: int) -> nn.Module:
         """Return the module that a client trains; clients of one architecture share the object."""
@@ -355,10 +351,8 @@ class NeuralMethod:
 
     def opening_bytes(self, client: int) -> int:
         """Bytes of the first model, or the part of it, that the server sends to a client."""
-        if self.opens is None:
-            return 0
-        first = self.initial(client).items()
-        return sum(t.nbytes for n, t in first if n.startswith(self.opens))
+        start = "\0" if self.opens is None else self.opens
+        return sum(t.nbytes for n, t in self.initial(client).items() if n.startswith(start))
 
     def readied(
         self, state: State, down: Message, client: int, new: bool = False
@@ -375,14 +369,7 @@ class NeuralMethod:
         return made, down
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
-        """Return the classifier of a client with a state, after a message from the server.
-
-        Parameters
-        ----------
-        state : of the client; empty for one that never took part.
-        down : last message to it.
-        client : index of the client.
-        """
+        """Return the classifier of a client, with an empty `state` if it never took part."""
         return self.decide(*self.readied(state, down, client))
 
     def alike(self, client: int) -> str:
@@ -394,14 +381,12 @@ class NeuralMethod:
         return {}
 
     def server_start(self, seed: int) -> State:  # noqa: ARG002
-        """State of the server before the first round; networks that do not fit are refused here.
-
-        Raises
-        ------
-        ArgumentError : a network cannot be made for the data, or does not take images of
-            their shape.
-        """
-        for client in {n: c for c, n in reversed(list(enumerate(self.loaded.names)))}.values():
+        """State of the server before the first round; networks that do not fit are refused here."""
+        widths = {n: model.head.in_features for n, model in self.loaded.templates.items()}
+        rule = f"of one feature dimension for {self.name}, which shares the head"
+        got = ", ".join(f"{name} {width}" for name, width in widths.items())
+        require(len(set(widths.values())) == 1 or not self.one_head, "models", rule, got)
+        for client in map(self.loaded.names.index, widths):
             self.net(client)
             self.loaded.check_shape(client)
         return {}
@@ -434,7 +419,8 @@ class NeuralMethod:
             return Outcome(fault=Fault.RAISED, reason=f"{type(found).__name__}: {found}")
         if len(self.questions) > 1:  # FLOPs of a round, of which every exchange has a part
             client.state = client.state | {"flops": np.asarray(client.flops)}
-        return Outcome(client.state, found, client.metrics | {"flops": client.flops})
+        flops = client.flops + self.reading_flops(client.number)
+        return Outcome(client.state, found, client.metrics | {"flops": flops})
 
 
 def _driven(runs: Sequence[tuple[Client, Answer]]) -> list[Message | Exception]:

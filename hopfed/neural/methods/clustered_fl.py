@@ -31,21 +31,20 @@ LEAST = 3  # smallest number of clients of a cluster that can be split
 class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 2020"):
     """Clustered federated learning of Sattler et al. (2020).
 
-    A cluster is split if ``|mean update| < tol_1`` and ``max |update| > tol_2``. Both use the
-    updates that arrived in time this round; the mean is weighted by size. The other members of a
-    split cluster, and clients that never took part, choose the cluster whose model is best on their
-    validation examples. For that they receive the models of all clusters while there is more than
-    one, and every message names its cluster.
+    A cluster is split if ``|mean update| < tol_1`` and ``max |update| > tol_2``, of the updates
+    that arrived in time this round. The other members of a split cluster, and clients that never
+    took part, choose the cluster whose model is best on their validation examples: they receive the
+    models of all clusters while there is more than one, and every message names its cluster.
 
-    Sources differ about the split. The paper uses the smallest similarity across the parts, which
-    is single linkage. The authors' program and that of kNN-Per use complete linkage; it is the
-    default here, because single linkage tends to cut off one client. The paper's further test, on
-    the norms of the gradients' noise, is in neither program and not here.
+    The paper splits where the smallest similarity across the parts is largest, which is single
+    linkage. The authors' program and that of kNN-Per use complete linkage, the default here,
+    because single linkage tends to cut off one client. The paper's test on the norms of the
+    gradients' noise is in neither program and not here.
 
     Attributes
     ----------
-    tol_1, tol_2 : the two tolerances, as in the programs. They are norms of updates of all weights,
-        so they fit one model and learning rate: with LeNet on digits nothing is ever split.
+    tol_1, tol_2 : as in the programs. They are norms of updates of all weights, and fit one model
+        and learning rate: with LeNet on digits nothing is ever split.
     linkage : "complete" or "single".
     """
 

@@ -99,11 +99,6 @@ class Tuned(FedAvg, tunes=True, by_record=True):
         """Training by which a client adapts the global model."""
         raise NotImplementedError
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:
-        message = yield from super().answer(client, question, down)
-        client.spend(self.reading_flops(client.number))
-        return message
-
     def ready(self, client: Client, down: Message) -> Answer:
         tuned = yield self.tuning(client, down)
         client.keep(tuned.params, "tuned")
@@ -137,10 +132,9 @@ class FedAvgPlus(Tuned, name="fedavg+", source="Jiang et al., 2019", reads=FedAv
 class FedAvgPrior(FedAvg, name="fedavg-prior", source="control, proposed here", reads=FedAvg):
     """FedAvg with each client's label prior, a control in kNN-Per's tables, proposed here.
 
-    Source: theory/NOTES.md, "Label prior". ``p(y | x)`` is proportional to ``p_global(y | x)
-    pi_client(y)``: there are no neighbours, only the frequency of each label at the client. If
-    clients differ only in their label frequencies, and the global model was trained on equally
-    frequent labels, this is the correct posterior.
+    ``p(y | x)`` is proportional to ``p_global(y | x) pi_client(y)`` (theory/NOTES.md, "Label
+    prior"): no neighbours, only the frequency of each label at the client. It is the correct
+    posterior if clients differ in these alone, and the global model saw all labels equally often.
 
     Attributes
     ----------
@@ -169,9 +163,8 @@ class FedPer(
 ):
     """Arivazhagan et al. (2019): the body is averaged, the head stays local, trained together.
 
-    A client classifies with its head on the latest global body. A client that never took part
-    first trains a head, and a body that it drops, from the global body for the epochs of a round.
-    The personal layers are the last one.
+    A client classifies with its head, the last layer, on the latest global body. A client that
+    never took part first trains a head, and a body that it drops, for the epochs of a round.
     """
 
 
@@ -179,9 +172,8 @@ class FedPer(
 class FedRep(FedPer, name="fedrep", source="Collins et al., ICML 2021"):
     """Collins et al. (2021): as FedPer, but body and head are trained in turn.
 
-    In each round a participant first trains its head with the global body frozen. It then trains
-    the body with its head frozen, and sends the body. Frozen parts do not change, running
-    statistics included.
+    In each round a participant trains its head with the global body frozen, then the body with its
+    head frozen, and sends the body. Frozen parts keep their running statistics too.
 
     Attributes
     ----------
@@ -208,8 +200,7 @@ class FedBABU(
 ):
     """Oh et al. (2022): bodies are trained and averaged under a head that keeps its first values.
 
-    All clients have the same head, which nobody trains or sends. To be scored, a client fine-tunes
-    body and head on its examples.
+    To be scored, a client fine-tunes body and head on its examples.
 
     Attributes
     ----------
@@ -223,10 +214,9 @@ class FedBABU(
 class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", trains_first=True):
     """Li et al. (2021): FedAvg of all but batch normalisation, which stays local.
 
-    Its scales, shifts and running statistics are neither sent nor averaged. A network without
-    batch normalisation makes it FedAvg: those of hopfed have it with ``norm=batch``. A client that
-    never took part first trains for the epochs of a round, and keeps what that makes of these
-    layers.
+    That are its scales, shifts and running statistics; networks of hopfed have it with
+    ``norm=batch``, and without it this is FedAvg. A client that never took part first trains for
+    the epochs of a round, and keeps what that makes of these layers.
     """
 
     def shared_of(self, client: Client, params: Params) -> Params:
@@ -250,11 +240,10 @@ def stepped(old: Mapping[str, np.ndarray], new: Message, step: float) -> Message
 class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", by_record=True):
     """Karimireddy et al. (2020): local steps less the client's drift, ``y -= lr (g - c_i + c)``.
 
-    After K steps from the global model x to y, the control variate of the client becomes
-    ``c_i - c + (x - y) / (K lr)``, option II of the paper: the mean gradient of the steps. With
-    momentum b, step j before the end counts ``(1 - b^j) / (1 - b)`` times, and K is the sum of
-    these. The server takes equal means over the participants: ``x += step mean(y - x)`` and
-    ``c += S / N mean(change of c_i)``, S of N clients being heard.
+    After K steps from the global model x to y, ``c_i += (x - y) / (K lr) - c``, option II of the
+    paper. With momentum b, step j before the end counts ``(1 - b^j) / (1 - b)`` times, and K is the
+    sum of these. The server takes equal means over the S of N clients that were heard,
+    ``x += step mean(y - x)`` and ``c += S / N mean(change of c_i)``.
 
     Attributes
     ----------
@@ -305,8 +294,7 @@ class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", by_record=T
 
     After training ``g_i -= alpha (w_i - w_global)``, the gradient of the client's loss at its
     optimum. The server keeps ``h -= alpha / N sum(w_i - w_global)`` over the participants, of N
-    clients; the global model is ``mean(w_i) - h / alpha``, with equal weights. Buffers are
-    averaged.
+    clients; the global model is ``mean(w_i) - h / alpha``. Buffers are averaged.
 
     Attributes
     ----------
@@ -349,11 +337,10 @@ class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", by_record=T
 class MOON(FedAvg, name="moon", source="Li et al., CVPR 2021", keeps=True, by_record=True):
     """Li et al. (2021): FedAvg with a contrast of features between models.
 
-    The features z of an example are drawn to those of the global model, z_g, away from those of
-    the client's own model after its last training, z_p:
-    ``CE + mu softplus((cos(z, z_p) - cos(z, z_g)) / temperature)``. A client that takes part for
-    the first time has no such model, and the term has no gradient. The paper's projection head is
-    left out: z is what the head reads.
+    Features z are drawn to those of the global model, z_g, away from those of the client's own
+    model after its last training, z_p: ``CE + mu softplus((cos(z, z_p) - cos(z, z_g)) /
+    temperature)``. Without such a model, the first time, the term has no gradient. The paper's
+    projection head is left out: z is what the head reads.
 
     Attributes
     ----------
@@ -399,9 +386,8 @@ class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
 
     On each batch w follows the gradient of ``f(w - alpha grad f(w; D); D')``, second derivatives
     included. D and D' are every other example of the batch, and the same if it has but one. The
-    learning rate of the step of w is `Training.lr`, beta in the paper. A client classifies with
-    the global model after a step along the gradient of all of its training examples. Weights of
-    the mean are the data sizes.
+    learning rate of w is `Training.lr`, beta in the paper. A client classifies with the global
+    model after a step along the gradient of all of its examples. The mean is by data sizes.
 
     Attributes
     ----------
@@ -450,9 +436,9 @@ class PFedMe(
 
     On each batch theta takes `steps` steps of plain gradient descent on
     ``CE + lam / 2 |theta - w|^2``, then w the step ``w -= lr lam (w - theta)`` with `Training.lr`
-    and no momentum. In a round both start as the global model, and theta goes on from batch to
-    batch. The server's model is ``(1 - beta) w + beta mean(w_i)``, with equal weights. A client
-    classifies with theta; a client that never took part trains it for the epochs of a round.
+    and no momentum. In a round both start as the global model, ``(1 - beta) w + beta mean(w_i)`` of
+    equal weights. A client classifies with theta; one that never took part trains it for the epochs
+    of a round.
 
     Attributes
     ----------
@@ -504,10 +490,10 @@ class FedALA(
 
     With the global model g and the client's own after its last training, v, a round starts from
     g's body and the head ``v + W (g - v)``. The weights W in [0, 1], one for each parameter, start
-    at 1 and stay with the client. They are learned on a share of its examples by
-    ``W -= eta grad (g - v)``, cut to [0, 1]. The first time this goes on until the loss has a
-    deviation below .1 over 10 epochs, at most 100 epochs; afterwards for one epoch. A client
-    classifies with its own model after training. A client that never took part first trains one.
+    at 1 and stay with the client. They are learned on a share of its examples by ``W -= eta grad (g
+    - v)``, cut to [0, 1]: the first time until the loss has a deviation below .1 over 10 epochs, at
+    most 100, afterwards for one epoch. A client classifies with its own model after training; one
+    that never took part first trains one.
 
     Attributes
     ----------

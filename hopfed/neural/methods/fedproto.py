@@ -23,7 +23,7 @@ from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
 from hopfed.neural.averaged import mean_of
 from hopfed.neural.method import Client, NeuralMethod, Played, above, below, pack, setting, unpack
-from hopfed.neural.methods.heads import LGFedAvg, require_one_head
+from hopfed.neural.methods.heads import LGFedAvg
 from hopfed.neural.models.networks import drawing
 from hopfed.neural.training.evaluation import Classifier, Embedded
 from hopfed.neural.training.losses import Batch, Net
@@ -70,11 +70,10 @@ class Classwise(NeuralMethod):
         classes = self.loaded.classes
         rows, counts = np.zeros((classes, self.length), np.float32), np.zeros(classes)
         if "labels" in message:
-            labels = np.asarray(message["labels"])
+            labels, told = np.asarray(message["labels"]), message.get("counts", 1)
             there = (labels >= 0) & (labels < classes)
             rows[labels[there]] = np.asarray(message["rows"])[there]
-            told = np.asarray(message.get("counts", np.ones(len(labels))))
-            counts[labels[there]] = np.maximum(told, 0)[there]
+            counts[labels[there]] = np.broadcast_to(np.maximum(told, 0), labels.shape)[there]
         return rows, counts
 
     def means(self, messages: Iterable[Message]) -> tuple[np.ndarray, np.ndarray]:
@@ -130,18 +129,17 @@ class Prototypical(Classwise):
 class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
     """Tan et al. (2022): cross-entropy + lam ||z - C_y||^2 / d.
 
-    A client's prototypes are the mean features of its classes. The server's prototype C of a class
-    is the mean over the clients that hold the class. A class that nobody sent this round keeps its
-    last prototype; a class that nobody ever sent has no penalty. The squared distance is divided by
-    the feature length d, as in the authors' program, so that `lam` has the same effect for wide and
-    narrow features. All clients must have the same d.
+    A client's prototypes are the mean features z of its classes, the server's, C, the means over
+    the clients that hold the class. A class that nobody sent this round keeps its last prototype;
+    one that nobody ever sent has no penalty. The squared distance is divided by the feature length
+    d, as in the authors' program, so that `lam` has the same effect for wide and narrow features.
 
     Attributes
     ----------
     lam : strength of the penalty; 0 is Standalone.
     weights : of the mean over clients: "equal", as in the authors' program; or "size", by their
-        examples of the class, as in the paper's eq. (6) (arXiv:2105.00243) without its second
-        division by the number of clients, which that program leaves out too.
+        examples of the class, as in the paper's eq. (6) without its second division by the number
+        of clients (arXiv:2105.00243), which that program leaves out too.
     nearest : classify by the nearest prototype, as in the paper, instead of by the head.
     """
 
@@ -164,14 +162,10 @@ class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
 class FD(Classwise, name="fd", source="Jeong et al., 2018"):
     """Jeong et al. (2018), federated distillation: cross-entropy + lam CE(t_y, softmax).
 
-    For each class that it holds, a client sends the mean softmax output over its examples of the
-    class. The target t_y of class y at a client is the unweighted mean of the outputs that the
-    *other* clients sent for y. The server computes the targets. Each participant gets its own
-    message, for the classes that it and at least one other client hold. Absent clients get the mean
-    over all participants. A class that no other client sent has no target.
-
-    The paper averages outputs during training. Here the trained model computes them in one pass
-    after training.
+    For each class that it holds, a client sends the mean softmax output over its examples, after
+    training; in the paper they are those during it. The target t_y of class y at a client is the
+    unweighted mean of the outputs that the *other* clients sent, for the classes that it and at
+    least one of them hold; without one there is no target. Absent clients get the mean over all.
 
     Attributes
     ----------
@@ -204,13 +198,13 @@ class FD(Classwise, name="fd", source="Jeong et al., 2018"):
 
 
 @dataclass(frozen=True)
-class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="head."):
+class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="head.", one_head=True):
     """Yi et al. (2023): the server trains a head on the mean features of clients' classes.
 
     A client replaces its head by the global one, trains its model, and sends the mean features of
     each of its classes. The server goes through them, client by client and class by class, with a
     step of gradient descent of the head's cross-entropy on each. A client classifies with its
-    model after training, as FedSSA's paper states for all methods that it compares.
+    model after training.
 
     Attributes
     ----------
@@ -218,10 +212,6 @@ class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="hea
     """
 
     head_lr: float = setting(0.01, "above 0")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_one_head(self)
 
     def play(self, state: State, session: Session) -> Played:
         head = dict(state) or pack({n: t for n, t in self.initial(0).items() if n[:5] == "head."})
@@ -264,12 +254,11 @@ def layers(params: Params, x: Tensor) -> Tensor:
 class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
     """Zhang et al. (2024): FedProto with prototypes that the server trains, by adaptive margins.
 
-    The server's prototypes are a network of one hidden layer of trained vectors, one for each
-    class. They are trained on the clients' mean features, with the distance of a row z of class y
-    to the prototype C_y increased by a margin: the loss is
-    ``CE(softmax(-|z - C_s| - margin [s = y]), y)``. The margin is the largest distance between
-    two classes' means over the clients, at most `margin`. The network has d hidden units; its
-    batches have as many rows as those of the clients.
+    The server's prototypes are trained vectors, one for each class, through a network of one hidden
+    layer of d units. They are trained on the clients' mean features z, by
+    ``CE(softmax(-|z - C_s| - margin [s = y]), y)``, in batches of as many rows as those of clients.
+    The margin is the largest distance between two classes' means over the clients, at most
+    `margin`.
 
     Attributes
     ----------
@@ -331,11 +320,11 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
     """Zhu et al. (2021): a generator of features by label, trained at the server, teaches clients.
 
     Clients share heads, as the paper does where models are not to be sent, and tell their numbers
-    of examples of each label. The server averages the heads. It trains the generator z = G(y, e),
-    of labels y in the clients' proportions and normal e, by Adam on the cross-entropy of the mean
-    logits of the clients' heads, plus ``diversity exp(-mean(|z - z'| |e - e'|^2))`` over pairs,
-    of means over the entries. A client adds ``lam CE(head(z), y)`` over generated z, which it
-    draws anew in each round; in the first there is no generator. G has one hidden layer.
+    of examples of each label. The server trains the generator z = G(y, e), of labels y in these
+    proportions and normal e, by Adam on the cross-entropy of the mean logits of the clients' heads,
+    plus ``diversity exp(-mean(|z - z'| |e - e'|^2))`` over pairs, of means over the entries. A
+    client adds ``lam CE(head(z), y)`` over generated z, drawn anew in each round but the first. G
+    has one hidden layer.
 
     Attributes
     ----------

@@ -66,9 +66,8 @@ class Interpolation:
 class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=FedAvg):
     """kNN-Per of Marfoq et al. (2022).
 
-    Bytes and FLOPs are those of FedAvg, whose training it is. What it costs to classify is not
-    counted: a forward pass for each stored example whenever the model changes, and the distances
-    of each example to those stored.
+    Bytes and FLOPs are those of FedAvg, whose training it is; what it costs to classify, a forward
+    pass for each stored example whenever the model changes, and distances, is not counted.
 
     Attributes
     ----------

@@ -123,8 +123,8 @@ class APFL(
     """Deng et al. (2020): a client classifies by ``alpha v + (1 - alpha) w``.
 
     On each batch the global model w takes FedAvg's step, and the local one v a step along alpha
-    times the gradient of the mixture's loss. alpha steps along ``<v - w, that gradient>``, and stays
-    in [0, 1]. The server averages w; v and alpha stay with the client.
+    times the gradient of the mixture's loss. alpha steps along ``<v - w, that gradient>``, and
+    stays in [0, 1]. The server averages w; v and alpha stay with the client.
 
     Sources differ about alpha. The paper's Algorithm 1 and its authors' program move it once a
     round, other programs on every batch, where it soon is 0 and the method FedAvg. Decided here:

@@ -93,14 +93,13 @@ def posterior(
 class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
     """pFedGP of Achituve et al. (2021), with a simpler Gaussian process.
 
-    The clients maximise the evidence of their batches. The server takes size-weighted means of
-    features and kernel; there is no head. A client classifies with the posterior given its own
-    examples, even if it never took part.
+    The clients maximise the evidence of their batches. The server averages features and kernel;
+    there is no head. A client, also one that never took part, classifies with the posterior given
+    its own examples.
 
     In the paper each client has a tree of binary processes, with Polya-Gamma variables and Gibbs
-    sampling. Here it has one regression on transformed labels for each class, in closed form. It
-    uses all examples up to `most`, without inducing points, and a random sample of that size above.
-    Class probabilities are the softmax of the posterior means.
+    sampling; here one regression on transformed labels for each class, in closed form. It uses all
+    examples up to `most`, without inducing points, and a random sample of that size above.
 
     Attributes
     ----------

@@ -9,6 +9,7 @@ collective memory, decoded, and added to the features of every example.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -36,8 +37,7 @@ ABLATIONS = ("", "a", "b", "c", "d")
 WITHOUT = {"a": ("importance",), "b": ("take", "forget", "output"), "c": ("fusion",)}
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """Settings of a memory: its shape (patterns, width), and how examples address it.
 
     The kind is how an example with features z weights the patterns M. "common": one pattern, eq.
@@ -125,8 +125,8 @@ class Remembering(Headed):
     ) -> tuple[Tensor, Tensor, Params]:
         """Return features plus recalled vector, logits, and the states after the batch by name.
 
-        `collective` is the server's memory, (patterns, width). Labels `y` are given only in
-        training: the memory is consolidated only then. `mask` is 0 on padding rows.
+        `collective` is the server's memory, (patterns, width). Only with labels `y`, in training,
+        is the memory consolidated. `mask` is 0 on padding rows.
         """
         z = self.model.features(x)
         encoded = self.encoder(z)  # eq. (3)
@@ -178,11 +178,7 @@ class Remembering(Headed):
 
 @dataclass(frozen=True)
 class SoHip(
-    NeuralMethod,
-    name="sohip",
-    source="Yi, Zhao and Hu, 2026",
-    part="model",
-    scored_with="all",
+    NeuralMethod, name="sohip", source="Yi, Zhao and Hu, 2026", part="model", scored_with="all"
 ):
     """Social Hippocampus Memory Learning (Yi et al., 2026), with extensions proposed here.
 
@@ -242,8 +238,8 @@ class SoHip(
 
     def sent(self, client: Client, params: Params) -> Message:
         super().sent(client, params)
-        silent = self.ablation in ("c", "d")
-        return {} if silent else {"memory": np.asarray(params["long_term"])}
+        unused = self.ablation in ("c", "d")
+        return {} if unused else {"memory": np.asarray(params["long_term"])}
 
     def play(self, state: State, session: Session) -> Played:
         heard = {c: m["memory"] for c, m in session.ask().items() if m}
@@ -270,10 +266,9 @@ class StandaloneBias(
 ):
     """Standalone with a learned vector added to the features; a control, proposed here.
 
-    Source: theory/NOTES.md, "SoHip with a linear head". After training, SoHip's memory for all
-    examples (arXiv:2603.25614) is a constant added to the features. Any gain must come from
-    training with this constant. Here the constant is a parameter that starts at zero, without
-    memory, gates or exchange.
+    After training, SoHip's memory for all examples is a constant added to the features
+    (theory/NOTES.md, "SoHip with a linear head"): any gain must come from training with it. Here it
+    is a parameter that starts at zero, without memory, gates or exchange.
 
     Attributes
     ----------

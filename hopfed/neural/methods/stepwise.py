@@ -64,8 +64,8 @@ def draw(rows: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
 class Stepwise(NeuralMethod):
     """Rounds of minibatch steps; a client's optimizer keeps its state from round to round.
 
-    One optimizer makes all steps of a client, for all its losses; `training.epochs` is not used.
-    Each minibatch is drawn without replacement, independently of the others.
+    One optimizer makes all steps of a client; `training.epochs` is not used. Each minibatch is
+    drawn without replacement, independently of the others.
 
     Attributes
     ----------
@@ -100,8 +100,7 @@ class AGG(Stepwise, name="agg", source="Li et al., 2021 (FedH2L), baseline AGG")
 
     Aggregation, a baseline of FedH2L (arXiv:2101.11296); with `public` 0 it is its baseline IND. A
     round of FedH2L learns from ``(E + N - 1) B`` images for E local steps, N nodes and minibatches
-    of B; one step of AGG learns from B images. Set `images` to compare the two at equal numbers of
-    images (theory/NOTES.md, "Domains and public data").
+    of B: set `images` to compare at equal numbers (theory/NOTES.md, "Domains and public data").
 
     Attributes
     ----------
@@ -163,12 +162,11 @@ def _batches(task: TaskSpec, share: float, seed: int, t: int, size: int) -> Rows
 class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="Li and Wang, 2019"):
     """Li and Wang (2019): communicate, aggregate, distribute, digest, revisit.
 
-    Rounds consist of steps, as in FedH2L. The public minibatches of all nodes together form the
-    public minibatch of a round. Clients send their logits on it; the server sends the mean to all.
-    A client then makes `digest` steps towards the mean, and `steps` steps on its own examples. The
-    loss of the first is the mean absolute difference of the logits, as in the authors' program.
-    Before its first round a client makes `transfer` steps on the labelled public examples, then as
-    many on its own.
+    The public minibatches of all nodes together form that of a round. Clients send their logits on
+    it; the server sends the mean to all. A client then makes `digest` steps towards the mean, on
+    the mean absolute difference of the logits as in the authors' program, and `steps` steps on its
+    own examples. Before its first round it makes `transfer` steps on the labelled public examples,
+    then as many on its own.
 
     Attributes
     ----------
@@ -216,22 +214,19 @@ class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="L
 class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="Li et al., 2021"):
     """FedH2L of Li et al. (2021, arXiv:2101.11296), eqs. (1) to (8), (14).
 
-    The method has no server; here the server only relays messages.
+    It has no server; here the server only relays messages. In exchange 0 a node makes E steps on
+    the cross-entropy of its own examples, eqs. (1), (2). It then classifies a minibatch of its
+    public examples, and broadcasts the posteriors p_j and their accuracy Acc_j.
 
-    Exchange 0 is local, eqs. (1), (2). A node makes E steps on the cross-entropy of its own
-    examples. It then classifies a minibatch of its own public examples, and broadcasts the
-    posteriors p_j and their accuracy Acc_j: B K + 1 numbers for K classes.
+    In exchange 1, on the peers' minibatches, ``1/(N-1) sum_j Acc_j KL(p_j || p_i)``, eqs. (3), (4),
+    and the cross-entropy, eq. (5), give the gradient g_pub, eq. (6). If it conflicts with the local
+    gradient g_loc, it is projected, eqs. (7), (8), (14).
 
-    Exchange 1 is global. On the peers' minibatches, ``1/(N-1) sum_j Acc_j KL(p_j || p_i)``, eqs.
-    (3), (4), and the cross-entropy, eq. (5), give the gradient g_pub, eq. (6). If g_pub conflicts
-    with the local gradient g_loc, it is projected, eqs. (7), (8), (14).
-
-    Decided where the paper is silent: with E = 1, g_loc is the minibatch gradient of eq. (2) before
-    the local step; g_pub is computed after that step. With E > 1, g_loc is the displacement of the
-    E steps, start minus end, which has the direction of a gradient. The projection applies to
-    gradients; moments and weight decay of the optimizer are not constrained. Both kinds of steps
-    use the same optimizer state. All nodes know the minibatch of a round from the seed. Sums run
-    over the peers whose messages arrived; a node without messages makes only its local steps.
+    Decided where the paper is silent: with E = 1, g_loc is the gradient of eq. (2) before the local
+    step, and g_pub is computed after it. With E > 1, g_loc is the displacement of the E steps,
+    start minus end. Moments and weight decay of the optimizer, one for both kinds of steps, are not
+    constrained. All nodes know the minibatch of a round from the seed. Sums run over the peers
+    whose messages arrived; a node without messages makes only its local steps.
 
     Attributes
     ----------
