@@ -220,6 +220,8 @@ class NeuralMethod:
         super().__init_subclass__()
         if "shares" in about:
             about.setdefault("opens", about["shares"])
+        if about.get("scored_with") == "new":
+            about.setdefault("trains_first", True)
         own = {"begin", "personal", "ready", "decide"} & vars(cls).keys()
         if own or {"shares", "trains_first"} & about.keys():
             about.setdefault("shared", False)

@@ -22,7 +22,7 @@ from hopfed.neural.methods import method  # noqa: E402
 from hopfed.neural.methods.clustered_fl import ClusteredFL, bipartition  # noqa: E402
 from hopfed.neural.methods.heads import supervised_contrast  # noqa: E402
 from hopfed.neural.methods.pairs import truncate  # noqa: E402
-from hopfed.neural.methods.pfedgp import PFedGP, log_evidence  # noqa: E402
+from hopfed.neural.methods.knn_per import PFedGP, log_evidence  # noqa: E402
 from hopfed.neural.methods.stepwise import (  # noqa: E402
     FedH2L,
     project,

@@ -155,11 +155,7 @@ class FedAvgPrior(FedAvg, name="fedavg-prior", source="control, proposed here", 
 
 @dataclass(frozen=True)
 class FedPer(
-    FedAvg,
-    name="fedper",
-    source="Arivazhagan et al., 2019",
-    shares="features.",
-    trains_first=True,
+    FedAvg, name="fedper", source="Arivazhagan et al., 2019", shares="features.", trains_first=True
 ):
     """Arivazhagan et al. (2019): the body is averaged, the head stays local, trained together.
 
@@ -425,13 +421,7 @@ class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
 
 
 @dataclass(frozen=True)
-class PFedMe(
-    FedAvg,
-    name="pfedme",
-    source="Dinh et al., NeurIPS 2020",
-    scored_with="new",
-    trains_first=True,
-):
+class PFedMe(FedAvg, name="pfedme", source="Dinh et al., NeurIPS 2020", scored_with="new"):
     """Dinh et al. (2020): a personal model theta that is pulled to a shared w, and w to it.
 
     On each batch theta takes `steps` steps of plain gradient descent on
@@ -479,12 +469,7 @@ WINDOW, CLOSE, MOST = 10, 0.1, 100  # epochs of FedALA's first weights: see its 
 
 @dataclass(frozen=True)
 class FedALA(
-    FedAvg,
-    name="fedala",
-    source="Zhang et al., AAAI 2023",
-    keeps=True,
-    scored_with="new",
-    trains_first=True,
+    FedAvg, name="fedala", source="Zhang et al., AAAI 2023", keeps=True, scored_with="new"
 ):
     """Zhang et al. (2023): clients learn to mix their own head with the global one.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -64,34 +64,29 @@ class Auxiliary(FedAvg, same_model=False, shares="shared.", part="own", scored_w
     `Training.clip` limits the norm of the gradient of all parts together.
     """
 
-    copies: ClassVar[bool] = False  # whether its own part begins as the first shared part it gets
+
+@dataclass(frozen=True)
+class Twins(Auxiliary, same_model=True, trains_first=True):
+    """Both parts are one architecture; the own begins as the first shared one that a client gets.
+
+    A client that never took part trains its own part for the epochs of a round.
+    """
 
     def wrap(self, model: Model) -> nn.Module:
-        """Two models that start from the same weights."""
         return Parts(both, own=deepcopy(model), shared=deepcopy(model))
 
     def begin(self, client: Client, down: Message) -> Params:
         found = super().begin(client, down)
-        copied = above(below(found, "shared"), "own") if self.copies and not client.state else {}
-        return found | copied
+        return found | ({} if client.state else above(below(found, "shared"), "own"))
 
 
 @dataclass(frozen=True)
-class Ditto(
-    Auxiliary,
-    name="ditto",
-    source="Li et al., ICML 2021",
-    same_model=True,
-    copies=True,
-    scored_with="new",
-    trains_first=True,
-):
+class Ditto(Twins, name="ditto", source="Li et al., ICML 2021", scored_with="new"):
     """Li et al. (2021): each client keeps ``v = argmin CE(v) + lam / 2 |v - w|^2``.
 
     w is the global model that the client received, before this round's training and averaging. Both
     see the same batches; w equals FedAvg's bit for bit, and with ``lam = 0`` v equals Standalone's.
-    Decided here: v is trained for as many epochs as w, and starts as the first w that the client
-    receives; a client that never took part trains one for the epochs of a round.
+    Decided here: v is trained for as many epochs as w, and starts as the first w.
 
     Attributes
     ----------
@@ -111,15 +106,7 @@ class Ditto(
 
 
 @dataclass(frozen=True)
-class APFL(
-    Auxiliary,
-    name="apfl",
-    source="Deng et al., 2020",
-    same_model=True,
-    copies=True,
-    scored_with="all",
-    trains_first=True,
-):
+class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
     """Deng et al. (2020): a client classifies by ``alpha v + (1 - alpha) w``.
 
     On each batch the global model w takes FedAvg's step, and the local one v a step along alpha
@@ -129,8 +116,7 @@ class APFL(
     Sources differ about alpha. The paper's Algorithm 1 and its authors' program move it once a
     round, other programs on every batch, where it soon is 0 and the method FedAvg. Decided here:
     once a round it takes a step of `Training.lr` on the round's first batch; on every batch, a step
-    of the same optimizer. v starts as the first w that the client receives. Running statistics of a
-    norm are those of the mixture. A client that never took part trains for the epochs of a round.
+    of the same optimizer. v starts as the first w. Running statistics are those of the mixture.
 
     Attributes
     ----------
@@ -144,7 +130,6 @@ class APFL(
     moves: str = setting("round", ("round", "batch"))
 
     def wrap(self, model: Model) -> nn.Module:
-        """Two models that start from the same weights, and alpha."""
         alpha = nn.Parameter(torch.full((1,), float(self.alpha)))
         return Parts(both, own=deepcopy(model), shared=deepcopy(model), alpha=alpha)
 
