@@ -21,8 +21,8 @@ from hopfed.neural.method import Client, below, pack, unpack  # noqa: E402
 from hopfed.neural.methods import method  # noqa: E402
 from hopfed.neural.methods.clustered_fl import ClusteredFL, bipartition  # noqa: E402
 from hopfed.neural.methods.heads import supervised_contrast  # noqa: E402
-from hopfed.neural.methods.pairs import truncate  # noqa: E402
 from hopfed.neural.methods.knn_per import PFedGP, log_evidence  # noqa: E402
+from hopfed.neural.methods.pairs import truncate  # noqa: E402
 from hopfed.neural.methods.stepwise import (  # noqa: E402
     FedH2L,
     project,
@@ -289,10 +289,10 @@ def test_a_cluster_is_parted_at_rest_and_goes_on_in_two():
     for name in [n for n in everything if n.startswith("0/")]:
         everything[name] = np.zeros_like(everything[name])
     client = Client(method, {}, Context(0, 0, 0, 3))
-    fits = [method._fits(unpack(everything, k), client) for k in ("0", "1")]
+    fits = [method._fits(unpack(everything, f"{k}/model"), client) for k in (0, 1)]
     chosen, params = method.choose(client, everything)
     assert chosen == int(np.argmax([f[0] + 1e-6 * f[1] for f in fits]))
-    for name, tensor in unpack(everything, str(chosen)).items():
+    for name, tensor in unpack(everything, f"{chosen}/model").items():
         assert (params[name] == tensor).all()
     # Cluster 0 goes on alone; cluster 1, not heard, keeps its model; client 3 joins.
     messages = sent(method, {0: 0.2, 2: 0.2, 3: 0.2})

@@ -59,7 +59,7 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         """Return number and model of the client's cluster; without one, it chooses the best."""
         if "models" not in down:
             return int(down.get("cluster", 0)), super().begin(client, down)
-        models = [unpack(down, str(k)) for k in range(int(down["models"]))]
+        models = [unpack(down, f"{k}/model") for k in range(int(down["models"]))]
         best = max(range(len(models)), key=lambda k: self._fits(models[k], client))
         return best, models[best]
 
@@ -83,9 +83,13 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
                 models.append(_mean([heard[c] for c in second]))
                 heard = {c: heard[c] for c in first}
             models[k] = _mean(heard.values()) or models[k]
-        kept = {f"{k}/{n}": a for k, model in enumerate(models) for n, a in model.items()}
-        kept |= {"clusters": np.asarray(len(models)), "cluster_of": cluster_of}
-        return kept, self._down(models, cluster_of), {"clusters": len(models)}
+        every = {f"{k}/{n}": a for k, model in enumerate(models) for n, a in model.items()}
+        every["models"] = np.asarray(len(models))
+        own = [model | {"cluster": np.asarray(k)} for k, model in enumerate(models)]
+        down = {EVERYONE: every if len(models) > 1 else own[0]}
+        if len(models) > 1:
+            down |= {c: own[k] for c, k in enumerate(cluster_of.tolist()) if k >= 0}
+        return every | {"cluster_of": cluster_of}, down, {"clusters": len(models)}
 
     def parts(
         self, messages: Mapping[int, Message], model: Message
@@ -117,19 +121,8 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         """Models of the clusters, and the cluster of each client, -1 if it is not known."""
         if not state:
             return [pack(self.initial(0))], np.full(len(self.loaded.split), -1)
-        models = [below(state, str(k)) for k in range(int(state["clusters"]))]
+        models = [below(state, str(k)) for k in range(int(state["models"]))]
         return models, np.array(state["cluster_of"])
-
-    def _down(self, models: list[Message], cluster_of: np.ndarray) -> dict[int, Message]:
-        """Message of each client: the model of its cluster, or the models of all clusters."""
-        messages = [m | {"cluster": np.asarray(k)} for k, m in enumerate(models)]
-        if len(models) == 1:
-            return {EVERYONE: messages[0]}
-        every: Message = {"models": np.asarray(len(models))}
-        for k, model in enumerate(models):
-            every |= {f"{k}/{n.removeprefix('model/')}": a for n, a in model.items()}
-        down = {EVERYONE: every}
-        return down | {c: messages[k] for c, k in enumerate(cluster_of.tolist()) if k >= 0}
 
     def _fits(self, params: Params, client: Client) -> tuple[float, float]:
         """Accuracy of a model on the client's validation examples, then its log-likelihood."""

@@ -25,23 +25,6 @@ from hopfed.neural.training.losses import Batch, Net, squared_distance
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Job, Training, is_batch_norm
 
-__all__ = [
-    "MOON",
-    "FedALA",
-    "FedAvg",
-    "FedAvgPlus",
-    "FedAvgPrior",
-    "FedBABU",
-    "FedBN",
-    "FedDyn",
-    "FedPer",
-    "FedProx",
-    "FedRep",
-    "PFedMe",
-    "PerFedAvg",
-    "Scaffold",
-]
-
 _NETWORKS = Recent(1 << 28)
 
 
@@ -200,7 +183,7 @@ class FedBABU(
 
     Attributes
     ----------
-    tune : epochs of fine-tuning, of the whole model, 5 as in the paper.
+    tune : epochs of fine-tuning, of the whole model, 5 as in the paper and its authors' program.
     """
 
     tune: int = 5
@@ -225,7 +208,7 @@ class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", trains_first=Tr
         return message
 
 
-def stepped(old: Mapping[str, np.ndarray], new: Message, step: float) -> Message:
+def _stepped(old: Mapping[str, np.ndarray], new: Message, step: float) -> Message:
     """Return ``old + step (new - old)`` of arrays of the same names, in their dtypes."""
     if step == 1:
         return new
@@ -258,11 +241,11 @@ class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", 
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         first = self.begin(client, down)
-        job = client.train(first, direct=corrected)
-        zero = zeros(first, job.trained())
+        job = client.train(first, direct=_corrected)
+        zero = _zeros(first, job.trained())
         own, server = zero | client.kept("control"), zero | unpack(down, "control")
         job.extra = {n: server[n] - own[n] for n in zero}
-        reach = job.training.lr * weight_of_steps(job.training, len(job.steps()))
+        reach = job.training.lr * _weight_of_steps(job.training, len(job.steps()))
         trained = (yield job).params
         change = {
             n: (first[n] - trained[n]) / reach - server[n] if reach else zero[n] for n in zero
@@ -281,7 +264,7 @@ class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", 
             for n, a in mean.items()
             if n not in model
         }
-        return stepped(state, model, self.step) | control
+        return _stepped(state, model, self.step) | control
 
 
 @dataclass(frozen=True)
@@ -295,19 +278,19 @@ class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", by_record=T
     Attributes
     ----------
     alpha : strength of the penalty; the authors' program has 0.01 for CIFAR-10, of the paper's
-        0.1, 0.01 and 0.001.
+        0.1, 0.01 and 0.001, and divides it by a client's size over the mean size.
     """
 
     alpha: float = setting(0.01, "above 0")
 
     def server_start(self, seed: int) -> State:
         first, names = self.initial(0), [n for n, _ in self.net(0).named_parameters()]
-        return super().server_start(seed) | pack(first) | pack(zeros(first, names), "server")
+        return super().server_start(seed) | pack(first) | pack(_zeros(first, names), "server")
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         first = self.begin(client, down)
         job = client.train(first)
-        slope = zeros(first, job.trained()) | client.kept("slope")
+        slope = _zeros(first, job.trained()) | client.kept("slope")
         job.extra = above({n: first[n] for n in slope}, "first") | above(slope, "slope")
         trained = (yield job).params
         moves = {n: g - self.alpha * (trained[n] - first[n]) for n, g in slope.items()}
@@ -358,17 +341,17 @@ class MOON(FedAvg, name="moon", source="Li et al., CVPR 2021", keeps=True, by_re
         return batch.cross_entropy(logits) + self.mu * contrast
 
 
-def zeros(params: Params, names: Iterable[str]) -> Params:
+def _zeros(params: Params, names: Iterable[str]) -> Params:
     """Return zeros in place of some parameters."""
     return {n: torch.zeros_like(params[n]) for n in names}
 
 
-def corrected(gradient: Params, extra: Params) -> Params:
+def _corrected(gradient: Params, extra: Params) -> Params:
     """Return a gradient plus what a job has as `extra`."""
     return {n: g + extra[n] for n, g in gradient.items()}
 
 
-def weight_of_steps(training: Training, steps: int) -> float:
+def _weight_of_steps(training: Training, steps: int) -> float:
     """Sum of the weights of the gradients of so many steps in the way that SGD went, over lr."""
     b = training.momentum
     if b == 1:
@@ -461,7 +444,7 @@ class PFedMe(FedAvg, name="pfedme", source="Dinh et al., NeurIPS 2020", scored_w
         return super().objective(net, batch) + self.lam / 2 * far
 
     def moved(self, state: State, mean: Message, share: float) -> State:
-        return stepped(self.started(state), mean, self.beta)
+        return _stepped(self.started(state), mean, self.beta)
 
 
 WINDOW, CLOSE, MOST = 10, 0.1, 100  # epochs of FedALA's first weights: see its docstring
@@ -482,8 +465,9 @@ class FedALA(
 
     Attributes
     ----------
-    share : of the examples on which W is learned, drawn in each round; 0.8 as in the paper.
-    eta : learning rate of W, 1 as in the paper.
+    share : of the examples on which W is learned, drawn in each round; 0.8 as in the paper and its
+        authors' program, which like this learns W for the last layer.
+    eta : learning rate of W, 1 as in both.
     """
 
     share: float = setting(0.8, "in (0, 1]")
@@ -493,7 +477,7 @@ class FedALA(
         first, weights = self.begin(client, down), client.kept("weights")
         if client.kept() and len(client.rows):
             weights = yield from self.learned(client, first, weights)
-            first = first | mixed(client.kept(), first, weights)
+            first = first | _mixed(client.kept(), first, weights)
         here = (client.context.round, client.context.exchange, client.number)
         message = self.sent(client, (yield client.train(first, path=here)).params)
         client.state |= pack(weights, "weights")
@@ -510,7 +494,7 @@ class FedALA(
         losses: list[float] = []
         for _ in range(epochs):
             for at in range(0, len(rows), batch):
-                start = first | mixed(own, first, w)
+                start = first | _mixed(own, first, w)
                 plan, body = [rows[at : at + batch]], ("features.",)
                 job = yield client.train(start, augment=False, plan=plan, frozen=body, moments={})
                 w = {
@@ -523,6 +507,6 @@ class FedALA(
         return w
 
 
-def mixed(own: Params, other: Params, weights: Params) -> Params:
+def _mixed(own: Params, other: Params, weights: Params) -> Params:
     """Return those parameters that have weights: ``own + weights (other - own)``."""
     return {n: own[n] + w * (other[n] - own[n]) for n, w in weights.items()}

@@ -208,7 +208,8 @@ class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="hea
 
     Attributes
     ----------
-    head_lr : learning rate of the server; 0.01 as in HtFLlib, the paper was not at hand.
+    head_lr : learning rate of the server; 0.01 as in the authors' program and HtFLlib. In that
+        program the step is taken by the optimizer of another network, so the head never moves.
     """
 
     head_lr: float = setting(0.01, "above 0")
@@ -262,11 +263,13 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
 
     Attributes
     ----------
-    lam : strength of the penalty, 0.1 as in the paper; 0 is Standalone.
+    lam : strength of the penalty, 0.1 as in the paper (1 in the authors' program); 0 is Standalone.
     nearest : classify by the nearest prototype instead of by the head.
-    margin : largest margin, tau in the paper, which has 100.
-    passes : over the rows in a round, 100 as in the paper.
-    prototype_lr : learning rate of the server, which takes plain gradient descent.
+    margin : largest margin, tau in the paper, which has 100. In the authors' program the margin is
+        the largest distance of a class to the one nearest to it.
+    passes : over the rows in a round, 100 as in the paper (1000 in the program).
+    prototype_lr : learning rate of the server, which takes plain gradient descent, 0.01 as that of
+        the paper's clients (0.005 in the program).
     """
 
     lam: float = setting(0.1, "at least 0")

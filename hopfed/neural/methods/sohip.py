@@ -65,9 +65,12 @@ class Form(NamedTuple):
 
 
 class Headed(nn.Module):
-    """A model, named ``model.``; with `head` "mlp" with a hidden layer before its head."""
+    """A model, named ``model.``; with `head` "mlp" with a hidden layer before its head.
 
-    def __init__(self, model: Model, head: str, seed: int):
+    With `shift` it adds one learned vector to the features, a control without a memory.
+    """
+
+    def __init__(self, model: Model, head: str, seed: int, shift: bool = False):
         super().__init__()
         self.model = model
         self.hidden: nn.Module = nn.Identity()
@@ -76,26 +79,16 @@ class Headed(nn.Module):
             with drawing(seed, "memory", "hidden"):
                 self.hidden = nn.Sequential(nn.Linear(width, width), nn.ReLU())
                 rectified(self.hidden)
+        self.bias = nn.Parameter(torch.zeros(model.feature_dim)) if shift else None
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return (features, logits)."""
-        return self.read(self.model.features(x))
+        z = self.model.features(x)
+        return self.read(z if self.bias is None else z + self.bias)
 
     def read(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return features and their logits."""
         return z, self.model.head(self.hidden(z))
-
-
-class Shifted(Headed):
-    """A model that adds one learned vector to the features; a control without a memory."""
-
-    def __init__(self, model: Model, head: str, seed: int):
-        super().__init__(model, head, seed)
-        self.bias = nn.Parameter(torch.zeros(model.feature_dim))
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (shifted features, logits)."""
-        return self.read(self.model.features(x) + self.bias)
 
 
 class Remembering(Headed):
@@ -278,4 +271,4 @@ class StandaloneBias(
     head: str = setting("linear", HEADS)
 
     def wrap(self, model: Model) -> nn.Module:
-        return Shifted(model, self.head, self.task.seed)
+        return Headed(model, self.head, self.task.seed, shift=True)

@@ -9,7 +9,6 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from clouds import examples  # noqa: E402
 
-from hopfed.neural.memory import neighbours  # noqa: E402
 from hopfed.neural.memory import (  # noqa: E402  # noqa: E402
     GRID,
     Index,
@@ -17,6 +16,7 @@ from hopfed.neural.memory import (  # noqa: E402  # noqa: E402
     choose_weight,
     log_kernel,
     mix,
+    neighbours,
     stored_examples,
     unit,
     vote,
