@@ -172,8 +172,8 @@ class NeuralMethod:
 
     Arguments have the same meaning in all its methods. `client` is a `Client`. `state` holds the
     arrays that the server, or a client, keeps, by name. `down` is the last message from the server,
-    empty before the first. `question` is one of `questions`, `messages` are the answers to it by
-    client. `params` are parameters and buffers by name. `session` asks clients, see
+    empty before the first. `question` is one of `questions`; `messages`, or `said`, are the answers
+    to it by client. `params` are parameters and buffers by name. `session` asks clients, see
     `hopfed.federation.rounds.Session`. `net` is a network in training, `batch` the examples of a
     step, see `hopfed.neural.training.losses`.
 
@@ -250,8 +250,9 @@ class NeuralMethod:
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Answer the server: train, and return what is `sent`."""
         first = self.begin(client, down)
-        more = {"extra": self.extra(client, first, down), "frozen": self.frozen}
-        return self.sent(client, (yield client.train(first, **more)).params)
+        extra = self.extra(client, first, down)
+        trained = yield client.train(first, extra=extra, frozen=self.frozen)
+        return self.sent(client, trained.params)
 
     def play(self, state: State, session: Session) -> Played:
         """Play a round at the server; return its state, messages down, and numbers about it."""

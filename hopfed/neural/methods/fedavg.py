@@ -397,10 +397,15 @@ class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
 
     def tuning(self, client: Client, down: Message) -> Job:
         plan = [client.rows] if len(client.rows) else []
-        plain = {"optimizer": "sgd", "momentum": 0.0, "weight_decay": 0.0, "clip": 0.0}
-        step = replace(self.training, **plain, lr=self.alpha)
+        plain = replace(self.training, optimizer="sgd", momentum=0.0, weight_decay=0.0, clip=0.0)
         first = self.begin(client, down)
-        return client.train(first, super().objective, training=step, augment=False, plan=plan)
+        return client.train(
+            first,
+            super().objective,
+            training=replace(plain, lr=self.alpha),
+            augment=False,
+            plan=plan,
+        )
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from hopfed.neural.averaged import mean_of
 from hopfed.neural.method import Client, NeuralMethod, Played, above, below, pack, setting, unpack
 from hopfed.neural.methods.heads import LGFedAvg
 from hopfed.neural.models.networks import drawing
-from hopfed.neural.training.evaluation import Classifier, Embedded
+from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params, copied
 from hopfed.neural.training.together import one_thread
@@ -112,9 +112,9 @@ class Prototypical(Classwise):
         return batch.cross_entropy(logits) + self.lam * penalty
 
     def decide(self, client: Client, down: Message) -> Classifier:
-        network = super().decide(client, down)
         if not self.nearest or not len(down.get("labels", ())):
-            return network
+            return super().decide(client, down)
+        network = Network(client.model, self.personal(client, down))
         rows, known = map(torch.as_tensor, self.table(down))
 
         def scores(x: Tensor) -> Tensor:  # minus the distances; one without a row is never nearest
@@ -297,7 +297,7 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
         return down | pack(params, "server"), {EVERYONE: down}, {}
 
     def trained(self, params: Params, z: Tensor, y: Tensor, rng: np.random.Generator) -> Params:
-        """Return prototypes trained on rows z (n, d) of classes y (n,)."""
+        """Return prototypes trained on rows z (n, d) of classes y (n,), in orders of `rng`."""
         means = torch.stack([z[y == s].mean(0) for s in y.unique()])
         margin = min(float(torch.cdist(means, means).max()), self.margin)
         params = {n: t.requires_grad_() for n, t in params.items()}
@@ -402,7 +402,10 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
     def trained(
         self, params: Params, head: Params, counts: np.ndarray, rng: np.random.Generator
     ) -> Params:
-        """Return the generator after its steps of a round, by a head that is the mean of all."""
+        """Return the generator after its steps of a round, by a `head` that is the mean of all.
+
+        The labels that `rng` draws are in proportion to `counts`.
+        """
         params = {n: t.requires_grad_() for n, t in params.items()}
 
         def loss(y: Tensor, noise: Tensor) -> Tensor:
