@@ -19,7 +19,7 @@ from hopfed.errors import ArgumentError, BackendError  # noqa: E402
 from hopfed.experiments import fl  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.neural.data.tensors import opened  # noqa: E402
-from hopfed.neural.memory.neighbours import Index  # noqa: E402
+from hopfed.neural.memory import Index  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
@@ -27,7 +27,7 @@ from hopfed.neural.training.training import Training  # noqa: E402
 # What the fast tests play, with a small network; all methods with LeNet are slow.
 FAST = [("fedavg", "stacked"), ("apfl", "sequential"), ("fedh2l", "stacked")]
 
-pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
 
 
 @pytest.fixture(autouse=True)

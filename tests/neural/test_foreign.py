@@ -131,7 +131,7 @@ def settings(table, nets, name, **changes):
     return fl.Config(method=name, options=small, partition="iid", **(base | changes))
 
 
-@pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
+@pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
 @pytest.mark.parametrize("name", rest_slow(sorted(METHODS, key=lambda n: n not in FAST), len(FAST)))
 def test_a_strangers_network_and_table_with_every_method(table, nets, name):
     run = execute(fl, settings(table, nets, name, way="stacked"))

@@ -220,7 +220,7 @@ class Hebbian(NeuralMethod):
             got = ", ".join(str(getattr(self, name)) for name in wrong)
             raise ArgumentError(wrong[0], f"{rule} {where}", got)
 
-    def fetches(self, known: bool) -> bool:  # noqa: ARG002
+    def fetches(self, known: bool) -> bool:
         """A read-out follows from the sums of all."""
         return True
 
