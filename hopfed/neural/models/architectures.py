@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from hopfed._lib.memory_limits import require_memory
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 
 NORMS = ("group", "batch")
 GROUPS = 8  # divides every normalised width here, with at least two channels per group
@@ -41,11 +40,10 @@ STAGES = (
 
 @dataclass(frozen=True)
 class Shape:
-    """Inputs and classes of a model; ArgumentError for a number below 1 or another norm.
+    """Inputs and classes of a model, and the norm of the architectures that normalise.
 
-    The norm is of the architectures that normalise. "group" has no state to average over different
-    clients, and padding rows of a batch cannot affect the other rows. The originals have "batch";
-    its running statistics are buffers, which a stacked step receives stacked and updates in place.
+    "group" has no state to average over different clients, and padding rows of a batch cannot
+    affect the other rows. The originals have "batch".
     """
 
     channels: int  # of images; for text the number of different tokens
@@ -54,9 +52,6 @@ class Shape:
     norm: str = "group"
 
     def __post_init__(self) -> None:
-        check_types(self)
-        for name in ("channels", "size", "classes"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         require(self.norm in NORMS, "norm", f"one of {', '.join(NORMS)}", repr(self.norm))
 
     def require_side(self, least: int, what: str) -> None:
@@ -134,8 +129,9 @@ def normalised(
     return [convolution, nn.GroupNorm(GROUPS, outside) if by_group else nn.BatchNorm2d(outside)]
 
 
-def mlp(shape: Shape, *, hidden: tuple[int, ...] = (200, 200)) -> Model:
+def mlp(shape: Shape, *hidden: int) -> Model:
     """Fully connected layers of widths `hidden`, by default the 2NN of McMahan et al. (2017)."""
+    hidden = hidden or (200, 200)
     features = nn.Sequential(nn.Flatten(), *_dense(shape.channels * shape.size**2, *hidden))
     return Model(features, nn.Linear(hidden[-1], shape.classes), hidden[-1])
 
@@ -278,14 +274,12 @@ class TopHidden(nn.Linear):
         return super().forward(z[..., : self.in_features])
 
 
-def lstm(shape: Shape, *, width: int = 256) -> Model:
+def lstm(shape: Shape, width: int = 256) -> Model:
     """LSTM of two layers of `width` units; its 4 width features are all hidden and cell states.
 
     As in the base model of kNN-Per (arXiv:2111.09360), the head reads only the hidden state of the
     top layer, but a datastore keeps all features.
     """
-    numbers = shape.channels * EMBEDDING + 4 * width * (EMBEDDING + 3 * width)
-    require_memory(8 * numbers, "model lstm")  # weights in float32, and their gradients
     features = StackedLSTM(shape.channels, EMBEDDING, width, layers=2)
     return Model(features, TopHidden(width, shape.classes), 4 * width)
 

@@ -18,27 +18,13 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.training.losses import Batch, Net, beside
 from hopfed.neural.training.task import TaskSpec, task_of
 from hopfed.neural.training.training import Job, forward_of, has_batch_norm
-
-
-def measure(model: nn.Module, batch: Tensor) -> tuple[int, int]:
-    """FLOPs per example of a forward pass, and of a training step without the update."""
-    twin, counted = deepcopy(model), []
-    for train in (False, any(p.requires_grad for p in model.parameters())):
-        with _counter() as flops, torch.set_grad_enabled(train):
-            logits = twin.train(train)(batch)
-            if train:
-                labels = torch.zeros(len(batch), dtype=torch.int64, device=batch.device)
-                cross_entropy(logits, labels).backward()
-        counted.append(flops.get_total_flops() // len(batch))
-    return counted[0], counted[1]
 
 
 def training_flops(job: Job, data: Tensors) -> float:
@@ -79,7 +65,10 @@ def forward_flops(spec: TaskSpec, architecture: str) -> int:
     """FLOPs per example of a forward pass of an architecture on the data of a task."""
     made = task_of(spec)
     batch, _ = made.tensors.batch(made.tensors.rows(made.split.train[0][:2]))
-    return measure(made.templates[architecture], batch)[0]
+    twin = deepcopy(made.templates[architecture]).eval()
+    with _counter() as flops, torch.no_grad():
+        twin(batch)
+    return flops.get_total_flops() // len(batch)
 
 
 def _convolution_backward(

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hopfed.neural.data.splits import Partition
+from hopfed.neural.data.partitions import Partition
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.training.losses import Params, beside
 from hopfed.neural.training.together import one_thread

@@ -19,7 +19,7 @@ from hopfed._lib.settings import check_types, require
 from hopfed.errors import ArgumentError
 from hopfed.neural.data import Partition, load, partition
 from hopfed.neural.data.dataset import as_named
-from hopfed.neural.data.tensors import Augment, Tensors, check_scaling, to_tensors
+from hopfed.neural.data.tensors import Tensors, check_scaling, to_tensors
 from hopfed.neural.models import Model, assign, build
 from hopfed.neural.models.networks import (
     is_foreign,
@@ -27,8 +27,6 @@ from hopfed.neural.models.networks import (
     lengthened,
     load_weights,
     named,
-    own_code,
-    reads,
 )
 from hopfed.neural.training.losses import Params
 
@@ -127,11 +125,6 @@ class TaskSpec:
         brings = any(w != NONE for w in self.weights) or any(map(is_network, self.models))
         return "none" if brings else "train"
 
-    @property
-    def code(self) -> tuple[str, ...]:
-        """Networks that are code of a user, which nobody else may have imported."""
-        return own_code(self.models)
-
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -172,9 +165,9 @@ class Task:
         return next(iter(lengths.values()))
 
     @property
-    def augment(self) -> Augment | None:
-        """Augmentation of training images; None without one."""
-        return Augment() if self.spec.augment and self.split.dataset.is_images else None
+    def augment(self) -> bool:
+        """Whether training images are augmented."""
+        return self.spec.augment and self.split.dataset.is_images
 
     def labels_of(self, client: int) -> np.ndarray:
         """Labels of a client's training examples, (n,)."""
@@ -189,40 +182,29 @@ class Task:
         shape = self.split.dataset.shape
         if not self.split.dataset.is_images or shape[1] == shape[2]:
             return
-        model = self.model(client)
         try:
             with torch.inference_mode():
-                model.eval()(torch.zeros(1, *shape, device=self.tensors.device))
+                self.model(client).eval()(torch.zeros(1, *shape, device=self.tensors.device))
         except Exception:  # networks of users and libraries raise errors of many kinds
-            got = f"{shape[1]} x {shape[2]} pixels"
             rule = f"square images for {self.names[client]}"
-            raise ArgumentError("data", rule, got) from None
+            raise ArgumentError("data", rule, f"{shape[1]} x {shape[2]} pixels") from None
 
-    def build(self, architecture: str, setting: str = "model") -> Model:
+    def build(self, architecture: str, setting: str = "models") -> Model:
         """Make a further model for the data, such as a small model that all clients share.
 
         `setting` is the name of the setting that names the architecture, for messages.
         """
-        data = self.split.dataset
-        rule = f"{'any but lstm' if data.is_images else 'lstm'} for the inputs of {data.name}"
-        fits = reads(architecture, images=data.is_images)
-        require(fits, setting, rule, repr(architecture))
-        try:
-            return self._built(architecture)
-        except ArgumentError as error:
-            if data.shape[1:] != (1, 1) or "pixels" not in str(error):
-                raise
+        data, spec, base = self.split.dataset, self.spec, architecture.partition(":")[0]
+        vectors = data.is_images and data.shape[1:] == (1, 1)
+        if not (foreign := is_foreign(architecture)):
+            takes = base == "mlp" if vectors else (base == "lstm") != data.is_images
+            kinds = "any but lstm" if data.is_images else "lstm"
             rule = "mlp:64, another mlp or a network of yours for rows of features"
-            named = "models" if setting == "model" else setting
-            raise ArgumentError(named, rule, architecture) from None
-
-    def _built(self, architecture: str) -> Model:
-        data, spec = self.split.dataset, self.spec
-        if data.is_images:
-            channels, size = data.shape[0], data.shape[-1]
-        else:
+            rule = rule if vectors else f"{kinds} for the inputs of {data.name}"
+            require(takes, setting, rule, architecture)
+        channels, size = data.shape[0], data.shape[-1]
+        if not data.is_images:
             channels, size = int(data.inputs.max()) + 1, data.shape[0]
-        weights = dict(zip(spec.models, spec.weights, strict=False)).get(architecture, NONE)
         model = build(
             architecture,
             channels=channels,
@@ -232,8 +214,9 @@ class Task:
             norm=spec.norm,
             init=spec.init,
             tokens=not data.is_images,
-            head_layer=spec.head_layer if is_foreign(architecture) else "",
+            head_layer=spec.head_layer if foreign else "",
         )
+        weights = dict(zip(spec.models, spec.weights, strict=False)).get(architecture, NONE)
         if weights != NONE:
             load_weights(model, weights)
         return model
