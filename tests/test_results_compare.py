@@ -24,7 +24,7 @@ RESULTS = {
     "archetypes.overlap": ["Retrieval"],
     "archetypes.status": ["ClassMeasures", "Residual"],
     "hopfield.simulation": ["Simulation"],
-    "hopfield.told": ["Told"],
+    "hopfield.announcement": ["Announcement"],
     "privacy.mechanism": ["PrivateOperator"],
     "runs": ["Run"],
     "spectral.eigenpairs": ["Spectrum"],

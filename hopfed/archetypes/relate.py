@@ -343,7 +343,7 @@ class Member:
     def outcome(self) -> np.ndarray:
         """(M, C) numbers of the first column, or whether it holds each of its words; else 0."""
         first = self.columns[0]
-        return np.where(self.used[:, None], first.values[:, told_apart(first.words)], 0.0)
+        return np.where(self.used[:, None], first.values[:, rated_words(first.words)], 0.0)
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -400,7 +400,7 @@ class Member:
 Asked = Mapping[str, np.ndarray]
 
 
-def told_apart(words: Sequence[str]) -> list[int]:
+def rated_words(words: Sequence[str]) -> list[int]:
     """Words of an outcome, by number, of which rates are told: of two only the second."""
     return [1] if len(words) == 2 else list(range(max(len(words), 1)))
 
@@ -557,7 +557,7 @@ def _conjugate(
 def of_outcome(step: FirstStep, outcome: Column) -> Relation:
     """Means or rates of an outcome in each class, whose rows are with the owners."""
     words, sums = outcome.words, step.ask(outcome_sums)
-    apart = told_apart(words)
+    apart = rated_words(words)
     names = tuple(words[k] for k in apart) if words else (outcome.name,)
     S, n = sums["products"], step.used[0]
     once, twice = sums["spread"] / max(float(S.sum()), TINY)
