@@ -117,8 +117,8 @@ class Dataset:
         for what in ("label", "domain", "writer"):
             values = self.labels if what == "label" else getattr(self, what)
             names = self.class_names if what == "label" else getattr(self, f"{what}_names")
-            bad = [] if values is None else np.flatnonzero((values < 0) | (values >= len(names)))
-            if len(bad):
+            bad = None if values is None else np.flatnonzero((values < 0) | (values >= len(names)))
+            if bad is not None and len(bad):
                 where = f"{what} {values[bad[0]]} of row {bad[0]}"
                 yield f"{where} is outside of 0..{len(names) - 1}"
         if self.coarse is not None and self.coarse.shape != (self.classes,):
@@ -206,11 +206,7 @@ def from_pairs(pairs: Any, name: str = "") -> Dataset:
 
 
 def as_named(data: Any) -> str:
-    """Return the name of a dataset; one that is given as arrays is kept, and gets a name.
-
-    That name contains a digest of all its arrays, so a run file says which data it is of, and a run
-    is only continued with the same ones. They are copied, so they cannot change under their name.
-    """
+    """Name of data, with a digest of all arrays where they are given; copies of these are kept."""
     if isinstance(data, str):
         return data
     if isinstance(data, (tuple, list)) and len(data) in (2, 3):
@@ -243,11 +239,7 @@ def given(name: str) -> Dataset:
 
 
 def encode(values: Any, names: Iterable[object] = ()) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the code of each value, int64, and the names of the codes.
-
-    Every value that occurs gets a code: numbers by size, words by letters. With `names`, whole
-    numbers are the places of their names.
-    """
+    """Code of each value, int64, and names: numbers by size, words by letters, or as given."""
     column, words = _column(_array(values)), tuple(map(str, names))
     if words and column.dtype.kind in "iu":
         return column.astype(np.int64), words

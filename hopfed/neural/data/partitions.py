@@ -1,9 +1,7 @@
 """`partition`: divides a dataset among clients, each with training, validation and test parts.
 
 Sources of the schemes: theory/NOTES.md, "Data splits of the neural experiments" and "Domains and
-public data". A scheme is a function of the data, the number of clients, the seed, and the
-words behind its name; it returns the data (turned, by `rotation`) and the rows of each client.
-Schemes draw from streams of their own under the seed.
+public data". A scheme returns the data (turned, by `rotation`) and the rows of each client.
 """
 
 from __future__ import annotations
@@ -187,7 +185,8 @@ def partition(
     if published and training is None and parts is None:
         raise DataError(f"{dataset.name}: there is no published split")
     if parts is not None and not (parts == VALIDATION).any():
-        parts, training = None, parts != TEST
+        training = np.asarray(parts != TEST)
+        parts = None
     if parts is None:
         parts = parts_of(dataset, own, fractions / fractions.sum(), training, seed)
     held = [tuple(rows[parts[rows] == k] for rows in own) for k in range(3)]
@@ -270,10 +269,7 @@ def _dirichlet(
 def _pachinko(
     data: Dataset, clients: int | None, seed: int, alpha: str | None, beta: str | None
 ) -> Divided:
-    """For each example a client draws a coarse label, then a fine label (Reddi et al., 2021).
-
-    Examples are drawn without replacement; a label without remaining examples is not drawn again.
-    """
+    """Each example by a coarse, then a fine label (Reddi et al., 2021), without replacement."""
     if data.coarse is None:
         raise DataError(f"{data.name}: pachinko needs superclasses, and there are none")
     clients = _count(clients, len(data))
@@ -345,10 +341,7 @@ def _domain(data: Dataset, clients: int | None, seed: int) -> Divided:
 def _rotated(
     data: Dataset, clients: int | None, seed: int, words: str, each: str | None, same: str | None
 ) -> Divided:
-    """A domain of turned images for each angle, equally many of a class (arXiv:2101.11296, IV).
-
-    Domains show different images, or the `same`, which then are of one `group`.
-    """
+    """A domain of turned images, or of the `same` turned, for each angle (arXiv:2101.11296, IV)."""
     from scipy.ndimage import rotate
 
     if not data.is_images or data.shape[1:] == (1, 1):
@@ -487,11 +480,7 @@ def _read(scheme: str, examples: int | None = None) -> tuple[list[np.ndarray], n
 def split(
     labels: np.ndarray, group: np.ndarray | None, shares: Sequence[float], rng: np.random.Generator
 ) -> np.ndarray:
-    """Return the part of each example, (n,) ints: stratified by class, no group in two parts.
-
-    If every group has one label, as the rotations of an image have, groups are stratified like
-    examples. If groups have several labels, as the windows of a speech have, each is dealt whole.
-    """
+    """Part of each example, (n,) ints: stratified by class, and no group in two parts."""
     if group is None:
         return stratified(labels, shares, rng)
     _, first, code = np.unique(group, return_index=True, return_inverse=True)
@@ -501,11 +490,7 @@ def split(
 
 
 def stratified(labels: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
-    """Return the part of each example, (n,) ints; every part has its share of every class.
-
-    In each part the count of a class differs from its share by less than one: examples are sorted
-    by class, and a part takes them at even intervals.
-    """
+    """Part of each example; the count of a class in it differs from its share by less than 1."""
     n = len(labels)
     if n < len(shares):
         raise DataError(f"partition: {n} examples cannot be split into {len(shares)} parts")
@@ -550,11 +535,7 @@ def parts_of(
     training: np.ndarray | None,
     seed: int,
 ) -> np.ndarray:
-    """Return the part of each row of the dataset, client by client.
-
-    If several clients hold rows of one group, such as the rotations of one image, the group is in
-    the same part at all of them: no client trains on a test example of another client.
-    """
+    """Part of each row, client by client; a group that several hold is in one part at all."""
     parts, group = np.full(len(dataset), TEST), dataset.group
     shared = False
     if group is not None:

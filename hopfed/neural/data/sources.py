@@ -244,11 +244,7 @@ def _sheets(arrays: Mapping[str, np.ndarray], rows: int, path: Path) -> np.ndarr
 
 
 def speech_windows(speeches: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return every window of every speech, the character that follows it, and its speech.
-
-    As in LEAF, a speech becomes one line: line breaks and runs of spaces become single spaces, and
-    a line break ends it. 80 spaces before it make its first character predictable too.
-    """
+    """Windows of speeches, each as a line, as in LEAF, the characters that follow, and speeches."""
     lines = [" ".join(speech.split()) + "\n" for speech in speeches]
     code = {c: k for k, c in enumerate(VOCABULARY)}
     text, space = "".join(" " * LENGTH + line for line in lines), code[" "]
@@ -385,11 +381,7 @@ def read_folder(folder: Path) -> Dataset:
 
 
 def read_hub(name: str) -> Dataset:
-    """Load pictures of the hub of Hugging Face, or from its cache, by the library `datasets`.
-
-    Columns are found by their types and names: a picture, a label, perhaps a coarse label, a
-    domain and a writer. The splits train and test (or valid) become the published split.
-    """
+    """Load pictures of the hub of Hugging Face, or from its cache, by the library `datasets`."""
     path = HUB.get(name.lower().replace("_", "-"), name)
     try:
         library: Any = import_module("datasets")

@@ -22,20 +22,11 @@ PADDING = 4  # pixels on each side of an augmented image, before the crop back t
 
 @dataclass(frozen=True, eq=False)
 class Tensors:
-    """Inputs and labels of a whole dataset on one device.
+    """Inputs and labels of a whole dataset on one device; images stay uint8 where they are."""
 
-    Images keep their dtype, since uint8 takes a quarter of the memory of float32. Each batch is
-    converted to normalised float32.
-
-    Attributes
-    ----------
-    inputs : images (n, channels, height, width), or tokens (n, length).
-    mean, std : (channels, 1, 1) float32 by which images are scaled; None for tokens.
-    """
-
-    inputs: torch.Tensor = field(repr=False)
+    inputs: torch.Tensor = field(repr=False)  # images (n, channels, height, width), or tokens
     labels: torch.Tensor = field(repr=False)  # (n,) int64
-    mean: torch.Tensor | None = None
+    mean: torch.Tensor | None = None  # (channels, 1, 1), by which images are scaled
     std: torch.Tensor | None = None
 
     @property
@@ -50,11 +41,7 @@ class Tensors:
     def batch(
         self, rows: torch.Tensor, draws: torch.Generator | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the inputs and labels of `rows` (...), such as (clients, batch) int64.
-
-        Images (..., channels, height, width) are float32, normalised, and augmented by random
-        numbers from `draws` where it is given; tokens (..., length) are int64.
-        """
+        """Normalised float32 inputs of `rows` (...), augmented by `draws`, or tokens; labels."""
         inputs, labels = self.inputs[rows], self.labels[rows]
         if self.mean is None or self.std is None:
             return inputs.long(), labels
@@ -62,21 +49,14 @@ class Tensors:
         return (inputs.float() - self.mean) / self.std, labels
 
     def batches(self, index: np.ndarray) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield inputs and labels of the examples `index`, in order, for passes without gradients.
-
-        Without examples it yields one empty batch.
-        """
+        """Yield inputs and labels of examples in order; without any, one empty batch."""
         size = ON_CPU if self.device.type == "cpu" else ON_DEVICE
         for i in range(0, max(len(index), 1), size):
             yield self.batch(self.rows(index[i : i + size]))
 
 
 def augmented(images: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
-    """Crop images (n, channels, height, width) at random after padding with zeros, and mirror half.
-
-    Random numbers are drawn on the generator's device: with a generator on the CPU they are the
-    same for images on every device.
-    """
+    """Crop images (n, channels, height, width) at random after padding, and mirror half of them."""
     n, (height, width), device = len(images), images.shape[-2:], images.device
 
     def draw(high: int) -> torch.Tensor:
@@ -135,11 +115,7 @@ def opened(device: str | torch.device) -> torch.device:
 
 
 def moments(images: np.ndarray, rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and standard deviation per channel of the images of clients, float64.
-
-    Each client sends its number of values, their sums and their sums of squares. A constant channel
-    has the deviation 1, so that normalisation gives 0 and not NaN.
-    """
+    """Mean and deviation per channel, float64, from sums of clients; 1 where it is constant."""
     sums, count = np.zeros((2, images.shape[1])), 0
     for own in rows:
         values = images[own].astype(np.float64)

@@ -190,10 +190,7 @@ def is_network(name: str) -> bool:
 
 
 def named(models: Any) -> Any:
-    """Return models by name: a network, class or function that is given is kept under a name.
-
-    It is copied, and its name has a digest of it, so it cannot change under its name.
-    """
+    """Models by name: those that are given themselves are kept under one with a digest."""
     if isinstance(models, str):
         return models
     return tuple(map(kept, (models,) if callable(models) else models))
@@ -247,11 +244,7 @@ def encoder_of(name: str) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
 
 
 def make(name: str, shape: Shape) -> nn.Module:
-    """Return the network `name` of a user; ArgumentError if there is none, or none can be made.
-
-    A class or function is called with the numbers that its parameters ask for by name, such as
-    `channels`, `size` and `classes`; other parameters need a default.
-    """
+    """The network `name` of a user, which gets the numbers that its parameters ask for by name."""
     with _refused(name, "importable as module:Net or FILE.py:Net"):
         found = _found(name)
     with _refused(name, "a network that can be made"):
@@ -375,13 +368,7 @@ def bodies(net: nn.Module) -> list[Body]:
 def adapted(
     net: nn.Module, name: str, shape: Shape, *, tokens: bool = False, head: str = ""
 ) -> tuple[Model, bool]:
-    """Return a network as a `Model` for the inputs and classes of `shape`, and whether it is whole.
-
-    A head for as many classes is kept as it is; another one is replaced by a new one, with a
-    warning. Grey images are given as three equal channels to a network that takes only these. The
-    head is the linear layer `head`, or the last one that a pass comes to, behind which only a
-    softmax may follow. ArgumentError: it does not take the inputs, or has no such head.
-    """
+    """A network as a `Model` for inputs and classes of `shape`, and whether its head is kept."""
     net = Alone(net) if isinstance(net, nn.Linear) else net
     names = len(list(net.named_parameters(remove_duplicate=False)))
     tied = names != len(list(net.parameters()))
@@ -460,11 +447,7 @@ def _pass(net: nn.Module, x: Tensor) -> tuple[Passed, Any]:
 
 
 def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> None:
-    """Give a model the weights in a file or a state dict; a head for other classes keeps its own.
-
-    Names are those of the model, or of the network that it was made from. A file is what
-    `torch.save` wrote of a state dict. DataError: no such file, or another network's.
-    """
+    """Give a model the weights in a file or a state dict; a head for other classes stays."""
     known = model.state_dict()
     held = dict(weights) if isinstance(weights, Mapping) else read_tensors(weights)
     if not held.keys() & known.keys():  # those of the network that the model was made from

@@ -1,11 +1,7 @@
-"""Cost of a model in floating-point operations (FLOPs), counted by running it.
+"""Cost of a model in floating-point operations (FLOPs), counted by PyTorch while it runs.
 
-PyTorch's `FlopCounterMode` counts matrix multiplications and convolutions, forward and backward; a
-multiplication with its addition counts as two. Its formula for the gradient of a convolution (2.13)
-ignores that a weight of a grouped convolution acts on one group of channels only: it counts
-MobileNet-v2's training step seven times too high. So this module has its own formula for that one.
-
-Biases, activations, norms, pools, embeddings and the loss are not counted.
+PyTorch's formula for the gradient of a convolution (2.13) ignores that a weight of a grouped one
+acts on one group of channels only, seven times too much for MobileNet-v2: here is another.
 """
 
 from __future__ import annotations
@@ -36,11 +32,7 @@ def training_flops(job: Job, data: Tensors) -> float:
 
 
 def step_flops(job: Job, data: Tensors, batch: int) -> float:
-    """FLOPs per example of a training step of `job`: forward and backward pass of its objective.
-
-    They are counted once for each network, objective and size of the batch, which matters because
-    an objective may do some work once per batch.
-    """
+    """FLOPs per example of a training step: counted once for each network, objective and size."""
     known = _COUNTED.setdefault(job.net, {})
     rows = job.rows[:batch] if job.plan is None else job.plan[0][:batch]
     key = job.objective, job.frozen, len(rows)

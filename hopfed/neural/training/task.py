@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,13 +22,7 @@ from hopfed.neural.data import Partition, load, partition
 from hopfed.neural.data.dataset import as_named
 from hopfed.neural.data.tensors import Tensors, check_scaling, to_tensors
 from hopfed.neural.models import Model, assign, build
-from hopfed.neural.models.networks import (
-    is_foreign,
-    is_network,
-    lengthened,
-    load_weights,
-    named,
-)
+from hopfed.neural.models.networks import is_foreign, is_network, lengthened, load_weights, named
 from hopfed.neural.training.losses import Params
 
 __all__ = ["Task", "TaskSpec", "task_of"]
@@ -202,20 +197,14 @@ class Task:
             rule = "mlp:64, another mlp or a network of yours for rows of features"
             rule = rule if vectors else f"{kinds} for the inputs of {data.name}"
             require(takes, setting, rule, architecture)
-        channels, size = data.shape[0], data.shape[-1]
-        if not data.is_images:
-            channels, size = int(data.inputs.max()) + 1, data.shape[0]
-        model = build(
-            architecture,
-            channels=channels,
-            size=size,
-            classes=data.classes,
-            seed=spec.seed,
-            norm=spec.norm,
-            init=spec.init,
-            tokens=not data.is_images,
-            head_layer=spec.head_layer if foreign else "",
-        )
+        tokens = not data.is_images
+        channels = int(data.inputs.max()) + 1 if tokens else data.shape[0]
+        shape = {"channels": channels, "size": data.shape[-1], "classes": data.classes}
+        how: dict[str, Any] = {
+            name: getattr(spec, name) for name in ("seed", "norm", "init")
+        } | shape
+        head = spec.head_layer if foreign else ""
+        model = build(architecture, **how, tokens=tokens, head_layer=head)
         weights = dict(zip(spec.models, spec.weights, strict=False)).get(architecture, NONE)
         if weights != NONE:
             load_weights(model, weights)
@@ -255,14 +244,8 @@ def task_of(spec: TaskSpec) -> Task:
         dataset = dataset.take(np.sort(rows))
     vectors = dataset.is_images and dataset.shape[-1] == 1
     require(not (spec.augment and vectors), "augment", "false for vectors", spec.augment)
-    split = partition(
-        spec.partition,
-        dataset,
-        spec.clients,
-        spec.seed,
-        shares=spec.shares,
-        published=spec.published,
-    )
+    how: dict[str, Any] = {"shares": spec.shares, "published": spec.published}
+    split = partition(spec.partition, dataset, spec.clients, spec.seed, **how)
     if split.dataset.is_images and spec.scaled != "train" and spec.scaling == "auto":
         said = "inputs stay as they are, as a network brings its weights (scaling=none)"
         warnings.warn(f"{said}; scaling=train or MEAN:STD is others", ScalingWarning, stacklevel=2)
@@ -270,11 +253,8 @@ def task_of(spec: TaskSpec) -> Task:
     task = Task(spec, split, tensors, assign(spec.models, len(split)))
     for name in sorted(set(task.names)):
         model = task.build(name)
-        task.templates[name] = (
-            lengthened(model, spec.features, spec.seed) if spec.features else model
-        )
-    for model in task.templates.values():
-        model.to(tensors.device)
+        model = lengthened(model, spec.features, spec.seed) if spec.features else model
+        task.templates[name] = model.to(tensors.device)
         if spec.frozen:
             model.freeze()
     return task

@@ -67,10 +67,7 @@ class AloneWarning(UserWarning):
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let PyTorch use one thread, because the order of its sums depends on the number of threads.
-
-    On small networks a second thread also costs more than it gains; more processes gain more.
-    """
+    """Let PyTorch use one thread, because the order of its sums depends on their number."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -117,10 +114,7 @@ def _together(job: Job, data: Tensors) -> bool:
 
 
 def stacks(jobs: Sequence[Job], room: int) -> list[list[Job]]:
-    """Divide jobs into groups of one kind and similar size that fit into `room` bytes.
-
-    In a group all optimizers that continue from a state have made equally many steps.
-    """
+    """Divide jobs into groups of one kind and equally many steps that fit into `room` bytes."""
     groups: list[list[Job]] = []
     by_net: dict[tuple[Any, ...], list[Job]] = {}
     for job in jobs:
@@ -286,10 +280,7 @@ def compiled(net: nn.Module, objective: Objective, backend: str, stacked: bool) 
 
 
 def keep_compiled_at_home() -> None:
-    """Let compiled code be kept where nobody else writes; PyTorch would take a folder in /tmp.
-
-    Whoever makes that first may put libraries there that are loaded.
-    """
+    """Keep compiled code where nobody else writes, not in a folder in /tmp as PyTorch would."""
     if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
         folder = home() / "compiled"
         try:

@@ -136,11 +136,7 @@ class Training:
 
 
 class Optimizer:
-    """Moves parameters along gradients, by the functions behind `torch.optim.SGD` and `Adam`.
-
-    With `fused` it makes one pass over the memory; the last bit of some numbers then differs, and
-    parameters must be contiguous.
-    """
+    """Moves parameters, as `torch.optim.SGD` and `Adam`; `fused` ones must be contiguous."""
 
     def __init__(self, training: Training, state: Mapping[str, Tensor], fused: bool = False):
         self.training, self.fused, self.names = training, fused, LISTS[training.optimizer]
@@ -200,10 +196,7 @@ class Job:
             self.training = replace(self.training, epochs=1)
 
     def steps(self) -> list[np.ndarray]:
-        """Rows of every step: of the plan, or all in a new random order per epoch.
-
-        With `Training.record_bound` each is in a step by itself, with probability batch / all.
-        """
+        """Rows of every step: of the plan, drawn one by one, or all in a new order per epoch."""
         if self.plan is not None:
             return list(self.plan)
         (seed, *path), batch = self.path, self.training.batch
@@ -230,10 +223,7 @@ class Job:
         return name.startswith(self.frozen or ("\0",))
 
     def finish(self, params: Params, losses: Sequence[float]) -> None:
-        """Store what training made of the parameters, and its losses.
-
-        Frozen parts stay, whose buffers may have changed.
-        """
+        """Store what training made of the parameters, except of frozen parts, and its losses."""
         self.params = {n: self.params[n] if self.stays(n) else t for n, t in params.items()}
         last = max(len(losses) // max(self.training.epochs, 1), 1)
         self.loss = float(np.mean(losses[-last:])) if losses else float("nan")
@@ -250,9 +240,6 @@ def is_batch_norm(layer: nn.Module) -> bool:
 
 
 def forward_of(net: nn.Module) -> Forward:
-    """Return the function from parameters and inputs to the output of `net`.
-
-    For a `Model` the output is (features, logits). Other modules return what their objective needs.
-    """
+    """The function from parameters and inputs to the output of `net`: of a `Model` both."""
     more = (True,) if isinstance(net, Model) else ()
     return lambda params, *inputs: functional_call(net, params, (*inputs, *more))
