@@ -131,7 +131,7 @@ class Client:
             (self.context.seed, *(path or (*here, *phase))),
             objective or self.method.objective,
             training if epochs is None else replace(training, epochs=epochs),
-            augment=self.task.augment if augment else None,
+            augment=augment and self.task.augment,
             **more,
         )
 
