@@ -136,13 +136,13 @@ def _worded(column: Telling, plus: list[str] | None) -> str:
 
 
 def plot(
-    found: Archetypes, shape: tuple[int, int] | None = None, path: str | Path | None = None
+    found: Archetypes, shape: tuple[int, int] | None, path: str | Path | None, kind: str
 ) -> Any:
     """See `Archetypes.plot`."""
-    from hopfed.figures import save
-    from hopfed.figures.archetypes import draw
+    from hopfed.figures import archetypes, recovery, save
 
-    figure = draw(as_run(found), shape=shape)
+    run = as_run(found)
+    figure = archetypes.draw(run, shape=shape) if kind == "means" else recovery.part(run, kind)
     if path is not None:
         save(figure, path)
     return figure
