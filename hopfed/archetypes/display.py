@@ -50,20 +50,15 @@ def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling],
         clear &= np.abs(apart) > SURE * errors
     names = names_of(found)
     order = np.argsort(-np.abs(apart), kind="stable")
-    made = [
-        (
-            apart[j],
-            Telling(
-                int(j),
-                shown(names[j], LONGEST),
-                float((1 + found.means[k, j]) / 2),
-                float((1 + rest[j]) / 2) if len(others) else None,
-            ),
-        )
-        for j in order[clear[order]]
-    ]
-    above = [t for sign, t in made if sign > 0][:most]
-    return above, [t for sign, t in made if sign < 0][:most]
+
+    def side(sign: int) -> list[Telling]:
+        named = order[clear[order] & (sign * apart[order] > 0)].tolist()[:most]
+        rates = [float((1 + found.means[k, j]) / 2) for j in named]
+        other = [float((1 + rest[j]) / 2) if len(others) else None for j in named]
+        called = [shown(names[j], LONGEST) for j in named]
+        return [Telling(*each) for each in zip(named, called, rates, other, strict=True)]
+
+    return side(1), side(-1)
 
 
 def summary(found: Archetypes) -> str:

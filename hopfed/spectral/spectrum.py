@@ -30,7 +30,7 @@ from hopfed.errors import ArgumentError
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import HebbianOperator
 from hopfed.spectral.rank import climb, robust_start
-from hopfed.spectral.row_order import DEPENDENT, neighbour_deviation
+from hopfed.spectral.rows import DEPENDENT, neighbour_deviation
 from hopfed.theory import covariance, marchenko_pastur, spiked, spikes, tracy_widom
 from hopfed.theory.planning import START_LEVEL
 

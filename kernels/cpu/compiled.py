@@ -26,6 +26,7 @@ SOURCES = _digest_of_sources()
 
 # A division that may raise makes every array counted where it is passed: three times the time.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+INNER = OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def kernel(function: Callable) -> Any:
@@ -52,11 +53,9 @@ def kernel(function: Callable) -> Any:
 
 def inner(function: Callable) -> Any:
     """Compile a loop that only other compiled loops call: no wrappers, no file of its own."""
-    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)(function)
+    return njit(**INNER)(function)
 
 
 def inlined(function: Callable) -> Any:
     """As `inner`, merged into its callers: arrays are costly to pass, eight words or more each."""
-    return njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)(
-        function
-    )
+    return njit(forceinline=True, **INNER)(function)
