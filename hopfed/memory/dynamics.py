@@ -20,7 +20,7 @@ from hopfed._lib.random import check_seed
 from hopfed._lib.settings import require
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.layout import TIE
-from hopfed.kernels.philox import key, philox4x32, thresholds
+from hopfed.kernels.philox import limits
 from hopfed.memory.cues import as_array
 from hopfed.memory.energies import NEAR, fields, overlap_sums, sure_fields
 from hopfed.memory.rules import Exponential, Layered, Overlapping
@@ -180,11 +180,11 @@ def _layers(
     xp = namespace(blocks)
 
     def step(now: Array, update: int, T: float, kept: Array) -> Array:
-        limits = None
+        noise: dict[str, Any] = {"temperature": T, "limits": None, "tie": tie}
         if T:
-            limits = _limits(xp.reshape(now, (-1, now.shape[2])), times.first + update, times.seed)
-            limits = xp.astype(xp.reshape(limits, now.shape), xp.float64)
-        noise: dict[str, Any] = {"temperature": T, "limits": limits, "tie": tie}
+            chains = now.shape[0] * now.shape[1]
+            drawn = like(limits(times.seed, chains, times.first + update, now.shape[2]), now)
+            noise["limits"] = xp.astype(xp.reshape(drawn, now.shape), xp.float64)
         if order == "serial":
             return layers_sweep(now, W, rule, **noise, held=kept)
         return layers_step(now, W, rule, **noise)
@@ -217,7 +217,8 @@ def overlapping(
         if not T:
             return turned_by(sure_fields(real, xi, rule, weights), now).astype(np.int8)
         h = fields(real, overlap_sums(real, xi), xi, rule, weights)
-        return _signs(h / T >= _limits(now, times.first + update, times.seed))
+        drawn = limits(times.seed, len(now), times.first + update, now.shape[1])
+        return _signs(h / T >= like(drawn, now))
 
     return repeated(states, step, times, held)
 
@@ -260,18 +261,6 @@ def _signs(up: Array) -> Array:
     """Spins int8 that are +1 where `up`; in bytes throughout."""
     xp = namespace(up)
     return 2 * xp.astype(up, xp.int8) - 1
-
-
-def _limits(states: Array, update: int, seed: int) -> Array:
-    """Thresholds (S, N) of the heat bath: the draws of the kernels, named alike."""
-    chains, n = states.shape
-    block = np.broadcast_to(np.arange(-(-n // 8), dtype=np.uint64), (chains, -(-n // 8)))
-    chain = np.broadcast_to(np.arange(chains, dtype=np.uint64)[:, None], block.shape)
-    when, stream = np.full_like(block, update), np.zeros_like(block)
-    words = np.stack(philox4x32(block, when, chain, stream, *key(seed)), axis=-1)
-    halves = np.stack([words & np.uint64(0xFFFF), words >> np.uint64(16)], axis=-1)
-    limits = thresholds()[halves.reshape(chains, -1)[:, :n].astype(np.int64)]
-    return limits if not on_device(states) else like(limits, states)
 
 
 def turned_by(h: Array, spins: Array, tie: float = 0.0) -> Array:
