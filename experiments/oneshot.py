@@ -18,8 +18,7 @@ import numpy as np
 
 from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.settings import Words
-from hopfed.experiments.shared import cells
-from hopfed.experiments.shared.cell_pictures import panels
+from hopfed.experiments.shared import cell_pictures, cells
 from hopfed.experiments.shared.cells import (
     TABLE,
     Bench,
@@ -30,6 +29,7 @@ from hopfed.experiments.shared.cells import (
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
+from hopfed.figures.kinds import Panel, against
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
@@ -47,10 +47,11 @@ GIVEN_FEATURES = {  # row -> reading of the read-out, and its options
     OWN_ONLY: ("alone", FISHER),
     "hebbian": ("personal", FISHER),
     "hebbian global": ("global", FISHER),
-    "hebbian components": ("global", "components={components},ridge=gcv"),
+    "hebbian components": ("global", "components={components},discriminant=true,ridge=gcv"),
     "hebbian small": ("global", f"{FISHER},columns={{columns}}"),
 }
 CLOSED, HEADS = ("afl", "ranpac", "safle"), ("fedavg", "fedavg-prior", "knn-per")
+FOR_ALL = ("hebbian small", "hebbian global", "hebbian components", *CLOSED, "fedavg")
 EPSILONS = (100.0, 30.0, 10.0, 3.0, 1.0)
 
 
@@ -171,6 +172,22 @@ def tables(bench: Config, summary: dict[str, Any]) -> list[Table]:
         }  # fmt: skip
         made += [Table(title, at, tuple(rows.values()))] if rows else []
     return made
+
+
+def panels(bench: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
+    """Those of every comparison; of features also the accuracy of one model for all over bytes."""
+    made = cell_pictures.panels(bench, arrays, summary)
+    points: dict[str, tuple[Any, Any]] = {}
+    for cell in cells.cells_of(bench):
+        if cell.section == GIVEN and cell.row in FOR_ALL:
+            x, y = (summary[f"{cell.key}/{name}"][0] for name in ("up", "weighted"))
+            before = points.get(cell.row, ((), ()))
+            points[cell.row] = (*before[0], x), (*before[1], y)
+    words = {"xlabel": "MB up of a client", "ylabel": "accuracy on all examples", "log": "x"}
+    title = "one model for all over bytes"
+    return (
+        [*made, against(title, points, diagonal=False, legend="below", **words)] if points else made
+    )
 
 
 def predicted(method: Any, state: FederationState) -> np.ndarray:
