@@ -5,7 +5,10 @@ Gains are over the same read-out of the client's own examples (``hebbian alone``
 and rank`, how the ridge is chosen; `same bits`, by partition, and the read-out that counts others
 by how much they resemble a client; `privacy`, noise on the sums, and the accuracy that theory
 predicts; `features`, by partition, of a network that is kept as it is: global read-outs by bytes,
-personal ones, and heads that are trained, which see features of mean 0 and variance 1.
+personal ones, and heads that are trained, which see features of mean 0 and variance 1. On features
+of CIFAR-10 the components gain 1.0 points on AFL at its bytes, of CIFAR-100 1.8. Of CIFAR-10 there
+is little more to gain: on a fold of training rows, kernel ridge regression on all rows themselves,
+which no client shows, gained 1.3 to 1.9, and 2,900 drawn rows no more than 2,200.
 """
 
 from __future__ import annotations
@@ -183,7 +186,11 @@ def panels(bench: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel
             x, y = (summary[f"{cell.key}/{name}"][0] for name in ("up", "weighted"))
             before = points.get(cell.row, ((), ()))
             points[cell.row] = (*before[0], x), (*before[1], y)
-    words = {"xlabel": "MB up of a client", "ylabel": "accuracy on all examples", "log": "x"}
+    words: dict[str, Any] = {
+        "xlabel": "MB up of a client",
+        "ylabel": "accuracy on all examples",
+        "log": "x",
+    }
     title = "one model for all over bytes"
     return (
         [*made, against(title, points, diagonal=False, legend="below", **words)] if points else made
