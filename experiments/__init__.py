@@ -7,14 +7,18 @@ in the kept summaries beside it.
 from __future__ import annotations
 
 import tomllib
+import typing
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+from hopfed._lib.lazy import own
 from hopfed.errors import ArgumentError
+
+__getattr__, __dir__ = own(__name__, __path__)
 
 _TABLE = tomllib.loads(files(__name__).joinpath("claims.toml").read_text(encoding="utf-8"))
 CLAIMS: dict[str, tuple[str, str]] = {
@@ -25,7 +29,7 @@ OTHERS = ("fl", "serve")  # experiments with their own commands
 ON_DEVICE = ("load", "plan", "scale")  # those whose `measure` takes a device
 PRESET_NAMES = ("quick", "default", "paper")
 
-if TYPE_CHECKING:  # `hopfed list` needs no NumPy
+if typing.TYPE_CHECKING:  # `hopfed list` needs no NumPy
     import numpy as np
 
 Arrays: TypeAlias = "dict[str, np.ndarray]"

@@ -66,7 +66,7 @@ def _draw(config: Config, M: int, seed: int) -> dict[str, Any]:
     rank = TracyWidom(config.alpha)(Sample(found.values, config.N, M, found.complete))
 
     shares = np.bincount(labels, minlength=K) / M
-    theory = spikes.finite_size(xi, shares, config.quality, M)
+    theory, s2 = spikes.finite_size(xi, shares, config.quality, M), 1 - config.quality**2
     kappa = spikes.spike_strength(config.quality, config.mixture, config.N)
     cosines = (found.vectors.T @ (xi[:strong].T / np.sqrt(config.N))) ** 2
     partner, own = theory.overlaps[:, :strong].argmax(axis=0), np.arange(strong)
@@ -74,10 +74,10 @@ def _draw(config: Config, M: int, seed: int) -> dict[str, Any]:
         "eigenvalues": found.values[:TOP],
         "threshold": rank.threshold,
         "n_detected": rank.n_detected,
-        "edge": marchenko_pastur.edges(theory.q, theory.variance)[1],
+        "edge": marchenko_pastur.edges(theory.q, s2)[1],
         "shares": shares,
         "outliers/finite_size": theory.outliers,
-        "outliers/plain": spikes.outlier(kappa, theory.q, theory.variance),
+        "outliers/plain": spikes.outlier(kappa, theory.q, s2),
         "overlaps/measured": cosines[partner, own],
         "overlaps/finite_size": theory.overlaps[partner, own],
         "overlaps/plain": spikes.overlap(kappa[:strong], theory.q),

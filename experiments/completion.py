@@ -23,8 +23,7 @@ from hopfed.experiments.shared.statistics import by_name
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.kernels import unpack
 from hopfed.memory.associative import AssociativeMemory
-from hopfed.memory.energies import log_sum_exp
-from hopfed.memory.graded import complete, log_likelihoods
+from hopfed.memory.energies import complete, log_likelihoods, log_sum_exp
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Projector, Rule
 from hopfed.tables.examples import as_examples
 from hopfed.tables.formats import read_numbers

@@ -102,7 +102,7 @@ def _foreseen(
     N, K = signal.shape
     if not signal.any():
         return [0, 0], np.full(K, np.nan)
-    population = Population.of_matrix(covariance)
+    population = Population(np.linalg.eigvalsh(covariance))
     theta = np.linalg.svd(signal, compute_uv=False) ** 2
     ell, _ = population_spike(theta, population)
     outliers = outlier(ell, population, N / M)

@@ -94,7 +94,8 @@ def _cell(
     cosines = (eigenpairs(released, K).vectors.T @ xi.T) ** 2 / N
 
     theory = spikes.finite_size(xi, exposures, config.quality, M, released.radius)
-    partner = ((theory.directions @ xi.T) ** 2).argmax(axis=0)  # eigenvector by archetype
+    directions = np.linalg.svd(np.sqrt(exposures / N)[:, None] * xi, full_matrices=False)[2]
+    partner = ((directions @ xi.T) ** 2).argmax(axis=0)  # eigenvector by archetype
     foreseen = _count(theory, config, released.radius)
     own = np.arange(K)
     return {
@@ -107,26 +108,27 @@ def _cell(
         "foreseen/n_detected": foreseen,
         "foreseen/outliers": theory.outliers,
         "foreseen/overlap": theory.overlaps[partner, own],
-        "foreseen/magnetisation": _magnetisations(theory, xi, foreseen),
+        "foreseen/magnetisation": _magnetisations(
+            theory.alignments[:foreseen], directions[:foreseen], xi
+        ),
         "foreseen/seen": partner < foreseen,
     }
 
 
-def _magnetisations(theory: spikes.FiniteSize, xi: np.ndarray, rank: int) -> np.ndarray:
-    """(K,) predicted `|<xihat, xi>| / N` of patterns from the `rank` leading eigenvectors.
+def _magnetisations(gamma: np.ndarray, p: np.ndarray, xi: np.ndarray) -> np.ndarray:
+    """(K,) predicted `|<xihat, xi>| / N` of patterns from eigenvectors along directions p.
 
     The part of an archetype that lies in their span is a field of independent Gaussian sites.
     """
-    gamma, p = theory.gammas[:rank], theory.directions[:rank]
     a = p @ xi.T  # (rank, K)
     signal = (gamma[:, None] * a).T @ p  # (K, N)
     noise = (gamma * (1 - gamma)) @ a**2 / xi.shape[1]
     return np.mean(xi * erf(signal / np.sqrt(2 * np.maximum(noise, 1e-300))[:, None]), axis=1)
 
 
-def _count(theory: spikes.FiniteSize, config: Config, radius: float) -> int:
+def _count(theory: spikes.Prediction, config: Config, radius: float) -> int:
     """Number of predicted outliers that pass the sequential test."""
-    s2, N, M = theory.variance, config.N, config.n_examples
+    s2, N, M = 1 - config.quality**2, config.N, config.n_examples
     for k, outlier in enumerate(theory.outliers):
         if outlier <= private.noise_threshold(s2, N, M, radius, config.alpha, stronger=k):
             return k

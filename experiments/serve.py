@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.archetypes.relate import LEVELS, NAMES, Relation, told_apart
+from hopfed.archetypes.relate import LEVELS, NAMES, Relation, rated_words
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Settings, Words, at_least, within
 from hopfed.federation.contract import EVERYONE
@@ -29,6 +29,7 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.messages import below
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.announcement import Announcement
 from hopfed.hopfield.batches import Elsewhere, Source
 from hopfed.hopfield.classes import Classes, Memory
 from hopfed.hopfield.encoding import Encoding, pack_patterns, unpack_patterns
@@ -36,7 +37,6 @@ from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.relating import outcome_of
-from hopfed.hopfield.told import Told
 
 MOST_CLIENTS = 10_000
 MOST_ROUNDS = 1_000_000  # each of which takes rows of its own of every client
@@ -210,7 +210,7 @@ def _classes(config: Config, played: Played) -> Arrays:
 def _relation(config: Config, made: Relation | str | None) -> Arrays:
     """What classes have to do with an outcome, as arrays that every round has."""
     words = outcome_of(config.relate)[1:]
-    unknown = np.full((config.most, len(told_apart(words))), np.nan)
+    unknown = np.full((config.most, len(rated_words(words))), np.nan)
     found = {"estimates": unknown, "errors": unknown.copy(), "test": np.full(3, np.nan)}
     found |= {"rows": np.zeros(2, np.int64), "said": np.array(b"", "S200")}
     if isinstance(made, str):
@@ -231,7 +231,7 @@ def relation(config: Config, arrays: Arrays) -> Relation | str:
     if said not in NAMES:
         return said
     name, *words = outcome_of(config.relate)
-    names = tuple(words[k] for k in told_apart(words)) if words else (name,)
+    names = tuple(words[k] for k in rated_words(words)) if words else (name,)
     there = np.isfinite(held["errors"][:, 0])
     estimates, errors = held["estimates"][there], held["errors"][there]
     statistic, degrees, p = held["test"].tolist()
@@ -275,18 +275,18 @@ def served_archetypes(config: Config, arrays: Arrays) -> np.ndarray:
     return unpack_patterns(arrays["archetypes/packed"][0, -1, :number], config.columns)
 
 
-def told(config: Config, arrays: Arrays) -> Told:
+def announcement(config: Config, arrays: Arrays) -> Announcement:
     """What all clients are told after the last round, from the arrays of a run."""
     patterns = served_archetypes(config, arrays)
     words = [arrays[f"verdict/{n}"][0, -1] for n in VERDICT if f"verdict/{n}" in arrays]
     status, advice = (np.asarray(word).item().decode() for word in words or (np.bytes_(),) * 2)
     said = (status, advice) if status else ()
     if not config.graded:
-        return Told(patterns, quality=float(arrays["quality"][0, -1]), said=said)
+        return Announcement(patterns, quality=float(arrays["quality"][0, -1]), judgement=said)
     means, shares = (
         arrays[f"archetypes/{name}"][0, -1, : len(patterns)] for name in ("means", "shares")
     )
-    return Told(patterns, means, shares, said=said)
+    return Announcement(patterns, means, shares, judgement=said)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001

@@ -7,7 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from hopfed._lib.settings import require
 from hopfed.figures import archetypes
+from hopfed.figures.kinds import COLUMN, HEIGHT, scales
 from hopfed.figures.style import new_figure, shaped, styled, tiles
 from hopfed.runs import Run
 from hopfed.theory import marchenko_pastur
@@ -44,6 +46,17 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     return figure
 
 
+@styled()
+def part(run: Run, kind: str) -> Figure:
+    """Draw the "scores" of patterns beside theory, or the "shares" of classes, in a column."""
+    require(kind in PARTS, "kind", f"one of means, {', '.join(PARTS)}", repr(kind))
+    needed = f"archetypes/{kind}"
+    require(len(run.arrays.get(needed, ())) > 0, "kind", "one that these archetypes have", kind)
+    figure = new_figure(COLUMN, HEIGHT)
+    PARTS[kind](figure.subplots(), run)
+    return figure
+
+
 def _spectrum(axes: Axes, run: Run) -> None:
     values = run.arrays["spectrum/eigenvalues"]
     n_detected, threshold = run.summary["n_detected"], run.summary["threshold"]
@@ -61,11 +74,10 @@ def _spectrum(axes: Axes, run: Run) -> None:
         axes.plot(index[~signal][: len(noise)], law, color="0.3", lw=0.9, label="law of noise")
     axes.axhline(threshold, color="C1", ls="--", label="threshold")
     axes.set(yscale="log", xlabel="rank", ylabel="eigenvalue")
-    if len(values) > FEW:
-        axes.set_xscale("log")
-    else:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylim(bottom=0.8 * max(values[values > 0].min(initial=1.0), threshold / 300))
+    scales(axes, "xy" if len(values) > FEW else "y")
+    if len(values) <= FEW:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(loc="upper right")
 
 
@@ -87,3 +99,6 @@ def _shares(axes: Axes, run: Run) -> None:
     residual = run.summary["residual"]
     left = f"dependence left: {residual:.2f} of the edge of noise"
     axes.set_title(f"{run.summary['status']}; {run.summary['channel']}\n{left}")
+
+
+PARTS = {"scores": _scores, "shares": _shares}

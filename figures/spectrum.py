@@ -8,19 +8,45 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hopfed._lib.settings import require
 from hopfed.figures.style import new_figure, styled
-from hopfed.theory import marchenko_pastur
+from hopfed.theory import marchenko_pastur, spikes
 
 WIDTH, HEIGHT = 88, 60  # mm: a column of a paper
 MOST = 8.0  # edges to the right of which outliers are drawn on a logarithmic axis
 
 
 @styled()
-def draw(found: Any) -> Figure:
-    """Histogram of the eigenvalues, their law with its atom, its edge, and the components."""
-    m, N = found.shape
+def draw(found: Any, kind: str = "spectrum") -> Figure:
+    """Draw the picture of a `Spectrum` that is asked for, in a column of a paper."""
+    require(kind in KINDS, "kind", f"one of {', '.join(KINDS)}", repr(kind))
     figure = new_figure(WIDTH, HEIGHT)
     axes = figure.subplots()
+    KINDS[kind](axes, found)
+    axes.legend()
+    return figure
+
+
+def _overlaps(axes: Axes, found: Any) -> None:
+    """Squared overlaps of the components over their strengths, beside the law."""
+    (m, N), root = found.shape, float(spikes.threshold(found.shape[1] / found.shape[0]))
+    most = 1.2 * max([4 * root, *found.strengths])
+    strength = np.geomspace(root / 4, most, 1000)
+    law = spikes.overlap(strength, N / m)
+    axes.plot(strength, law, color="0.3", label=f"law, q = {N / m:.3g}")
+    axes.axvline(root, color="0.3", ls="--", label=rf"threshold $\sqrt{{q}}$ = {root:.3g}")
+    axes.errorbar(
+        found.strengths, found.overlaps, found.overlap_errors, fmt="o", color="C1",
+        label=f"components ({found.n_components}), N = {N:,}, M = {m:,}",
+    )  # fmt: skip
+    if most > 30 * root:
+        axes.set_xscale("log")
+    axes.set(xlabel=r"strength $\kappa$", ylabel="squared overlap", ylim=(-0.03, 1.05))
+
+
+def _histogram(axes: Axes, found: Any) -> None:
+    """Histogram of the eigenvalues, their law with its atom, its edge, and the components."""
+    m, N = found.shape
     noise, outliers = np.split(found.eigenvalues, [found.n_components])[::-1]
     share = len(noise) / N  # eigenvalues that are 0 by their number are the atom
     bins = max(int(np.sqrt(len(noise)) * 2), 10)
@@ -38,9 +64,9 @@ def draw(found: Any) -> Figure:
         )  # fmt: skip
         if outliers[0] > MOST * found.edge:
             axes.set_xscale("symlog", linthresh=found.edge)
+            ends = np.ceil(np.log10([found.edge, 10 * outliers[0]]))
+            axes.set_xticks([0, *10.0 ** np.arange(*ends)])
     axes.set(xlabel="eigenvalue", ylabel="density", ylim=(0, None))
-    axes.legend()
-    return figure
 
 
 def _law(axes: Axes, found: Any, share: float) -> None:
@@ -57,3 +83,6 @@ def _law(axes: Axes, found: Any, share: float) -> None:
     density = marchenko_pastur.pdf(x, q, variance)
     axes.plot(x, density * share / (1 - atom), color="C0", label=label)
     axes.axvline(found.edge, ymax=0.55, color="0.3", ls="--", label=f"edge {found.edge:.3g}")
+
+
+KINDS = {"spectrum": _histogram, "overlaps": _overlaps}

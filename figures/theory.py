@@ -32,7 +32,8 @@ def mp(q: np.ndarray, variance: float) -> Figure:
         angle = np.linspace(0, np.pi, 401)[1:-1]
         x = (lower + upper) / 2 - (upper - lower) / 2 * np.cos(angle)
         density = marchenko_pastur.pdf(x, ratio, variance)
-        curves[f"q = {ratio:g}"] = x, density
+        atom = f", atom {1 - 1 / ratio:.2g} at 0" if ratio > 1 else ""
+        curves[f"q = {ratio:g}{atom}"] = x, density
         highest.append(np.quantile(density, 0.9 if abs(ratio - 1) < 0.1 else 1))
     words = {"xlabel": "eigenvalue", "ylabel": "density", "ylim": (0, 1.15 * max(highest))}
     return page([_curves("", curves, **words)])
@@ -66,6 +67,9 @@ def bounds(
         "form (36)": concentration.paper_deviation(level, N, samples, proxy, (constants[0], 1.0)),
         "form (38)": concentration.paper_deviation(level, N, samples, constants=constants),
     }
+    if proxy == 0.25 and constants[1] == 1:  # one bound
+        curves["forms (36) and (38)"] = curves.pop("form (36)")
+        del curves["form (38)"]
     title = r"bound on $\|J - \mathrm{E}\,J\|$"
     left = _curves(title, {n: (samples, y) for n, y in curves.items()}, log="xy", xlabel="M")
     lower, upper = concentration.bulk_band(N, samples, level, 1 - r**2, band)
@@ -104,22 +108,23 @@ def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
 def phase(N: int, M: int, power: float, false_alarm: float) -> Figure:
     """Predicted overlap over quality and exposure, with the boundary and the test's reach."""
     quality, exposure = np.linspace(0.02, 0.98, 120), np.geomspace(1e-4, 1, 120)
-    diagram = planning.phase_diagram(quality, exposure, N, M)
+    q, boundary = N / M, planning.minimal_exposure(quality, N, M)
+    overlap = spikes.overlap(planning.margin(quality[:, None], exposure, N, M) * np.sqrt(q), q)
     reach = planning.exposure_needed(quality, N, M, power, false_alarm)
-    inside = (diagram.boundary >= exposure[0] / 2) & (diagram.boundary <= 2)
+    inside = (boundary >= exposure[0] / 2) & (boundary <= 2)
 
     def draw(axes: Axes, _: Any) -> None:
         levels = np.linspace(0, 1, 11)
-        shades = axes.contourf(exposure, quality, diagram.overlap, levels, cmap="cividis")
+        shades = axes.contourf(exposure, quality, overlap, levels, cmap="cividis")
         shades.set_edgecolor("face")  # no light seams between the shades
         axes.figure.colorbar(shades, ax=axes, label="squared overlap", ticks=levels[::2])
-        axes.plot(diagram.boundary[inside], quality[inside], color="w", label="threshold")
+        axes.plot(boundary[inside], quality[inside], color="w", label="threshold")
         axes.plot(reach, quality, color="w", ls="--", label=f"power {power:g} at {false_alarm:g}")
         axes.set(xscale="log", xlim=(exposure[0], 1), ylim=(quality[0], quality[-1]))
         axes.legend(loc="lower left", labelcolor="w")
 
     words = {"xlabel": r"exposure $\pi$", "ylabel": "quality $r$"}
-    title = f"N = {N:,}, M = {M:,}, q = {N / M:.3g}"
+    title = f"N = {N:,}, M = {M:,}, q = {q:.3g}"
     return page([Panel(draw, title, words, "")], width=COLUMN)
 
 
@@ -141,9 +146,8 @@ def basins(found: Any) -> Figure:
         axes.plot(loads, found.edge, "o-", color="C1", ms=2.5, label="edge of the basin")
         if not np.isnan(found.law_edge).all():
             axes.plot(loads, found.law_edge, color="C6", ls="--", label="edge, theory")
-        lost = loads[found.law == 0]
-        if len(lost):
-            axes.axvline(lost[0], color="0.6", ls=":", label="lost, theory")
+        if x[0] < found.capacity < x[-1]:
+            axes.axvline(found.capacity, color="0.6", ls=":", label="capacity, theory")
         axes.set_xlim(x[0], x[-1])
         scales(axes, "x" if loads.max() > 5 * loads.min() else "")
         axes.legend(bbox_to_anchor=(0.5, -0.3), loc="upper center", ncols=2)
@@ -176,7 +180,7 @@ def plan(
         ends = [min(M.min() for M, _ in curves.values()), max(M.max() for M, _ in curves.values())]
         curves[f"power {power:g}"] = ends, [power] * 2
     words = {"log": "x", "xlabel": "examples M", "ylabel": "power", "ylim": (0, 1.02)}
-    return page([_curves(f"N = {N:,}, r = {r:g}", curves, **words)])
+    return page([_curves(f"N = {N:,}, r = {r:g}", curves, **words, legend="below")])
 
 
 @styled()
@@ -185,8 +189,9 @@ def capacity(t: np.ndarray) -> Figure:
     lines = {}
     for time in t:
         last = float(laws.capacity(time))
-        load = np.linspace(0, last, 200)
-        lines[f"t = {time:g}"] = [*load, last], [*laws.magnetisation(load, time), 0]
+        load = np.linspace(0, last * (1 - 1e-9), 200)
+        label = "projector" if np.isinf(time) else f"t = {time:g}"
+        lines[label] = [*load, last], [*laws.magnetisation(load, time), 0]
     words = {"xlabel": r"load $\alpha$", "ylim": (0, 1.03), "legend": "below"}
     above = _curves("magnetisation", lines, **words)
     temperature, load = np.linspace(0.01, 0.99, 30), np.linspace(0, 0.16, 100)

@@ -446,11 +446,11 @@ def _round(draw: Draw, L: int, M: int, N: int, K: int) -> Work:
 
 # Networks
 
-MODELS: dict[int, tuple[str, dict[str, Any], int]] = {  # architecture, settings, side of images
-    1: ("mlp", {}, 8),
-    2: ("lenet", {}, 28),
-    3: ("cnn-1", {}, 28),
-    4: ("mlp", {"hidden": (200,)}, 8),
+MODELS = {  # architecture, side of images
+    1: ("mlp", 8),
+    2: ("lenet", 28),
+    3: ("cnn-1", 28),
+    4: ("mlp:200", 8),
 }
 
 
@@ -463,8 +463,8 @@ def _train(draw: Draw, model: int, clients: int, batch: int) -> Work:
     from hopfed.neural.training.together import train
     from hopfed.neural.training.training import Job, Training
 
-    name, settings, side = MODELS[model]
-    net = build(name, channels=1, size=side, classes=10, seed=0, **settings)
+    name, side = MODELS[model]
+    net = build(name, channels=1, size=side, classes=10, seed=0)
     each, one = 6 * batch, torch.ones(1, 1, 1)
     x = torch.from_numpy(draw.normal(clients * each, 1, side, side))
     y = torch.as_tensor(draw.rng.integers(0, 10, clients * each))

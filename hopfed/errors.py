@@ -91,7 +91,7 @@ class LocalError(DataError):
     True
     """
 
-    told = "this client cannot answer, and has told its owner why"  # to anybody else
+    public = "this client cannot answer, and has told its owner why"  # to anybody else
 
 
 class OtherColumnsError(LocalError):
@@ -99,11 +99,11 @@ class OtherColumnsError(LocalError):
 
     Examples
     --------
-    >>> OtherColumnsError("lacks 'tea'").told
+    >>> OtherColumnsError("lacks 'tea'").public
     'its columns are not those of the federation; its owner was told which'
     """
 
-    told = "its columns are not those of the federation; its owner was told which"
+    public = "its columns are not those of the federation; its owner was told which"
 
 
 class RunFileError(HopfedError):

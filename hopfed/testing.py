@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hopfed._lib.lazy import own
 from hopfed.errors import BackendError
 
 try:
@@ -39,6 +40,7 @@ __all__ = [
     "check_threshold", "classes", "counts", "generators", "operators", "planted", "signs", "spiked",
 ]  # fmt: skip
 
+__getattr__, __dir__ = own(__name__)
 EXAMPLES = 25
 
 

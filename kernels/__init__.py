@@ -4,9 +4,8 @@ Importing this package loads no Numba, and neither CuPy nor a device: those who 
 
     bits      Rows, pack, pack_masked, with_gaps, unpack, concatenate, transpose,
               column_sums, seen_counts
-    products  gram, second_moment, matmat, rmatmat, seen_matmat, seen_rmatmat
+    products  gram, second_moment, matmat, rmatmat
     dense, heatbath, layered: dense_sweep, heat_bath, descend, layered_step
-    mixtures  responsibilities, mixed, beta_gains, spent, log_ratios: imported from there
 
 Arguments of wrong dtypes or shapes, and numbers that are not finite, raise `ArgumentError`; the
 dense energies on a device `BackendError`.
@@ -23,8 +22,7 @@ energy, parameter : "power" with a whole n in 2 .. 30, or "exponential" with bet
 beta : inverse temperature, broadcasts to (S, sweeps): (sweeps,) for annealing, (S, 1) for one a
     chain; None for temperature 0.
 sweeps, max_sweeps, updates : how many at most.
-seed, stream, first_sweep, first_chain : place of the draws; chain c of a call is chain
-    ``first_chain + c``, and an advanced ``first_sweep`` goes on with one longer run.
+seed, first_sweep : place of the draws; an advanced ``first_sweep`` goes on with one longer run.
 stop_score, score_weights : a chain stops once its score, looked at every 4 sweeps and weighed by
     (R,), exceeds this.
 held : bool, broadcasts to (S, N): sites that keep their spin.
@@ -51,8 +49,6 @@ from hopfed.kernels.products import (
     matmat,
     rmatmat,
     second_moment,
-    seen_matmat,
-    seen_rmatmat,
 )
 
 __all__ = [
@@ -72,8 +68,6 @@ __all__ = [
     "rmatmat",
     "second_moment",
     "seen_counts",
-    "seen_matmat",
-    "seen_rmatmat",
     "transpose",
     "unpack",
     "with_gaps",

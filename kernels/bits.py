@@ -170,13 +170,11 @@ def pack(x: np.ndarray) -> Rows:
     >>> pack(np.array([[1, -1, 1, 1]])).signs.tolist()
     [[13]]
     """
-    x, _ = _table(x, None, "biuf")
-    found = at(x, "pack")(x)
-    if found is None:
-        bad = ~((x == 1) | (x == 0) | (x == -1)) if x.dtype.kind != "u" else x > 1
-        bad = bad if bool(bad.any()) else x == 0
-        raise _bad_value(x, *divmod(int(bad.ravel().argmax()), x.shape[1]))
-    return Rows(found[0], x.shape[1])
+    p = pack_masked(x)
+    if p.gaps:
+        gone = library(p).reshape(unpack(p) == 0, -1)
+        raise _bad_value(x, *divmod(int(gone.argmax()), p.n))
+    return p
 
 
 def pack_masked(x: Any, mask: Any = None) -> Rows:
@@ -204,20 +202,20 @@ def pack_masked(x: Any, mask: Any = None) -> Rows:
     [[1, -1], [0, 1]]
     """
     x, mask = _table(x, mask)
-    found = at(x, "pack")(x, mask, gaps=True)
+    found = at(x, "pack")(x, mask)
     if found is None:
         raise _bad_value(to_host(x), *(first_bad(x, mask) or (0, 0)))
     signs, seen = found
     return Rows(signs, x.shape[1], seen)
 
 
-def _table(x: Any, mask: Any, kinds: str = "biufO") -> tuple[Any, Any]:
+def _table(x: Any, mask: Any) -> tuple[Any, Any]:
     """Return the array and the mask of what is missing, or None, both checked."""
     if isinstance(x, np.ma.MaskedArray):
         own = np.ma.getmaskarray(x) if np.ma.is_masked(x) else None
         x, mask = x.data, own if mask is None or own is None else np.asarray(mask) | own
     x = x if on_device(x) else np.asarray(x)
-    if x.ndim != 2 or x.dtype.kind not in kinds:
+    if x.ndim != 2 or x.dtype.kind not in "biufO":
         raise ArgumentError("x", "a two-dimensional real array", f"{x.dtype} of shape {x.shape}")
     mask = mask if mask is None else check_beside("mask", mask, x)
     if mask is not None and (mask.shape != x.shape or mask.dtype != np.bool_):
@@ -269,18 +267,14 @@ def entries(x: Any, mask: Any = None, xp: Any = np) -> Any:
 
 def _numbers(x: np.ndarray) -> np.ndarray:
     """Objects as float64, NaN for None, infinity for what is no number."""
-    try:
-        missing = np.asarray(x == None).astype(bool)  # noqa: E711  (of each of them)
-        return np.where(missing, np.nan, x).astype(np.float64)
-    except (TypeError, ValueError):
-        return np.array([_number(value) for value in x.flat]).reshape(x.shape)
 
+    def number(value: Any) -> float:
+        try:
+            return np.nan if value is None else float(value)
+        except (TypeError, ValueError):
+            return np.inf
 
-def _number(value: Any) -> float:
-    try:
-        return np.nan if value is None else float(value)
-    except (TypeError, ValueError):
-        return np.inf
+    return np.array([number(value) for value in x.flat], np.float64).reshape(x.shape)
 
 
 def with_gaps(p: Rows) -> Rows:

@@ -9,10 +9,11 @@ With ``a_mu = xi_mu . s`` the energies of K patterns (K, N) of +-1 with weights 
 the energy would rise by if the spin went from +1 to -1, all others as they are, so the spin's own
 part is never in it; a spin becomes ``sign(h)``, stays where h is 0, or is drawn by the heat bath.
 
-A field takes one sum over the patterns: what depends on the overlaps alone is kept in a table that
-changes only where a spin flips, and then is looked up. For integer n and unit weights all terms are
-whole numbers, so that up to 2^53 the fields, and with them the states at temperature 0, are exact;
-in the exponential, a field below 1e-11 of its terms is a tie of patterns of equal overlap.
+Chains are visited together, on the host. A field takes one sum over the patterns: what depends on
+the overlaps alone is kept in a table, made anew for the chains that flip. For integer n and unit
+weights all terms are whole numbers, so that up to 2^53 the fields, and with them the states at
+temperature 0, are exact; in the exponential, a field below 1e-11 of its terms is a tie of patterns
+of equal overlap.
 
 Randomness is that of `heatbath`: chain c, sweep t and site i name the draw.
 """
@@ -23,17 +24,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.kernels.cpu.threads import for_each
 from hopfed.kernels.dispatch import on_device
-from hopfed.kernels.layout import Relaxed, check_spins, counters, held_sites, schedule
-from hopfed.kernels.philox import thresholds
+from hopfed.kernels.layout import Relaxed, check_spins, held_sites, schedule
+from hopfed.kernels.philox import limits
 
-VECTOR = 32  # patterns that a sum takes at a time
 CLOSE = 1e-11  # part of its terms below which a float64 sum is a structural tie
 HIGHEST = 30  # power n: N^n must stay a float64
 COLDEST = 300.0  # beta of the exponential: a gap of 2 must not vanish beside 1
-
-Rule = tuple[bool, float, np.ndarray, np.ndarray]
+FARTHEST = 2_000.0  # log of the ratio of two sums from which on it makes no difference
 
 
 def dense_sweep(
@@ -46,9 +44,7 @@ def dense_sweep(
     beta: ArrayLike | None = None,
     sweeps: int = 100,
     seed: int = 0,
-    stream: int = 0,
     first_sweep: int = 0,
-    first_chain: int = 0,
     held: np.ndarray | None = None,
 ) -> Relaxed:
     """Visit all sites `sweeps` times, or without noise until nothing changes.
@@ -60,25 +56,39 @@ def dense_sweep(
     True
     """
     state, patterns, mass = _checked(state, patterns, weights)
-    kept = held_sites(held, state.shape)
+    free = ~held_sites(False if held is None else held, state.shape)
     betas = schedule(0 if beta is None else beta, (len(state), sweeps))
-    place = counters(seed, stream, first_sweep, first_chain)
+    xi, rule = (
+        np.array(patterns.T, np.float64, order="C"),
+        (energy == "exponential", float(parameter)),
+    )
     out = Relaxed(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
-    if sweeps == 0:
-        return out
-    from hopfed.kernels.cpu.dense import run_chain
-
-    columns, mass = _columns(patterns, mass)
-    rule = energy_rule(energy, float(parameter), len(columns))
-    lookup = thresholds().copy()  # writable, as the type that the loops are compiled for
-
-    def task(chain: int) -> None:
-        run_chain(
-            chain, *out, columns, mass, rule, betas, beta is None, lookup, kept, *place,
-            _scratch(*columns.shape),
-        )  # fmt: skip
-
-    for_each(task, range(len(state)))
+    scale = 1.0 if rule[0] else len(xi) / (2 * parameter) / float(len(xi)) ** parameter
+    live, noise = np.arange(len(state)), None
+    for sweep in range(sweeps if len(live) else 0):
+        s, moved = out.state[live].astype(np.float64), np.zeros(len(live), np.bool_)
+        a = s @ xi
+        table, own = _table(a, mass, *rule)
+        if beta is not None:
+            noise = limits(seed, len(state), first_sweep + sweep, len(xi))
+        for i, column in enumerate(xi):
+            h = _fields(table, own, column, s[:, i], *rule, noise is None) * scale
+            if noise is None:
+                up = np.where(h == 0, s[:, i], h) > 0
+            else:
+                up = betas[:, sweep] * h >= noise[:, i]
+            flips = np.flatnonzero((up != (s[:, i] > 0)) & free[live, i])
+            if len(flips):
+                s[flips, i] *= -1
+                a[flips] += 2 * s[flips, i, None] * column
+                table[flips], own[flips] = _table(a[flips], mass, *rule)
+                moved[flips] = True
+        out.state[live] = s
+        out.sweeps[live] += 1
+        if noise is None:
+            out.settled[live], live = ~moved, live[moved]
+            if not len(live):
+                break
     return out
 
 
@@ -87,7 +97,7 @@ def _checked(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return states, patterns and weights, or raise."""
     if on_device(state) or on_device(patterns):
-        raise BackendError("the compiled loops of the dense energies run on the CPU only")
+        raise BackendError("sweeps of the dense energies run on the CPU only")
     state, patterns = check_spins("state", state, 2), check_spins("patterns", patterns, 2)
     if patterns.shape[1] != state.shape[1] or not len(patterns):
         rule = f"of at least one row and {state.shape[1]} sites"
@@ -96,34 +106,39 @@ def _checked(
     return state, patterns, mass
 
 
-def _columns(patterns: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Patterns by site, and weights; empty ones, which add nothing, fill the last vector."""
-    empty = -len(patterns) % VECTOR
-    columns = np.pad(patterns.T, ((0, 0), (0, empty)))
-    return np.ascontiguousarray(columns), np.pad(mass, (0, empty))
+def _table(
+    a: np.ndarray, mass: np.ndarray, exponential: bool, parameter: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what patterns of overlaps a (S, K) add to fields, and the factor (S,) of the spin.
 
-
-def energy_rule(energy: str, parameter: float, n: int) -> Rule:
-    """Return the energy as the compiled loops take it.
-
-    (exponential, parameter, values, owns): what a pattern adds to a field by its level 0 .. N, and
-    to the factor of the spin itself. Power: ``(D(a - 1) + D(a + 1)) / 2`` and ``(D(a - 1) - D(a +
-    1)) / 2`` with ``D(c) = (c + 1)^n - (c - 1)^n``. Exponential: ``exp(beta (a - N))``, and the
-    same.
+    Power: ``(D(a - 1) + D(a + 1)) / 2`` and the sum of ``(D(a - 1) - D(a + 1)) / 2`` with ``D(c) =
+    (c + 1)^n - (c - 1)^n``. Exponential: ``exp(beta (a - max a))``, and nothing.
     """
-    a = 2.0 * np.arange(n + 1) - n
-    if energy == "exponential":
-        values = np.exp(parameter * (a - n))
-        return True, parameter, values, values
-    low, here, high = np.ones(n + 1), np.ones(n + 1), np.ones(n + 1)
+    if exponential:
+        terms = np.exp(parameter * (a - a.max(axis=1, keepdims=True)))
+        return mass * terms, np.zeros(len(a))
+    low, here, high = np.ones_like(a), np.ones_like(a), np.ones_like(a)
     for _ in range(int(parameter)):
         low, here, high = low * (a - 2), here * a, high * (a + 2)
-    return False, parameter, (high - low) / 2, (2 * here - low - high) / 2
+    return mass * (high - low) / 2, (2 * here - low - high) @ mass / 2
 
 
-def _scratch(n: int, count: int) -> tuple[np.ndarray, ...]:
-    """Work space of one chain: levels, table, thresholds, draws twice."""
-    padded = -(-n // 8) * 8
-    bits = np.zeros(padded // 2, np.uint32)
-    limits = np.zeros((1, padded), np.float32)
-    return np.zeros(count, np.int32), np.zeros(count), limits, bits, bits.view(np.uint16)
+def _fields(
+    table: np.ndarray, own: np.ndarray, column: np.ndarray, s: np.ndarray, exponential: bool,
+    parameter: float, cold: bool,
+) -> np.ndarray:  # fmt: skip
+    """Return the fields (S,) of spins s (S,); cold: of the exponential, any numbers of their signs.
+
+    The sums over the patterns that are up at the site, and over the others, are both made, none
+    subtracted: one may be far below the rounding of the other.
+    """
+    if not exponential:
+        return table @ column + s * own
+    up = 0.5 + 0.5 * column
+    with np.errstate(divide="ignore"):
+        x = np.log(table @ up) - np.log(table @ (1 - up)) - 2 * parameter * s
+    x = np.where(np.abs(x) <= 2 * CLOSE, 0.0, np.clip(x, -FARTHEST, FARTHEST))
+    if cold:
+        return x
+    ends = np.logaddexp(x + parameter, -parameter), np.logaddexp(x - parameter, parameter)
+    return np.asarray((ends[0] - ends[1]) / (2 * parameter))

@@ -53,9 +53,12 @@ def at(x: Any, name: str) -> Callable[..., Any]:
 def check_beside(name: str, x: Any, other: Any) -> Any:
     """Return `x`, which must be where the array `other` is, as an array."""
     if on_device(other):
-        from hopfed.kernels.cuda.device import device_of, same_device
+        from hopfed.kernels.cuda.device import device_of
 
-        same_device(device_of("x", getattr(other, "home", other)), **{name: x})
+        device, found = device_of("x", getattr(other, "home", other)), device_of(name, x)
+        if found is not device:
+            rule = f"on device {device.ordinal} like the arguments before it"
+            raise ArgumentError(name, rule, f"an array on device {found.ordinal}")
         return x
     if on_device(x):
         raise ArgumentError(name, "on the host, as the first argument is", "a device")

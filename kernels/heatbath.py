@@ -6,7 +6,7 @@ self-field"). Sites are visited in order; with the coefficients ``a = W^T s`` ke
 field ``h_i = W_i . a - |W_i|^2 s_i`` costs R multiplications instead of N.
 
 Randomness. Site i of chain c in sweep t takes the 16-bit number in lane i % 8 of the Philox block
-with counter (i // 8, t, c, stream) and the seed as key, so a result depends neither on threads
+with counter (i // 8, t, c, 0) and the seed as key, so a result depends neither on threads
 nor on how chains are grouped into calls. The spin is set up with probability
 ``(1 + tanh(beta h)) / 2`` to a resolution of 2^-16, by comparing ``beta h`` with
 `philox.thresholds`.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hopfed._lib.arrays import to_host
 from hopfed.errors import ArgumentError
 from hopfed.kernels.dispatch import at
 from hopfed.kernels.layout import (
@@ -24,11 +25,10 @@ from hopfed.kernels.layout import (
     Relaxed,
     check_factor,
     check_spins,
-    counters,
     held_sites,
-    host,
     schedule,
 )
+from hopfed.kernels.philox import key
 
 
 def heat_bath(
@@ -38,9 +38,7 @@ def heat_bath(
     beta: ArrayLike,
     sweeps: int,
     seed: int,
-    stream: int = 0,
     first_sweep: int = 0,
-    first_chain: int = 0,
     stop_score: float | None = None,
     score_weights: np.ndarray | None = None,
     held: np.ndarray | None = None,
@@ -57,8 +55,8 @@ def heat_bath(
     state = check_spins("state", state, 2)
     W = check_factor(W, state)
     betas = schedule(beta, (len(state), sweeps))
-    place = counters(seed, stream, first_sweep, first_chain)
-    weights = np.ones(W.shape[1]) if score_weights is None else np.asarray(host(score_weights))
+    place = (*key(seed), int(first_sweep))
+    weights = np.ones(W.shape[1]) if score_weights is None else to_host(score_weights)
     stop = np.inf if stop_score is None else float(stop_score)
     kept, run = held_sites(held, state.shape), at(state, "run_chains")
     return Relaxed(*run(state, W, betas, place, weights, stop, kept, 0.0))
@@ -81,6 +79,6 @@ def descend(
     W = check_factor(W, state)
     if not TIE <= tie < np.inf:
         raise ArgumentError("tie", f"a finite number, at least {TIE:g}", tie)
-    betas, place = schedule(1.0, (len(state), max_sweeps)), counters(0, 0, 0, 0)
+    betas, place = schedule(1.0, (len(state), max_sweeps)), (*key(0), 0)
     kept, run = held_sites(held, state.shape), at(state, "run_chains")
     return Relaxed(*run(state, W, betas, place, np.ones(W.shape[1]), np.inf, kept, float(tie)))

@@ -15,7 +15,7 @@ middle (arXiv:2603.19902, eq. (8)). As in the paper, the field leaves out factor
 so that what serial updates at zero noise never increase is the energy of 2 H in place of H and, if
 quadratic, of lambda / 2 in place of lambda.
 
-Randomness is that of `heatbath`: layer a of block s is chain ``(first_block + s) L + a``.
+Randomness is that of `heatbath`: layer a of block s is chain ``s L + a``.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ from hopfed.kernels.layout import (
     Layout,
     check_factor,
     check_spins,
-    counters,
     lay_out,
     schedule,
 )
-from hopfed.kernels.philox import thresholds
+from hopfed.kernels.philox import key, thresholds
 
 COUPLINGS = ("linear", "quadratic")
 
@@ -78,9 +77,7 @@ def layered_step(
     cue: np.ndarray | None = None,
     self_field: bool = False,
     seed: int = 0,
-    stream: int = 0,
     first_update: int = 0,
-    first_block: int = 0,
     tie: float = TIE,
     serial: bool = False,
 ) -> LayeredUpdate:
@@ -99,7 +96,7 @@ def layered_step(
     coupling, repulsion : "linear" or "quadratic", and lambda, at least 0.
     field, cue : H and the external pattern, int8 of +-1 that broadcasts to (S, L, N).
     self_field : keep the field of a spin on itself.
-    seed, stream, first_update, first_block : place of the draws.
+    seed, first_update : place of the draws.
     tie : above 0; without noise a field of at most this size leaves the spin as it is.
     serial : whether spins are visited one at a time.
 
@@ -111,7 +108,6 @@ def layered_step(
     (True, [0, 0, 0])
     """
     state = check_spins("state", state, 3)
-    n_layers = state.shape[1]
     layout = lay_out(check_factor(W, state))
     betas, lookup, level, still = _temperatures(beta, noise, updates, tie)
     call = Call(
@@ -121,7 +117,7 @@ def layered_step(
         lookup,
         level,
         still,
-        counters(seed, stream, first_update, first_block * n_layers),
+        (*key(seed), int(first_update)),
         _cue(cue, field, state),
         coupling == "quadratic",
         float(repulsion),

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hopfed._lib.arrays import to_host
 from hopfed.errors import ArgumentError
 from hopfed.kernels.dispatch import check_beside, library, on_device
-from hopfed.kernels.philox import key
 
 LANES = 16  # rows of the factor are padded to a multiple of this
 SITES = 32  # sites whose fields are computed together
@@ -85,25 +85,13 @@ def check_factor(W: Any, state: Any) -> Any:
     return W
 
 
-def host(x: Any) -> Any:
-    """Return a schedule or weights as a host array; numbers and lists pass through."""
-    return x.get() if hasattr(x, "get") else x
-
-
 def held_sites(held: Any, shape: tuple[int, int]) -> np.ndarray:
     """Return `held` broadcast to `shape` as bool, or (0, 0) where no site is held."""
     if held is None:
         return np.zeros((0, 0), np.bool_)
-    return np.ascontiguousarray(np.broadcast_to(np.asarray(host(held), np.bool_), shape))
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(to_host(held), np.bool_), shape))
 
 
 def schedule(value: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     """Return `value` broadcast to `shape` as float32."""
-    return np.ascontiguousarray(np.broadcast_to(np.asarray(host(value), np.float32), shape))
-
-
-def counters(
-    seed: int, stream: int, first_step: int, first_chain: int
-) -> tuple[np.uint64, np.uint64, np.uint64, int, int]:
-    """Return (key low, key high, stream, first step, first chain), the place of the draws."""
-    return (*key(seed), np.uint64(stream), int(first_step), int(first_chain))
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(to_host(value), np.float32), shape))

@@ -60,3 +60,13 @@ def thresholds(noise: float = 1.0) -> np.ndarray:
         table = np.arctanh(np.clip(noise * v, -1, 1)).astype(np.float32)
     table.flags.writeable = False
     return table
+
+
+def limits(seed: int, chains: int, step: int, n: int) -> np.ndarray:
+    """Thresholds (chains, n) that sites are compared with in a sweep, or update, of every chain."""
+    block = np.broadcast_to(np.arange(-(-n // 8), dtype=np.uint64), (chains, -(-n // 8)))
+    chain = np.broadcast_to(np.arange(chains, dtype=np.uint64)[:, None], block.shape)
+    four = philox4x32(block, np.full_like(block, step), chain, np.zeros_like(block), *key(seed))
+    words = np.stack(four, axis=-1)
+    halves = np.stack([words & np.uint64(0xFFFF), words >> np.uint64(16)], axis=-1)
+    return thresholds()[halves.reshape(chains, -1)[:, :n].astype(np.int64)]

@@ -34,14 +34,9 @@ def adopted(x: Any) -> Any:
 
 @dataclass(frozen=True)
 class Place:
-    """The processor, or a CUDA device.
+    """The processor, or a CUDA device."""
 
-    Attributes
-    ----------
-    ordinal : number of the device; None is the processor.
-    """
-
-    ordinal: int | None = None
+    ordinal: int | None = None  # number of the device; None is the processor
 
     def __str__(self) -> str:
         return "cpu" if self.ordinal is None else f"cuda:{self.ordinal}"

@@ -72,57 +72,38 @@ def second_moment(p: Rows, weights: np.ndarray | None = None) -> np.ndarray:
     return total
 
 
-def matmat(p: Rows, X: np.ndarray) -> np.ndarray:
+def matmat(p: Rows, X: np.ndarray, presence: bool = False) -> np.ndarray:
     """Return ``eta X``, (M, k), for packed (M, N) eta and X of shape (N, k), or (M,) for (N,).
 
     float32 X is multiplied in float32, any other real X in float64. The result does not depend on
     the number of threads; the memory used beyond it is about that of X.
 
-    >>> from hopfed.kernels import pack
-    >>> matmat(pack(np.array([[1, -1, 1]])), np.array([[1.0], [2.0], [4.0]])).tolist()
-    [[3.0]]
+    presence : for each row the sum of X over the columns that are seen, in place of signed ones.
+
+    >>> from hopfed.kernels import pack_masked
+    >>> p, X = pack_masked(np.array([[1, -1, 0]])), np.array([[1.0], [2.0], [4.0]])
+    >>> matmat(p, X).tolist(), matmat(p, X, presence=True).tolist()
+    ([[-1.0]], [[3.0]])
     """
-    return _multiplied(p, (check_rows("p", p).signs, p.seen), X, transposed=False)
+    return _multiplied(p, X, presence, transposed=False)
 
 
-def rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
+def rmatmat(p: Rows, U: np.ndarray, presence: bool = False) -> np.ndarray:
     """Return ``eta^T U``, (N, k), for packed (M, N) eta and U of shape (M, k), or (N,) for (M,).
 
-    Precision and memory are those of `matmat`.
+    Precision, memory and `presence` are those of `matmat`.
 
     >>> from hopfed.kernels import pack
     >>> rmatmat(pack(np.array([[1, -1], [1, 1]])), np.array([1.0, 2.0])).tolist()
     [3.0, 1.0]
     """
-    return _multiplied(p, (check_rows("p", p).signs, p.seen), U, transposed=True)
+    return _multiplied(p, U, presence, transposed=True)
 
 
-def seen_matmat(p: Rows, X: np.ndarray) -> np.ndarray:
-    """Return for each row the sum of the rows of X (N, k) at the columns that are seen, (M, k).
-
-    That is ``matmat(p.presence, X)``, at the cost of complete rows.
-
-    >>> from hopfed.kernels import pack_masked
-    >>> seen_matmat(pack_masked(np.array([[1, 0], [-1, 1]])), np.array([1.0, 10.0])).tolist()
-    [1.0, 11.0]
-    """
-    return _multiplied(p, (check_rows("p", p).seen,) * 2, X, transposed=False)
-
-
-def seen_rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
-    """Return for each column the sum of the rows of U (M, k) at the rows that have it, (N, k).
-
-    That is ``rmatmat(p.presence, U)``; see `seen_matmat`.
-
-    >>> from hopfed.kernels import pack_masked
-    >>> seen_rmatmat(pack_masked(np.array([[1, 0], [-1, 1]])), np.array([1.0, 10.0])).tolist()
-    [11.0, 10.0]
-    """
-    return _multiplied(p, (check_rows("p", p).seen,) * 2, U, transposed=True)
-
-
-def _multiplied(p: Rows, both: tuple[Any, Any], X: Any, transposed: bool) -> Any:
+def _multiplied(p: Rows, X: Any, presence: bool, transposed: bool) -> Any:
     """Multiply planes of bits, or rows of ones where there is none, after checking X."""
+    check_rows("p", p)
+    both = (p.seen, p.seen) if presence else (p.signs, p.seen)
     name, (out_rows, rows) = ("U", p.shape[::-1]) if transposed else ("X", p.shape)
     X, xp = check_beside(name, X, p), library(p)
     if X.ndim not in (1, 2) or X.shape[0] != rows or X.dtype.kind not in "biuf":

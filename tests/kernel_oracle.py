@@ -45,11 +45,11 @@ def rmatmat(x: np.ndarray, U: np.ndarray) -> np.ndarray:
     return x.T.astype(np.float64) @ U
 
 
-def draws(n: int, chain: int, sweep: int, seed: int, stream: int) -> np.ndarray:
+def draws(n: int, chain: int, sweep: int, seed: int) -> np.ndarray:
     """The 16-bit draws of the n sites of one chain in one sweep."""
     block = np.arange(-(-n // 8), dtype=np.uint64)
-    sweep_, chain_, stream_ = (np.full_like(block, v) for v in (sweep, chain, stream))
-    words = np.stack(philox4x32(block, sweep_, chain_, stream_, *key(seed)), axis=1)
+    sweep_, chain_, zero = (np.full_like(block, v) for v in (sweep, chain, 0))
+    words = np.stack(philox4x32(block, sweep_, chain_, zero, *key(seed)), axis=1)
     halves = np.stack([words & np.uint64(0xFFFF), words >> np.uint64(16)], axis=2)
     return halves.reshape(-1)[:n].astype(np.int64)
 
@@ -61,9 +61,7 @@ def heat_bath(
     beta: np.ndarray,
     sweeps: int,
     seed: int,
-    stream: int = 0,
     first_sweep: int = 0,
-    first_chain: int = 0,
 ) -> np.ndarray:
     """Serial heat bath on the dense coupling ``W W^T`` without its diagonal."""
     J = W.astype(np.float64) @ W.T.astype(np.float64)
@@ -72,7 +70,7 @@ def heat_bath(
     betas = np.broadcast_to(beta, (len(state), sweeps))
     for c, s in enumerate(state):
         for t in range(sweeps):
-            x = draws(len(s), first_chain + c, first_sweep + t, seed, stream)
+            x = draws(len(s), c, first_sweep + t, seed)
             for i in range(len(s)):
                 s[i] = 1 if betas[c, t] * (J[i] @ s) >= thresholds()[x[i]] else -1
     return state.astype(np.int8)
@@ -124,9 +122,7 @@ def layered_step(
     cue: np.ndarray,
     self_field: bool,
     seed: int,
-    stream: int = 0,
     first_update: int = 0,
-    first_block: int = 0,
 ) -> np.ndarray:
     """State after synchronous updates with the dense coupling: arXiv:2603.19902, (9) to (12)."""
     n_blocks, n_layers, n = state.shape
@@ -144,8 +140,7 @@ def layered_step(
                         push = J @ s[block, b]
                         strength = push @ s[block, a] / n if coupling == "quadratic" else 1.0
                         h -= repulsion * strength * push
-                chain = (first_block + block) * n_layers + a
-                x = draws(n, chain, first_update + t, seed, stream)
+                x = draws(n, block * n_layers + a, first_update + t, seed)
                 limit = thresholds(float(np.broadcast_to(noise, (updates,))[t]))[x]
                 new[block, a] = np.where(np.broadcast_to(beta, (updates,))[t] * h >= limit, 1, -1)
                 if not limit.any():  # no noise
@@ -198,13 +193,4 @@ def mixed(logs: np.ndarray, shifts: np.ndarray, parts: np.ndarray, highest: floa
     """``sum_k parts[k, m] exp(min(logs[s, k, m] + shifts[s, k], highest))``."""
     whole = np.minimum(logs.astype(np.float64) + shifts[:, :, None], highest)
     found: np.ndarray = (parts * np.exp(whole)).sum(axis=1)
-    return found
-
-
-def beta_gains(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, c: float) -> np.ndarray:
-    """``log B(a + plus, b + minus) / B(a, b)``."""
-    log_gamma = np.vectorize(math.lgamma)
-    a, b = c * rates, c * (1 - rates)
-    whole = log_gamma(a + plus) + log_gamma(b + minus) - log_gamma(c + plus + minus)
-    found: np.ndarray = whole - log_gamma(a) - log_gamma(b) + math.lgamma(c)
     return found

@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from hopfed.errors import ArgumentError
 
 PLACE = "a number, or infinite"
 FITS = "of shapes that broadcast"
+Checker: TypeAlias = Callable[[str, ArrayLike], np.ndarray]
 
 
 def real(
@@ -38,41 +39,19 @@ def real(
     return array
 
 
-def place(name: str, value: ArrayLike) -> np.ndarray:
-    """Float64 array of numbers; infinite ones are the ends of the line."""
-    return real(name, value, PLACE)
+def checker(rule: str, holds: Callable[[np.ndarray], np.ndarray] | None = None) -> Checker:
+    """Return a function of a name and a value, the check of one rule."""
+    return lambda name, value: real(name, value, rule, holds)
 
 
-def positive(name: str, value: ArrayLike) -> np.ndarray:
-    """Float64 array of finite numbers above zero."""
-    return real(name, value, "a finite number above 0", lambda a: a > 0)
-
-
-def nonnegative(name: str, value: ArrayLike) -> np.ndarray:
-    """Float64 array of finite numbers of at least zero."""
-    return real(name, value, "a finite number of at least 0", lambda a: a >= 0)
-
-
-def probability(name: str, value: ArrayLike) -> np.ndarray:
-    """Float64 array of numbers strictly between 0 and 1."""
-    return real(name, value, "a number in (0, 1)", lambda a: (a > 0) & (a < 1))
-
-
-def fraction(name: str, value: ArrayLike) -> np.ndarray:
-    """Float64 array of numbers in (0, 1]."""
-    return real(name, value, "a number in (0, 1]", lambda a: (a > 0) & (a <= 1))
-
-
-def share(name: str, value: ArrayLike) -> np.ndarray:
-    """Float64 array of numbers in [0, 1]."""
-    return real(name, value, "a number in [0, 1]", lambda a: (a >= 0) & (a <= 1))
-
-
-def count(name: str, value: ArrayLike) -> np.ndarray:
-    """Float64 array of whole numbers of at least 1."""
-    return real(
-        name, value, "a whole number of at least 1", lambda a: (a >= 1) & (a == np.floor(a))
-    )
+place = checker(PLACE)  # infinite numbers are the ends of the line
+positive = checker("a finite number above 0", lambda a: a > 0)
+nonnegative = checker("a finite number of at least 0", lambda a: a >= 0)
+probability = checker("a number in (0, 1)", lambda a: (a > 0) & (a < 1))
+fraction = checker("a number in (0, 1]", lambda a: (a > 0) & (a <= 1))
+share = checker("a number in [0, 1]", lambda a: (a >= 0) & (a <= 1))
+below_one = checker("a number in [0, 1)", lambda a: (a >= 0) & (a < 1))
+count = checker("a whole number of at least 1", lambda a: (a >= 1) & (a == np.floor(a)))
 
 
 def together(**arguments: ArrayLike) -> None:
@@ -109,7 +88,7 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-def scalar(name: str, value: ArrayLike, check: Callable[[str, ArrayLike], np.ndarray]) -> float:
+def scalar(name: str, value: ArrayLike, check: Checker) -> float:
     """Return the one number in `value` after `check`; an array of several is an error."""
     array = check(name, value)
     if array.ndim != 0:

@@ -13,13 +13,9 @@ _ROUNDS = 9  # each keeps a sixteenth of the interval: a part in 7e10 in the end
 def increasing_root(
     function: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
-    """Zeros of increasing functions in the brackets (low, high), to an ulp or two.
-
-    T. R. Chandrupatla's method (Adv. Eng. Softw. 28 (1997) 145): inverse quadratic steps where
-    they are safe, bisection elsewhere. The ends are never evaluated, they may be poles. A bracket
-    of positive ends more than a factor of two apart is halved in its logarithm, so that a small
-    root keeps its relative accuracy.
-    """
+    """Zeros of increasing functions in the brackets (low, high), to an ulp or two."""
+    # T. R. Chandrupatla, Adv. Eng. Softw. 28 (1997) 145: inverse quadratic steps where they are
+    # safe, bisection elsewhere. The ends are never evaluated, they may be poles.
     newest, opposite = np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
     newest, opposite = (a.copy() for a in np.broadcast_arrays(newest, opposite))
     f_newest, f_opposite = np.full(newest.shape, -np.inf), np.full(newest.shape, np.inf)

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 
 from . import _check, marchenko_pastur
 
+_proxy = _check.checker("a number in [0, 1/4]", lambda a: (a >= 0) & (a <= 0.25))
 FITTED = (0.29, 0.0)  # C and C' of `bulk_band`, fitted to noise of 100 to 800 sites
 
 
@@ -73,7 +74,7 @@ def bernstein_deviation(
     """
     log_ratio = np.log(2 * _check.count("N", N) / _check.probability("level", level))
     rate = log_ratio / _check.count("M", M)
-    return (rate / 3 + np.sqrt((rate / 3) ** 2 + 2 * _variance(variance) * rate))[()]
+    return (rate / 3 + np.sqrt((rate / 3) ** 2 + 2 * _proxy("variance", variance) * rate))[()]
 
 
 def sub_gaussian_deviation(
@@ -114,7 +115,7 @@ def paper_deviation(
     first, second = (_check.positive("constants", c) for c in constants)
     rate = np.log(2 / _check.probability("level", level)) + second * np.log(_check.count("N", N))
     rate = rate / (first * _check.count("M", M))
-    return np.maximum(np.sqrt(_variance(variance) * rate), rate)[()]
+    return np.maximum(np.sqrt(_proxy("variance", variance) * rate), rate)[()]
 
 
 def bulk_band(
@@ -143,11 +144,6 @@ def bulk_band(
     lower, upper = marchenko_pastur.edges(sites / samples, variance)
     scale = np.asarray(variance, dtype=np.float64)
     return np.maximum(lower - scale * width, 0.0)[()], (upper + scale * width)[()]
-
-
-def _variance(variance: ArrayLike) -> np.ndarray:
-    rule = "a number in [0, 1/4]"
-    return _check.real("variance", variance, rule, lambda a: (a >= 0) & (a <= 0.25))
 
 
 _check.guard(__name__)

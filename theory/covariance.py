@@ -1,21 +1,20 @@
 """Noise of any covariance: edge of the bulk, test threshold, support, density, and its spikes.
 
 The noise covariance enters through its eigenvalues and their weights, a :class:`Population`. Every
-function takes `q = N / M` and, optionally, the radius of a semicircle: symmetric Gaussian noise of
-known scale that was added to the operator, as a privacy mechanism does (entries of variance
-`(radius / 2)^2 / N`). The spectrum is then the free convolution of the two laws.
+function takes `q = N / M`; those of edges and spikes, optionally, the radius of a semicircle:
+symmetric Gaussian noise of known scale that was added to the operator, as a privacy mechanism does
+(entries of variance `(radius / 2)^2 / N`). The spectrum is then the free convolution of both laws.
 
 For population eigenvalues t with weights w the companion resolvent is `1/y`, where
 
     z(y) = y (1 + q T),  T = sum w t / (y - t),  G(y) = (1 + T) / z(y),
 
 G being the resolvent `int dF(x) / (z - x)` of the N x N sample covariance. Free convolution with
-a semicircle of variance s replaces z by `Z(y) = z(y) + s G(y)` and keeps G. So for both laws
-everything is read off two explicit functions: edges are the zeros of Z' on the real line, and the
-density at x is `-Im G(y) / pi` where `Z(y) = x`. The mass below x is integrated once for each
-interval of the support: with ``x = centre - half cos(theta)`` its rate is an even function of
-theta, whose cosine series converges exponentially. Where two intervals are about to merge, or just
-have, the density has a near cusp, and the mass an error of some 1e-6.
+a semicircle of variance s replaces z by `Z(y) = z(y) + s G(y)` and keeps G. So everything is read
+off explicit functions: edges are the zeros of Z' on the real line, the density at x is
+`-Im G(y) / pi` where `z(y) = x`, and the mass above x is `Im L / pi`, where `dL = G dz`:
+
+    L(y) = log z + sum w log(1 - t / y) + T - log(1 + q T) / q.
 
 A spike is described by its population eigenvalue `ell`, an eigenvalue of the covariance of the
 data above those of the noise, from `Edge.critical` on apart from the bulk. When the signal is
@@ -40,10 +39,8 @@ Math. 227 (2011) 494; M. Capitaine, C. Donati-Martin, D. Feral, M. Fevrier, Elec
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -53,10 +50,7 @@ from hopfed.errors import ArgumentError
 from . import _check, tracy_widom
 from ._solve import increasing_root, maximise
 
-_CHUNK = 2_000_000  # entries of a (points, eigenvalues) table held at a time
-_NODES = (64, 4096)  # fewest and most midpoints of an interval
-_TAIL = 1e-13
-_GRID = 8192  # steps of theta between which the mass is interpolated
+_CHUNK = 50_000  # entries of a (points, eigenvalues) table made at a time: they stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,27 +104,12 @@ class Population:
         >>> round(Population.ar1(0.6).mean, 12)
         1.0
         """
-        rho = _check.scalar(
-            "rho", rho, lambda n, v: _check.real(n, v, "a number in (-1, 1)", lambda a: abs(a) < 1)
-        )
+        inside = _check.checker("a number in (-1, 1)", lambda a: np.abs(a) < 1)
+        rho = _check.scalar("rho", rho, inside)
         count = int(_check.scalar("nodes", nodes, _check.count))
         theta = np.pi * (np.arange(count) + 0.5) / count
         scale = _check.scalar("variance", variance, _check.positive)
         return cls(scale * (1 - rho**2) / (1 - 2 * rho * np.cos(theta) + rho**2))
-
-    @classmethod
-    def of_matrix(cls, covariance: np.ndarray) -> Population:
-        """Spectrum of a symmetric positive definite noise covariance of shape (N, N).
-
-        >>> Population.of_matrix(np.diag([1.0, 4.0])).eigenvalues
-        array([1., 4.])
-        """
-        matrix = _check.real("covariance", covariance)
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-            raise ArgumentError("covariance", "a square matrix", f"shape {matrix.shape}")
-        if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=0):
-            raise ArgumentError("covariance", "symmetric", "an asymmetric matrix")
-        return cls(np.linalg.eigvalsh(matrix))
 
 
 @dataclass(frozen=True)
@@ -202,18 +181,18 @@ def noise_threshold(
     return float(shrink * (edge.location + edge.scale * (samples - 0.5) ** (-2 / 3) * level))
 
 
-def support(population: Population, q: float, radius: float = 0.0) -> np.ndarray:
+def support(population: Population, q: float) -> np.ndarray:
     """Intervals that carry the continuous part of the sample spectrum.
 
     Returns
     -------
-    (k, 2) array of ascending end points. The atom at 0 for q > 1 (radius 0) is not listed.
+    (k, 2) array of ascending end points. The atom at 0 for q > 1 is not listed.
 
     >>> support(Population([1.0, 10.0]), 0.02).round(4)
     array([[ 0.8001,  1.1976],
            [ 8.1113, 12.111 ]])
     """
-    return _support(_law_of(population, q, radius))
+    return _support(_law_of(population, q, 0.0))
 
 
 def outlier(ell: ArrayLike, population: Population, q: float, radius: float = 0.0) -> np.ndarray:
@@ -308,52 +287,37 @@ def population_spike(theta: ArrayLike, population: Population) -> tuple[np.ndarr
     return ell.reshape(theta.shape)[()], alignment.reshape(theta.shape)[()]
 
 
-def signal_strength(ell: ArrayLike, population: Population) -> np.ndarray:
-    """Strength theta of the signal behind a population eigenvalue, `1 / int dH / (ell - t)`.
-
-    The inverse of :func:`population_spike`; 0 up to the largest noise eigenvalue.
-
-    >>> round(float(signal_strength(6.23606797749979, Population([1.0, 3.0]))), 12)
-    4.0
-    """
-    law = _law_of(population, 1.0, 0.0)
-    gap = _check.positive("ell", ell)[..., None] - law.t
-    with np.errstate(divide="ignore"):
-        value = 1 / np.sum(law.w / gap, axis=-1)
-    return np.where(gap[..., -1] > 0, value, 0.0)[()]
-
-
-def density(x: ArrayLike, population: Population, q: float, radius: float = 0.0) -> np.ndarray:
+def density(x: ArrayLike, population: Population, q: float) -> np.ndarray:
     """Density of the continuous part of the sample spectrum.
 
     >>> round(float(density(3.0, Population([1.0, 3.0]), 0.5)), 10)
     0.1143054847
     """
     x = _check.real("x", x)
-    law, found = _law_of(population, q, radius), np.zeros(x.shape)
+    law, found = _law_of(population, q, 0.0), np.zeros(x.shape)
     for low, high in _support(law):
         inside = (x > low) & (x < high)
         found[inside] = _density(law, x[inside])
-        if low == 0 and law.noise == 0:
+        if low == 0:
             found[x == 0] = np.inf  # the hard edge
     return found[()]
 
 
-def cdf(x: ArrayLike, population: Population, q: float, radius: float = 0.0) -> np.ndarray:
-    """Distribution function; for q > 1 without semicircle with the atom `1 - 1/q` at 0.
+def cdf(x: ArrayLike, population: Population, q: float) -> np.ndarray:
+    """Distribution function; for q > 1 with the atom `1 - 1/q` at 0.
 
     0 and 1 at -inf and inf.
 
     >>> round(float(cdf(3.0, Population([1.0, 3.0]), 0.5)), 10)
     0.7388722524
     """
-    at = _check.place("x", x)
-    _law_of(population, q, radius)  # an argument that breaks its rule must not reach the cache
-    found = np.where(at >= 0, max(0.0, 1 - 1 / q) if radius == 0 else 0.0, 0.0)
-    for low, high, mass in _masses(population, float(q), float(radius)):
-        inside = np.clip(at, low, high)
-        found = found + mass(2 * np.arctan2(np.sqrt(inside - low), np.sqrt(high - inside)))
-    return np.clip(found, 0.0, 1.0)[()]
+    at, law = _check.place("x", x), _law_of(population, q, 0.0)
+    ends = _support(law)
+    found = np.where(at >= 0, max(0.0, 1 - 1 / q), 0.0)
+    k = np.searchsorted(ends[:, 0], at) - 1
+    inside = k >= 0
+    found[inside] = 1 - _mass_above(law, np.minimum(at[inside], ends[k[inside], 1]))
+    return np.where(at < ends[-1, 1], np.clip(found, 0.0, 1.0), 1.0)[()]
 
 
 def _law_of(population: Population, q: float, radius: float) -> _Law:
@@ -420,15 +384,13 @@ class _Law:
         return maps.z + self.noise * maps.G if self.noise else maps.z
 
     def _maps(self, y: np.ndarray, gap: np.ndarray) -> _Maps:
-        inverse = 1 / gap
-        first, second = self.w * self.t, self.w * self.t**2
-        T = inverse @ first
+        inverse, both = 1 / gap, np.stack([self.w * self.t, self.w * self.t**2], axis=1)
         square = inverse * inverse
-        dT, ddT = -(square @ first), 2 * ((square * inverse) @ first)
+        single, pair, third = (_dot(a, both).T for a in (inverse, square, square * inverse))
+        T, dT, ddT = single[0], -pair[0], 2 * third[0]
         z = y * (1 + self.q * T)
         # Not T + y T', which would cancel: z' = 1 - q sum w t^2 / (y - t)^2.
-        z1 = 1 - self.q * (square @ second)
-        z2 = 2 * self.q * ((square * inverse) @ second)
+        z1, z2 = 1 - self.q * pair[1], 2 * self.q * third[1]
         with np.errstate(divide="ignore", invalid="ignore"):  # z = 0 is the atom's pole
             G = (1 + T) / z
             G1 = (dT - G * z1) / z
@@ -436,18 +398,31 @@ class _Law:
         return _Maps(z, z1, z2, G, G1, G2)
 
 
+def _dot(a: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """`a @ weights`, weights real; a complex product would take ten times as long."""
+    return a.real @ weights + 1j * (a.imag @ weights) if np.iscomplexobj(a) else a @ weights
+
+
 def _upper_distance(law: _Law) -> float:
     """Distance of the critical y from the largest population eigenvalue: Z' = 0 at the edge."""
     d = _bare_distance(law, law.t[-1], law.w[-1])
-    return _pushed_out(lambda e: law.slope(law.above(e)), d) if law.noise else d
+    if not law.noise:
+        return d
+    high = 2 * d  # the semicircle pushes it outwards
+    while law.slope(law.above(np.array(high)))[0] <= 0:
+        high *= 2
+    ends = np.array([d]), np.array([high])
+    return float(increasing_root(lambda e: law.slope(law.above(e)), *ends)[0])
 
 
 def _support(law: _Law) -> np.ndarray:
     """(k, 2) ascending end points of the intervals that carry the continuous part."""
-    ends = [_lower_end(law), *_gap_ends(law)]
-    ends.append(float(law.value(law.above(np.array(_upper_distance(law))))[0]))
-    intervals = np.sort(np.array(ends)).reshape(-1, 2)
-    if law.noise == 0 and abs(law.q - 1) < 1e-14:
+    lowest = law.below(np.array(_bare_distance(law, law.t[0], law.w[0])))
+    highest = law.above(np.array(_upper_distance(law)))
+    gaps = law.maps(np.concatenate(_gaps(law)))
+    ends = np.concatenate([law.value(maps) for maps in (lowest, highest, gaps)])
+    intervals = np.sort(ends).reshape(-1, 2)
+    if abs(law.q - 1) < 1e-14:
         intervals[0, 0] = 0.0  # the hard edge, up to the rounding of y = 0
     return intervals
 
@@ -468,67 +443,23 @@ def _bare_distance(law: _Law, t: float, weight: float) -> float:
     return brentq(defect, low * (1 - 1e-12), high * (1 + 1e-12), xtol=ulp * low, rtol=4 * ulp)
 
 
-def _pushed_out(slope: Callable[[np.ndarray], np.ndarray], d: float) -> float:
-    """Zero beyond d of a slope that rises from below 0 at d to above 0 far away."""
-    high = 2 * d
-    while slope(np.array([high]))[0] <= 0:
-        high *= 2
-    return float(increasing_root(slope, np.array([d]), np.array([high]))[0])
+def _gaps(law: _Law) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals of y between neighbouring poles on which z' > 0, where it rises and then falls."""
 
+    def slope(y: np.ndarray) -> np.ndarray:
+        return law.maps(y).z1
 
-def _lower_end(law: _Law) -> float:
-    d = _bare_distance(law, law.t[0], law.w[0])
-    if law.noise:
-        start = _atom_distance(law, d) if law.q > 1 else d
-        d = _pushed_out(lambda e: law.slope(law.below(e)), start)
-    return float(law.value(law.below(np.array(d)))[0])
-
-
-def _atom_distance(law: _Law, d: float) -> float:
-    """For q > 1: distance below t_min of the y that stands for the atom, 1 + q T = 0."""
-
-    def defect(e: np.ndarray) -> np.ndarray:
-        return 1 - law.q * np.sum(law.w * law.t / (e[:, None] + (law.t - law.t[0])), axis=1)
-
-    return float(
-        increasing_root(defect, np.array([d]), np.array([law.q * np.sum(law.w * law.t)]))[0]
-    )
-
-
-def _gap_ends(law: _Law) -> list[float]:
-    """End points of the gaps between the intervals of the support, in pairs."""
-    low, high = _bare_gaps(law)
-    if law.noise:
-        if law.q > 1:
-            d = _bare_distance(law, law.t[0], law.w[0])
-            low = np.append(law.t[0] - _atom_distance(law, d), low)
-            high = np.append(law.t[0] - d, high)
-        low, high = _dips(lambda y: -law.slope(law.maps(y)), low, high)
-    return list(law.value(law.maps(np.concatenate([low, high]))))
-
-
-def _bare_gaps(law: _Law) -> tuple[np.ndarray, np.ndarray]:
-    """Intervals of y between neighbouring poles on which z' > 0."""
-    mass = law.q * law.w * law.t**2
-    width = np.diff(law.t)
+    mass, width = law.q * law.w * law.t**2, np.diff(law.t)
     # z' <= 1 - 8 min(mass) / width^2 between two poles: most neighbours need no search.
     near = 8 * np.minimum(mass[:-1], mass[1:]) < width**2
-    return _dips(lambda y: -law.maps(y).z1, law.t[:-1][near], law.t[1:][near])
-
-
-def _dips(
-    function: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sub-intervals of (low, high) on which a function that falls and then rises is below 0."""
+    low, high = law.t[:-1][near], law.t[1:][near]
     if low.size == 0:
         return low, high
     rim = 1e-9 * (high - low)  # beside the poles
-    bottom = maximise(lambda y: -function(y), low + rim, high - rim)
-    deep = function(bottom) < 0
-    low, high, bottom = low[deep], high[deep], bottom[deep]
-    return increasing_root(lambda y: -function(y), low, bottom), increasing_root(
-        function, bottom, high
-    )
+    top = maximise(slope, low + rim, high - rim)
+    wide = slope(top) > 0
+    low, high, top = low[wide], high[wide], top[wide]
+    return increasing_root(slope, low, top), increasing_root(lambda y: -slope(y), top, high)
 
 
 def _distances(ell: ArrayLike, law: _Law) -> tuple[np.ndarray, np.ndarray]:
@@ -539,37 +470,13 @@ def _distances(ell: ArrayLike, law: _Law) -> tuple[np.ndarray, np.ndarray]:
     return np.maximum(distance, critical), distance > critical
 
 
-@lru_cache(maxsize=64)
-def _masses(population: Population, q: float, radius: float) -> list[tuple[float, float, Any]]:
-    """Ends of each interval of the support, and the mass from its lower end as a function."""
-    from scipy.fft import dct, dst
-    from scipy.interpolate import CubicHermiteSpline
-
-    law, found = _law_of(population, q, radius), []
-    ends = np.pi * np.arange(_GRID + 1) / _GRID
-    for low, high in _support(law):
-        cosine = np.zeros(_GRID + 1)  # rate = cosine[0] / 2 + sum cosine[k] cos(k theta)
-        series = _cosines(law, low, high)
-        cosine[: len(series)] = series
-        values = cosine[0] / 2 * ends
-        values[1:-1] += dst(cosine[1:-1] / np.arange(1, _GRID), type=1) / 2
-        spline = CubicHermiteSpline(ends, values, dct(cosine, type=1) / 2)
-        found.append((float(low), float(high), spline))
-    return found
-
-
-def _cosines(law: _Law, low: float, high: float) -> np.ndarray:
-    """Coefficients of the mass per theta, from midpoints, twice as many until they die out."""
-    from scipy.fft import dct
-
-    count = _NODES[0]
-    while True:
-        theta = np.pi * (np.arange(count) + 0.5) / count
-        x = low + (high - low) * np.sin(theta / 2) ** 2
-        found = dct(_density(law, x) * (high - low) / 2 * np.sin(theta), type=2) / count
-        if np.abs(found[-count // 8 :]).max() <= _TAIL * np.abs(found).max() or count >= _NODES[1]:
-            return np.asarray(found)
-        count *= 2
+def _mass_above(law: _Law, x: np.ndarray) -> np.ndarray:
+    """Mass above points of the support: the imaginary part of `int log(x - l) dF`, over pi."""
+    y = _solve(law, x)
+    maps, gap = law.maps(y), y[:, None] - law.t
+    T = _dot(1 / gap, law.w * law.t)
+    logs = np.log(maps.z) + _dot(np.log(gap / y[:, None]), law.w)
+    return np.asarray((logs + T - np.log(1 + law.q * T) / law.q).imag) / np.pi
 
 
 def _density(law: _Law, x: np.ndarray) -> np.ndarray:
@@ -580,9 +487,7 @@ def _solve(law: _Law, x: np.ndarray) -> np.ndarray:
     """Solve Z(y) = x + i0 in the upper half plane, from far above the axis down to it."""
     # Each point takes Newton steps at its own height; the height falls by a factor that shrinks
     # when a point lost its branch and grows again when it did not.
-    span = (
-        np.abs(x).max(initial=0.0) + law.t[-1] * (1 + np.sqrt(law.q)) ** 2 + 2 * np.sqrt(law.noise)
-    )
+    span = np.abs(x).max(initial=0.0) + law.t[-1] * (1 + np.sqrt(law.q)) ** 2
     height = np.full(x.shape, 4 * span)
     factor = np.full(x.shape, 0.25)
     y = _newton(law, x + 1j * height, x + 1j * height)[0]
@@ -608,7 +513,7 @@ def _newton(law: _Law, y: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.nda
             maps = law.maps(y)
             step = (law.value(maps) - z) / law.slope(maps)
             y = y - step
-            if np.all(np.abs(step) <= 1e-15 * np.abs(y)):
+            if np.all(np.abs(step) <= 1e-13 * np.abs(y)):
                 break
         maps = law.maps(y)
         residual = np.abs(law.value(maps) - z)

@@ -40,13 +40,14 @@ which is the second step for one count); P. Kairouz, Z. Liu, T. Steinke, ICML 20
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
 
 from . import _check, private
 
 LEAST, MOST = 64, 1 << 48  # variance parameters that the proof, and 64-bit arithmetic, allow
+_within = _check.checker(f"a number of at least {LEAST}", lambda s: s >= LEAST)
+_sites = _check.checker("a whole number of at least 2", lambda n: (n >= 2) & (n == np.floor(n)))
 EPSILON = 100.0  # a larger one is guaranteed, too; the proof multiplies 1e-100 by e^epsilon
 
 
@@ -98,13 +99,3 @@ def least_variance(epsilon: float, delta: float, N: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if delta_bound(epsilon, middle, N) <= delta else (middle, high)
     return high + high // 10**9 + 1  # beyond the rounding of the bound
-
-
-def _within(name: str, value: ArrayLike) -> np.ndarray:
-    return _check.real(name, value, f"a number of at least {LEAST}", lambda s: s >= LEAST)
-
-
-def _sites(name: str, value: ArrayLike) -> np.ndarray:
-    return _check.real(
-        name, value, "a whole number of at least 2", lambda n: (n >= 2) & (n == np.floor(n))
-    )

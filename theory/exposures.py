@@ -72,12 +72,9 @@ def errors(
 
 
 def _noise(e: np.ndarray, r: float, N: int, M: float, G: np.ndarray) -> np.ndarray:
-    """Covariance (K, K) of the fitted ``e r^2`` over the noise of examples whose counts are known.
-
-    The operator is measured along each archetype, ``u^T C u``. With the signal S, and the counts
-    as they are, these have the covariance ``(2 / M) ((u_c . S u_d + s2 u_c . u_d)^2 / g - (u_c . S
-    u_d)^2)``; the least-squares fit divides by the squared overlaps.
-    """
+    """Covariance (K, K) of the fitted ``e r^2`` over the noise of examples of known counts."""
+    # Measures u^T C u have the covariance (2 / M) ((u_c . S u_d + s2 u_c . u_d)^2 / g - (u_c . S
+    # u_d)^2), S the signal; the least-squares fit divides by the squared overlaps.
     s2 = max((1 - r) * (1 + r), LEAST)
     signal = N * r**2 * (G * e) @ G
     kappa = np.maximum(np.diag(signal) / s2, LEAST)

@@ -42,8 +42,9 @@ from hopfed.errors import ArgumentError
 
 from . import _check, spikes
 from ._solve import increasing_root
+from .spikes import Prediction
 
-__all__ = ["Classes", "Prediction", "minimal_samples", "predict", "predict_white"]
+__all__ = ["Classes", "Prediction", "predict", "predict_white"]
 
 _STEPS = 200  # Newton's; at the edge itself each halves the error
 _SETTLED = 1e-13
@@ -139,51 +140,6 @@ class Classes:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """What M rows show of the classes; spikes in falling order, R of them.
-
-    Attributes
-    ----------
-    q : aspect ratio N / M.
-    edge : upper edge of the bulk in coordinates of unit noise.
-    strengths : (R,) spikes of the population.
-    margins : (R,) strength over the threshold: detectable above 1.
-    outliers : (R,) sample eigenvalues, the edge where not detectable.
-    alignments : (R,) part of sample eigenvector k that lies in the span of the signals.
-    overlaps : (R, K) squared cosine of sample eigenvector k and the signal of class mu.
-
-    >>> rng = np.random.default_rng(0)
-    >>> two = Classes(rng.uniform(-1, 1, (2, 100)), [0.9, 0.1], observed=0.7)
-    >>> found = predict_white(two, M=500)
-    >>> found.rank, found.outliers.round(2), found.scores.round(2)
-    (2, array([48.13,  4.96]), array([1.  , 0.94]))
-    """
-
-    q: float
-    edge: float
-    strengths: np.ndarray
-    margins: np.ndarray
-    outliers: np.ndarray
-    alignments: np.ndarray
-    overlaps: np.ndarray
-
-    @property
-    def detectable(self) -> np.ndarray:
-        """(R,) whether the spike leaves the bulk."""
-        return self.margins > 1
-
-    @property
-    def rank(self) -> int:
-        """Number of eigenvalues above the bulk: classes that are counted."""
-        return int(self.detectable.sum())
-
-    @property
-    def scores(self) -> np.ndarray:
-        """(K,) part of each class that lies in the span of the leading `rank` eigenvectors."""
-        return self.overlaps.sum(axis=0)
-
-
 def predict_white(classes: Classes, M: float) -> Prediction:
     """Predict eigenvalues and overlaps by the closed forms for white noise.
 
@@ -216,18 +172,6 @@ def predict_white(classes: Classes, M: float) -> Prediction:
 def squared_norms(classes: Classes) -> np.ndarray:
     """(K,) squared norms of the signals; the smallest positive number in the place of 0."""
     return np.maximum(np.diag(classes.gram), np.finfo(np.float64).tiny)
-
-
-def minimal_samples(classes: Classes) -> np.ndarray:
-    """Number of rows at which each spike of graded classes leaves white noise, (R,): `N / kappa^2`.
-
-    >>> xi = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
-    >>> minimal_samples(Classes(0.5 * xi, [0.75, 0.25])).round(3)
-    array([ 4., 36.])
-    """
-    with np.errstate(divide="ignore"):
-        found: np.ndarray = classes.N / classes.strengths**2
-    return found
 
 
 def strengths_and_axes(classes: Classes) -> tuple[np.ndarray, np.ndarray]:
@@ -315,14 +259,10 @@ def _bound(classes: Classes, samples: float) -> float:
 def _solve(
     classes: Classes, samples: float, z: float, start: np.ndarray | None = None
 ) -> _Resolvents | None:
-    """The smallest solution of the equations at a real z, None below the edge.
-
-    `start` is no larger than the solution: that of a larger z, or 1, the default.
-
-    The equations `H = F(H)` are increasing and convex, so Newton's steps from below rise to
-    the smallest solution where there is one, and pass a point where they are no longer a
-    contraction where there is none.
-    """
+    """The smallest solution of the equations at a real z, None below the edge."""
+    # The equations `H = F(H)` are increasing and convex, so Newton's steps from below (1, or the
+    # solution of a larger z) rise to the smallest solution where there is one, and pass a point
+    # where they are no longer a contraction where there is none.
     w, shares, weights = classes.profile, classes.shares, classes.weights
     H = np.ones(len(shares)) if start is None else start
     eye = np.eye(H.size)
@@ -368,11 +308,8 @@ def _levels(
 
 
 def _inner_products(classes: Classes, samples: float, z: float, k: int) -> np.ndarray:
-    """(K,) inner products of unit eigenvector k, which belongs to z, and the signals.
-
-    The eigenvector is the null vector of `z / G - a^T diag(pi H) a`; the residue of the resolvent
-    there, by the slope of that matrix in z, gives its length.
-    """
+    """(K,) inner products of unit eigenvector k, which belongs to z, and the signals."""
+    # The null vector of `z / G - a^T diag(pi H) a`, its length by the slope of that matrix in z.
     _, vectors, solved = _levels(classes, samples, z)
     axis = solved.G * (vectors[:, k] @ classes.signals)
     weighted = classes.weights * axis

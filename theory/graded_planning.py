@@ -66,8 +66,7 @@ class ClassLaw:
                 raise ArgumentError("r", "left out beside rates, which say how sharp", self.r)
             if _check.positive("rates", self.rates).shape != (2,):
                 raise ArgumentError("rates", "two numbers, a and b", self.rates)
-        rule = "a number in [0, 1)"
-        _check.real("missing", self.missing, rule, lambda a: (a >= 0) & (a < 1))
+        _check.below_one("missing", self.missing)
 
     def draw(self, rng: np.random.Generator, K: int, N: int) -> np.ndarray:
         """(K, N) means drawn from the law with the generator `rng`.

@@ -1,9 +1,9 @@
 """What can be detected, and how many examples that takes.
 
 Two levels. The phase boundary `kappa = sqrt q` says where an archetype becomes visible as N and M
-grow; `margin`, `minimal_*` and `phase_diagram` work with it. At finite size a test
-with a false-alarm rate needs more; `detection_power`, `plan` and `exposure_needed` give the
-probability that the archetype's eigenvalue passes the Tracy-Widom threshold.
+grow; `margin` and `minimal_*` work with it. At finite size a test with a false-alarm rate needs
+more; `detection_power`, `plan` and `exposure_needed` give the probability that the archetype's
+eigenvalue passes the Tracy-Widom threshold.
 
 Everything broadcasts over its arguments.
 
@@ -83,57 +83,6 @@ def minimal_samples(r: ArrayLike, exposure: ArrayLike, N: ArrayLike) -> np.ndarr
     400.0
     """
     return margin(r, exposure, N, 1) ** -2.0
-
-
-@dataclass(frozen=True, eq=False)
-class PhaseDiagram:
-    """Predictions over a grid of qualities (rows) and exposures (columns).
-
-    Attributes
-    ----------
-    qualities, exposures : the axes, of shapes (R,) and (E,).
-    margin : (R, E) spike strength over the threshold.
-    eigenvalue : (R, E) predicted sample eigenvalue of the archetype, the edge below the boundary.
-    overlap : (R, E) predicted squared cosine of its eigenvector.
-    boundary : (R,) exposure at the phase boundary, above 1 where no exposure is enough.
-
-    >>> found = phase_diagram([0.2, 0.8], [0.01, 0.1], 400, 400)
-    >>> found.margin.round(2).tolist(), found.boundary.round(4).tolist()
-    ([[0.17, 1.67], [7.11, 71.11]], [0.06, 0.0014])
-    """
-
-    qualities: np.ndarray
-    exposures: np.ndarray
-    margin: np.ndarray
-    eigenvalue: np.ndarray
-    overlap: np.ndarray
-    boundary: np.ndarray
-
-    @property
-    def detectable(self) -> np.ndarray:
-        """(R, E) whether the archetype is above the boundary."""
-        return self.margin > 1
-
-
-def phase_diagram(qualities: ArrayLike, exposures: ArrayLike, N: int, M: int) -> PhaseDiagram:
-    """Predict margin, eigenvalue and overlap over a grid of qualities and exposures.
-
-    >>> phase_diagram([0.2, 0.8], [0.01, 0.1], 400, 400).detectable.tolist()
-    [[False, True], [True, True]]
-    """
-    rows, columns = np.atleast_1d(_check.real("qualities", qualities)), np.atleast_1d(exposures)
-    sites, samples = _check.scalar("N", N, _check.count), _check.scalar("M", M, _check.count)
-    table = margin(rows[:, None], columns, sites, samples)
-    q = sites / samples
-    kappa = table * np.sqrt(q)
-    return PhaseDiagram(
-        qualities=rows,
-        exposures=np.asarray(columns, dtype=np.float64),
-        margin=table,
-        eigenvalue=spikes.outlier(kappa, q, 1 - rows[:, None] ** 2),
-        overlap=spikes.overlap(kappa, q),
-        boundary=minimal_exposure(rows, sites, samples),
-    )
 
 
 def noise_threshold(

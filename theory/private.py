@@ -148,18 +148,6 @@ def noise_threshold(
     return float((level + shift) * m / M)
 
 
-def minimal_exposure(r: float, N: int, M: int, radius: float = 0.0) -> float:
-    """Exposure at the phase boundary; above 1 where none is enough.
-
-    >>> round(minimal_exposure(0.5, 400, 400), 12), round(minimal_exposure(0.5, 400, 400, 8.0), 4)
-    (0.0075, 0.0335)
-    """
-    s2 = 1 - _check.scalar("r", r, _check.probability) ** 2
-    sites, samples = _check.scalar("N", N, _check.count), _check.scalar("M", M, _check.count)
-    ell = covariance.upper_edge(Population.flat(s2), sites / samples, radius).critical
-    return (ell / s2 - 1) / float(spikes.spike_strength(r, 1.0, int(sites)))
-
-
 def minimal_samples(
     r: ArrayLike, exposure: ArrayLike, N: ArrayLike, multiplier: ArrayLike, clients: ArrayLike = 1
 ) -> np.ndarray:
@@ -272,7 +260,8 @@ def plan(
         )
         M, s2 = owners * int(each), 1 - r**2
         law = Population.flat(s2), N / M, float(noise_radius(multiplier, N, M, owners))
-        ell = s2 * (1 + float(spikes.spike_strength(r, share, N)))
+        kappa = float(spikes.spike_strength(r, share, N))
+        ell = s2 * (1 + kappa)
         rows.append(
             (
                 float(M) if each < 2.0**50 / owners else np.inf,
@@ -280,7 +269,7 @@ def plan(
                 noise_threshold(s2, N, M, law[2], false_alarm),
                 float(covariance.outlier(ell, *law)),
                 float(covariance.overlap(ell, *law)),
-                share / minimal_exposure(r, N, M, law[2]),
+                kappa / (covariance.upper_edge(*law).critical / s2 - 1),
             )
         )
     return planning.Plan(*(np.reshape(c, shares.shape)[()] for c in zip(*rows, strict=True)))

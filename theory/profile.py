@@ -152,8 +152,7 @@ def _clients(
     qualities: ArrayLike, q: ArrayLike, weights: ArrayLike | None
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Noise variances and example shares of the clients, and the aspect ratio."""
-    rule = "numbers in [0, 1)"
-    r = np.atleast_1d(_check.real("qualities", qualities, rule, lambda a: (a >= 0) & (a < 1)))
+    r = np.atleast_1d(_check.below_one("qualities", qualities))
     if r.ndim != 1 or not r.size:
         raise ArgumentError("qualities", "a list of one number or more", f"shape {r.shape}")
     w = np.ones_like(r) if weights is None else _check.positive("weights", weights)

@@ -8,7 +8,7 @@ entries of a right singular vector are its products with the spikes. Only the fi
 ``c (M N)^(1/3) / (sqrt M + sqrt N)^(2/3)`` rows carry the top of the spectrum.
 
 Exact for Gaussian noise and orthogonal spikes, whether the signal is Gaussian or fixed; +-1 noise
-has the same limit, and at finite size an edge moved by `spikes.edge_shift`. Far above the
+has the same limit, and at finite size an edge moved by `1 + k4 / sqrt(M N)`. Far above the
 threshold and apart from each other, spikes follow `spikes`; near it those laws are wrong by more
 than a deviation, and two near spikes repel.
 
@@ -138,7 +138,7 @@ def draws(
     >>> values.shape, overlaps.shape
     ((3, 2), (3, 2, 2))
     """
-    from scipy.linalg import eig_banded
+    from scipy.linalg import eig_banded, eigh_tridiagonal
 
     count = int(_check.scalar("size", size, _check.count))
     given = np.atleast_1d(_check.nonnegative("kappa", kappa))
@@ -162,9 +162,12 @@ def draws(
         band[1:K] = rng.standard_normal((max(K - 1, 0), keep))
         band[K] = np.sqrt(rng.chisquare(beta * np.maximum(n - K - rows, 1e-9)) / beta)
         _with_spikes(band, strengths[draw], m, fixed, beta, rng)
-        found, vectors = eig_banded(
-            _squared(band) / m, lower=True, select="i", select_range=(keep - K, keep - 1)
-        )
+        square = _squared(band) / m
+        top = {"select": "i", "select_range": (keep - K, keep - 1)}
+        if K == 1:
+            found, vectors = eigh_tridiagonal(square[0], square[1, :-1], **top)
+        else:
+            found, vectors = eig_banded(square, lower=True, **top)
         values[draw], overlaps[draw] = found[::-1], vectors[:K, ::-1].T ** 2
     return values, overlaps
 

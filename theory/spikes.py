@@ -154,21 +154,8 @@ def excess_kurtosis(r: ArrayLike) -> np.ndarray:
     >>> float(excess_kurtosis(0.0)), round(float(excess_kurtosis(0.8)), 12)
     (-2.0, 5.111111111111)
     """
-    r = _check.real("r", r, "a number in [0, 1)", lambda a: (a >= 0) & (a < 1))
+    r = _check.below_one("r", r)
     return ((6 * r**2 - 2) / ((1 - r) * (1 + r)))[()]
-
-
-def edge_shift(r: ArrayLike, M: ArrayLike, N: ArrayLike) -> np.ndarray:
-    """Factor `1 + k4 / sqrt(M N)` by which +-1 noise moves the finite-size upper edge.
-
-    First-order cumulant expansion with k4 from :func:`excess_kurtosis`; without it a nominal 5%
-    Tracy-Widom test on clean examples false-alarms up to 13 times too often.
-
-    >>> round(float(edge_shift(0.9, 400, 800)), 6)
-    1.02661
-    """
-    size = np.sqrt(_check.count("M", M) * _check.count("N", N))
-    return (1 + excess_kurtosis(r) / size)[()]
 
 
 def small_table_shift(kurtosis: ArrayLike, M: ArrayLike, N: ArrayLike) -> np.ndarray:
@@ -218,21 +205,18 @@ def rare_flip_edge(r: float, M: int, N: int, false_alarm: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class FiniteSize:
-    """Prediction for one draw, from its own exposures and the actual archetypes.
-
-    Spikes are in descending order; R of them, the smaller of K and N.
+class Prediction:
+    """What M rows show of archetypes or classes; spikes in falling order, R of them.
 
     Attributes
     ----------
     q : aspect ratio N / M.
-    variance : bulk variance 1 - r^2.
-    kappas : (R,) spike strengths in units of `variance`.
-    directions : (R, N) unit population eigenvectors, in rows.
-    outliers : (R,) predicted sample eigenvalues; the upper edge where not detectable.
-    detectable : (R,) whether the spike is above the threshold.
-    gammas : (R,) squared cosine of each sample eigenvector and its population direction.
-    overlaps : (R, K) predicted squared cosine of sample eigenvector k and archetype mu.
+    edge : upper edge of the bulk.
+    strengths : (R,) spikes of the population, in units of the bulk variance.
+    margins : (R,) strength over the threshold: detectable above 1.
+    outliers : (R,) sample eigenvalues, the edge where not detectable.
+    alignments : (R,) part of sample eigenvector k that lies in the span of the signals.
+    overlaps : (R, K) squared cosine of sample eigenvector k and archetype, or signal of class, mu.
 
     >>> xi = np.sign(np.random.default_rng(0).standard_normal((2, 400)))
     >>> found = finite_size(xi, [0.5, 0.001], r=0.5, M=400)
@@ -241,28 +225,32 @@ class FiniteSize:
     """
 
     q: float
-    variance: float
-    kappas: np.ndarray
-    directions: np.ndarray
+    edge: float
+    strengths: np.ndarray
+    margins: np.ndarray
     outliers: np.ndarray
-    detectable: np.ndarray
-    gammas: np.ndarray
+    alignments: np.ndarray
     overlaps: np.ndarray
 
     @property
+    def detectable(self) -> np.ndarray:
+        """(R,) whether the spike leaves the bulk."""
+        return self.margins > 1
+
+    @property
     def rank(self) -> int:
-        """Number of eigenvalues predicted above the edge."""
+        """Number of eigenvalues above the bulk: what is counted."""
         return int(self.detectable.sum())
 
     @property
     def scores(self) -> np.ndarray:
-        """(K,) predicted `(1/N) xi^T V V^T xi` of each archetype, V the leading eigenvectors."""
+        """(K,) part of each archetype or class in the span of the leading `rank` eigenvectors."""
         return self.overlaps.sum(axis=0)
 
 
 def finite_size(
     archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int, radius: float = 0.0
-) -> FiniteSize:
+) -> Prediction:
     """Predict the outliers and overlaps of one draw from its exposures and archetypes.
 
     The spikes are the squared singular values of `diag(sqrt e) U` (U the unit archetypes), which
@@ -301,16 +289,15 @@ def finite_size(
     units = patterns / np.sqrt(N)
     _, singular, directions = np.linalg.svd(np.sqrt(shares)[:, None] * units, full_matrices=False)
     kappas = N * quality**2 * singular**2 / variance
+    law = covariance.Population.flat(variance), q, radius
+    edge = covariance.upper_edge(*law)
     # An archetype without examples gives kappa = 0, which the laws refuse; the floor is far below
     # every threshold.
-    safe = np.maximum(kappas, np.sqrt(q) * 1e-9)
-    outliers, gammas, least = outlier(safe, q, variance), overlap(safe, q), float(threshold(q))
-    if radius:
-        law, ell = (covariance.Population.flat(variance), q, radius), variance * (1 + safe)
-        outliers, gammas = covariance.outlier(ell, *law), covariance.overlap(ell, *law)
-        least = covariance.upper_edge(*law).critical / variance - 1
+    ell = variance * (1 + np.maximum(kappas, np.sqrt(q) * 1e-9))
+    outliers, gammas = covariance.outlier(ell, *law), covariance.overlap(ell, *law)
+    margins = kappas / (edge.critical / variance - 1)
     overlaps = gammas[:, None] * (directions @ units.T) ** 2
-    return FiniteSize(q, variance, kappas, directions, outliers, kappas > least, gammas, overlaps)
+    return Prediction(q, edge.location, kappas, margins, outliers, gammas, overlaps)
 
 
 def _is_sign(entries: np.ndarray) -> np.ndarray:

@@ -149,17 +149,17 @@ def wishart_scaling(M: ArrayLike, N: ArrayLike, beta: int = 1) -> tuple[np.ndarr
 
 
 @lru_cache
-def _pieces(beta: int) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
-    """Knots of the interpolant, and per piece its coefficients and those of its derivative."""
+def _pieces(beta: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Knots of the interpolant, and per piece its coefficients beside those of its derivative."""
     text = Path(__file__).with_name("tracy_widom.csv").read_text(encoding="utf-8")
     lines = [line.split(",") for line in text.splitlines() if line.startswith(f"{beta},")]
     knots = np.array([float(line[1]) for line in lines] + [float(lines[-1][2])])
     values = [np.array(line[3:], np.float64) for line in lines]
-    slopes = [
-        np.polynomial.chebyshev.chebder(c) * 2 / width
+    slopes = (
+        np.append(np.polynomial.chebyshev.chebder(c) * 2 / width, 0.0)
         for c, width in zip(values, np.diff(knots), strict=True)
-    ]
-    return knots, values, slopes
+    )
+    return knots, [np.stack(both, axis=1) for both in zip(values, slopes, strict=True)]
 
 
 def _evaluate(s: ArrayLike, beta: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -201,17 +201,16 @@ def _knots(beta: int) -> np.ndarray:
 def _log_tail(s: np.ndarray, beta: int) -> tuple[np.ndarray, np.ndarray]:
     if beta == 4:
         return _third(s)
-    knots, values, slopes = _pieces(beta)
+    knots, coefficients = _pieces(beta)
     # Outside the outer knots every probability underflows, at the knots already.
     s = np.clip(s, knots[0], knots[-1])
-    piece = np.clip(np.searchsorted(knots, s, side="right") - 1, 0, len(values) - 1)
-    log_tail, slope = np.empty(s.shape), np.empty(s.shape)
+    piece = np.clip(np.searchsorted(knots, s, side="right") - 1, 0, len(coefficients) - 1)
+    found = np.empty((2, *s.shape))
     for k in np.flatnonzero(np.bincount(piece)):
         at = np.flatnonzero(piece == k)
         t = (2 * s[at] - knots[k] - knots[k + 1]) / (knots[k + 1] - knots[k])
-        log_tail[at] = np.polynomial.chebyshev.chebval(t, values[k])
-        slope[at] = np.polynomial.chebyshev.chebval(t, slopes[k])
-    return log_tail, slope
+        found[:, at] = np.polynomial.chebyshev.chebval(t, coefficients[k])
+    return found[0], found[1]
 
 
 def _invert(log_target: np.ndarray, left: np.ndarray, beta: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hopfed.errors import HopfedError
-from hopfed.memory.graded import complete
+from hopfed.memory.energies import complete
 
 STARTS = 5  # of each number of classes
 PATIENCE = 3  # numbers of classes without gain after which the search for their number ends

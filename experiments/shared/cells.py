@@ -192,7 +192,7 @@ def measure_round(
     seed: int, bench: Bench, t: int, state: Any, engine: Engine
 ) -> tuple[Arrays, Any]:
     """Play round `t` of the experiment, as every experiment made of cells does."""
-    from hopfed.neural.memory.neighbours import SmallStoreWarning
+    from hopfed.neural.memory import SmallStoreWarning
 
     with warnings.catch_warnings():  # a client with fewer examples than neighbours asked for
         warnings.simplefilter("ignore", SmallStoreWarning)

@@ -16,12 +16,7 @@ import numpy as np
 
 from hopfed.spectral.noise import noise_variance
 from hopfed.theory import tracy_widom
-from hopfed.theory.covariance import (
-    Population,
-    noise_threshold,
-    population_eigenvalue,
-    signal_strength,
-)
+from hopfed.theory.covariance import Population, noise_threshold, population_eigenvalue
 
 _ROUNDS = 10  # largest number of fits and counts; two or three usually suffice
 
@@ -102,7 +97,9 @@ def fit_noise(
         if n_detected == before:
             break
         ell = population_eigenvalue(values[:n_detected], population, N / M)
-        strengths = np.nan_to_num(signal_strength(ell, population))
+        gap = np.maximum(ell[:, None] - population.eigenvalues, 0.0)
+        with np.errstate(divide="ignore"):  # the inverse of `covariance.population_spike`
+            strengths = np.nan_to_num(1 / (population.weights / gap).sum(axis=1))
         V = vectors[:, :n_detected]
         covariance, population = family(second_moment - (V * strengths) @ V.T)
     return n_detected, covariance

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
+from types import ModuleType
 from typing import Any
 
 
@@ -24,3 +26,22 @@ def offers(
         return getattr(module, name) if known()[name] else module
 
     return named, lambda: sorted(known())
+
+
+def own(
+    package: str, path: Iterable[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The same of a module that defines names: these, or its `__all__`, and its modules."""
+    named, modules = offers(package, path)
+
+    def listed() -> list[str]:
+        held = vars(sys.modules[package])
+        given = [
+            name
+            for name, thing in held.items()
+            if not (name.startswith("_") or isinstance(thing, ModuleType))
+            and getattr(thing, "__module__", package) == package
+        ]
+        return sorted({*held.get("__all__", given), *modules()})
+
+    return named, listed

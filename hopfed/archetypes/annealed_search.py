@@ -17,8 +17,8 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.random import derive, stream
+from hopfed._lib.settings import require
 from hopfed.archetypes.subspace import DUPLICATE, SLACK, Subspace, accepted, distinct, merge
-from hopfed.errors import ArgumentError
 from hopfed.memory.layered import LayeredMemory
 from hopfed.spectral.eigenpairs import site_gauge
 
@@ -70,30 +70,17 @@ class Search:
 
     def __post_init__(self) -> None:
         for name in ("starts", "sweeps", "patience", "reluctance"):
-            if getattr(self, name) < 1:
-                raise ArgumentError(name, "at least 1", getattr(self, name))
-        if not self.settings:
-            raise ArgumentError("settings", "at least one pair (p, beta)", "none")
-        if not self.slack >= 0:
-            raise ArgumentError("slack", "at least 0", self.slack)
-        if not 0 <= self.flips < 0.5:
-            raise ArgumentError("flips", "in [0, 0.5)", self.flips)
-        if not 0 < self.duplicate <= 1:
-            raise ArgumentError("duplicate", "an overlap in (0, 1]", self.duplicate)
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+        require(bool(self.settings), "settings", "at least one pair (p, beta)", "none")
+        require(self.slack >= 0, "slack", "at least 0", self.slack)
+        require(0 <= self.flips < 0.5, "flips", "in [0, 0.5)", self.flips)
+        require(0 < self.duplicate <= 1, "duplicate", "an overlap in (0, 1]", self.duplicate)
 
 
 def search_candidates(
     space: Subspace, config: Search, seed: int, known: np.ndarray | None = None
 ) -> np.ndarray:
-    """Archetype candidates (C, N) int8, the `known` ones among them.
-
-    Parameters
-    ----------
-    space : the signal subspace, of dimension K.
-    config : settings of the search.
-    seed : of its starts and its heat bath.
-    known : (C, N) patterns to deflate before the first pass.
-    """
+    """Archetype candidates (C, N) int8, the `known` ones, deflated first, among them."""
     space = space.on_host()  # as the heat bath: nothing goes to and fro
     found = np.zeros((0, space.n_sites), np.int8) if known is None else known
     gauge = site_gauge(space.vectors) if space.dim else np.ones(space.n_sites)
@@ -108,9 +95,9 @@ def search_candidates(
             remainder = _remainder(base, space, found if config.deflate else found[:0])
         U, values = remainder
         p, beta = config.settings[turn % len(config.settings)]
-        state = _mixtures(U, starts, stream(seed, "mixtures", number))
+        draws = stream(seed, "mixtures", number).standard_normal((starts, U.shape[1]))
         state = config.memory.run(
-            state,
+            np.where(draws @ U.T >= 0, 1, -1).astype(np.int8),
             U * (values / values.mean()) ** (p / 2),
             beta=beta,
             updates=sweeps,
@@ -145,10 +132,6 @@ def _remainder(
     values, E = values[::-1], E[:, ::-1]
     keep = values > 1e-9 * values[0]
     return base @ E[:, keep] / np.sqrt(values[keep]), values[keep]
-
-
-def _mixtures(U: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    return np.where(rng.standard_normal((count, U.shape[1])) @ U.T >= 0, 1, -1).astype(np.int8)
 
 
 def _rest(states: np.ndarray, W: np.ndarray) -> np.ndarray:

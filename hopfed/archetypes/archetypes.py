@@ -282,13 +282,19 @@ class Archetypes:
         """
         return display.summary(self)
 
-    def plot(self, shape: tuple[int, int] | None = None, path: str | Path | None = None) -> Any:
-        """Draw the means of the archetypes: by column name, or as pictures.
+    def plot(
+        self,
+        shape: tuple[int, int] | None = None,
+        path: str | Path | None = None,
+        kind: str = "means",
+    ) -> Any:
+        """Draw the means of the archetypes: by column name, or as pictures; or another picture.
 
         Parameters
         ----------
         shape : height and width of a picture; a heat map with a line for each column when None.
         path : .png, .pdf or .svg file to write as well.
+        kind : "means"; "scores", of patterns beside what theory foresees; or "shares".
 
         Returns
         -------
@@ -298,7 +304,7 @@ class Archetypes:
         ------
         ArgumentError : there are no archetypes, or `shape` does not make up the columns.
         """
-        return display.plot(self, shape, path)
+        return display.plot(self, shape, path, kind)
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.summary())}</pre>"

@@ -46,12 +46,11 @@ from hopfed.archetypes.session import (
 from hopfed.archetypes.votes import runs
 from hopfed.archetypes.weights import is_survey
 from hopfed.federation.messages import Message
-from hopfed.kernels.mixtures import mixed
 from hopfed.spectral.equal_rows import equals, only
-from hopfed.spectral.row_order import neighbour_deviation
 from hopfed.spectral.rows import (
     array_beside,
     columns_of,
+    neighbour_deviation,
     seen_times,
     times,
 )
@@ -308,6 +307,8 @@ def ratios(owner: Owner, points: np.ndarray, more: np.ndarray) -> Array:
     if owner.dense is not None:
         told = (x.reshape(-1, rows.shape[1]) for x in (by_sign, by_seen))
         logs, even = owner.logs(*told)
+        from hopfed.kernels.cpu.elementary import mixed
+
         return mixed(logs.reshape(S, *R.T.shape), more + even.reshape(S, -1), R.T, HIGHEST).T
     xp, M = namespace(R), rows.shape[0]
     found = xp.zeros((M, S), dtype=xp.float64)

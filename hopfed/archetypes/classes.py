@@ -27,12 +27,12 @@ from hopfed.archetypes.judging import in_order, measured, trait_gain
 from hopfed.archetypes.mixture import (
     Fit,
     Prior,
+    class_messages,
     collected,
     expect,
     improve,
     iterate,
     remind,
-    told,
 )
 from hopfed.archetypes.moments import mean_of, pooled
 from hopfed.archetypes.relate import share_errors
@@ -176,11 +176,6 @@ class Part:
     columns: np.ndarray | None = None  # numbers (n,) of these columns; None where it is all of them
     prior: Prior | None = None  # of the whole table, where there is something beside
 
-    @property
-    def whole(self) -> bool:
-        """Whether there is nothing beside."""
-        return self.prior is None
-
 
 def searched(table: Session, directions: int, groups: Sequence[Sequence[int]] = ()) -> Part:
     """Choose rows, and where these are long columns, at random."""
@@ -228,7 +223,7 @@ def on_the_whole(table: Session, part: Part, fit: Fit) -> Fit:
     table.exchanges += part.owners.exchanges
     if part.columns is None:
         return improve(table, expect(table, fit.classes, prior), LAST)
-    shared, own = told(fit.classes)
+    shared, own = class_messages(fit.classes)
     shared["columns"] = part.columns.astype(np.int32)
     question = by_blocks(partial(sums_in_columns, part.owners.variables))
     return iterate(table, collected(table.ask(question, shared, own)), prior, LAST)

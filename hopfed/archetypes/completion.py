@@ -21,7 +21,6 @@ import numpy as np
 from hopfed import kernels
 from hopfed.archetypes.assignment import Completion, coded_as, complete, unknown_columns
 from hopfed.errors import DataError
-from hopfed.kernels import Rows
 from hopfed.spectral.rows import is_blank
 from hopfed.spectral.skips import Skip, skips
 from hopfed.tables.coding import Code, Coding
@@ -131,7 +130,7 @@ class Filling:
         kinds = [self.types[name] for name in self._source.names]
         for given in self._source.given_blocks():
             rows = packing.packed([Cells(array) for array in self._source.plain(given)])
-            whole, gaps, right = complete(self.found, rows), _gaps(rows), 0.0
+            whole, gaps, right = complete(self.found, rows), kernels.unpack(rows) == 0, 0.0
             told, left, filled = ~is_blank(rows), self._left(whole.values), 0
             arrays = [of_kind(array, kind) for array, kind in zip(given, kinds, strict=True)]
             start = 0
@@ -186,13 +185,6 @@ def _counted(cells: Cells) -> dict[str, int]:
     for word, count in zip(cells.words, counts.tolist(), strict=True):
         found[word.strip()] += count
     return found
-
-
-def _gaps(rows: Rows) -> np.ndarray:
-    """(M, N) booleans: which entries are missing."""
-    if rows.gaps:
-        return kernels.unpack(rows) == 0
-    return np.zeros(rows.shape, bool)
 
 
 def _right(values: np.ndarray, probability: np.ndarray) -> float:

@@ -50,20 +50,15 @@ def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling],
         clear &= np.abs(apart) > SURE * errors
     names = names_of(found)
     order = np.argsort(-np.abs(apart), kind="stable")
-    made = [
-        (
-            apart[j],
-            Telling(
-                int(j),
-                shown(names[j], LONGEST),
-                float((1 + found.means[k, j]) / 2),
-                float((1 + rest[j]) / 2) if len(others) else None,
-            ),
-        )
-        for j in order[clear[order]]
-    ]
-    above = [t for sign, t in made if sign > 0][:most]
-    return above, [t for sign, t in made if sign < 0][:most]
+
+    def side(sign: int) -> list[Telling]:
+        named = order[clear[order] & (sign * apart[order] > 0)].tolist()[:most]
+        rates = [float((1 + found.means[k, j]) / 2) for j in named]
+        other = [float((1 + rest[j]) / 2) if len(others) else None for j in named]
+        called = [shown(names[j], LONGEST) for j in named]
+        return [Telling(*each) for each in zip(named, called, rates, other, strict=True)]
+
+    return side(1), side(-1)
 
 
 def summary(found: Archetypes) -> str:
@@ -141,13 +136,13 @@ def _worded(column: Telling, plus: list[str] | None) -> str:
 
 
 def plot(
-    found: Archetypes, shape: tuple[int, int] | None = None, path: str | Path | None = None
+    found: Archetypes, shape: tuple[int, int] | None, path: str | Path | None, kind: str
 ) -> Any:
     """See `Archetypes.plot`."""
-    from hopfed.figures import save
-    from hopfed.figures.archetypes import draw
+    from hopfed.figures import archetypes, recovery, save
 
-    figure = draw(as_run(found), shape=shape)
+    run = as_run(found)
+    figure = archetypes.draw(run, shape=shape) if kind == "means" else recovery.part(run, kind)
     if path is not None:
         save(figure, path)
     return figure

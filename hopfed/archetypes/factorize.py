@@ -7,7 +7,8 @@ Source: theory/NOTES.md, "Joint diagonalisation", "Search with one operator", "E
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,18 +37,11 @@ METHODS = ("auto", "joint", "layered")
 Method = str | Callable[[Spectrum, RankEstimate, int], np.ndarray]
 
 
-@dataclass(frozen=True)
-class Groups:
-    """Group projections: ``V^T eta^T eta V`` of groups of examples, K x K.
+class Groups(NamedTuple):
+    """Group projections: ``V^T eta^T eta V`` of groups of examples, K x K."""
 
-    Attributes
-    ----------
-    sums : (G, K, K), one sum over examples for each group.
-    counts : (G,) examples in each.
-    """
-
-    sums: np.ndarray = field(repr=False)
-    counts: np.ndarray
+    sums: np.ndarray  # (G, K, K), one sum over examples for each group
+    counts: np.ndarray  # (G,) examples in each
 
 
 def factorize(
@@ -63,17 +57,11 @@ def factorize(
 ) -> Archetypes:
     """Factor the signal of `spectrum` into archetypes.
 
-    Parameters
-    ----------
-    spectrum, rank : leading eigenpairs of C and how many of them are signal.
-    groups : group projections; without them joint diagonalisation has nothing to work on.
-    method : "joint", "layered" (one operator, search alone), or "auto": joint first, layered for
-        what is left, the exposure fit decides. Of a function all patterns are taken.
-    known : (C, N) patterns of earlier rounds; those that this operator shows come first, as they
-        are or as it shows them, whichever is surer (`hopfed.archetypes.subspace.match_known`).
-    sure : (C,) overlap to expect of each of them with its archetype; 1 when left out.
-    search : settings of the search; its defaults when left out.
-    seed : of their starts.
+    Without `groups` joint diagonalisation has nothing to work on. The `method` is "joint",
+    "layered" (one operator, search alone), or "auto": joint first, layered for what is left, the
+    exposure fit decides; of a function all patterns are taken. Of `known` patterns (C, N) of
+    earlier rounds those that this operator shows come first, as they are or as it shows them,
+    whichever is surer; `sure` (C,) is the overlap to expect of each with its archetype.
     """
     require(callable(method) or method in METHODS, "method", f"one of {', '.join(METHODS)}", method)
     if known is None:

@@ -106,12 +106,12 @@ def measured(
     columns = carrying(fit, squares)
     varies = slice(None) if fit.prior.varies is None else fit.prior.varies
     differ = np.minimum(fit.sums.plus, fit.sums.minus).sum(axis=1)
-    weak, faded = weaker_forms(fit)
+    weak, copies = weaker_forms(fit)
     return ClassMeasures(
         size=fit.size,
         residual=residual,
         rows=rows,
-        leaning=found["leaning"][0] > 0,
+        mixed_membership=found["mixed_membership"][0] > 0,
         within=float(squares.sum() / max(_whole(fit), 1e-12)),
         repeats=found["repeats"],
         repeated=bool(found["single"][0] == 0),
@@ -119,7 +119,7 @@ def measured(
         worth=worth(columns, fit.prior.variables),
         needed=needed(fit.size),
         weak=weak,
-        faded=faded,
+        copies=copies,
         equal=int((differ <= SAME * fit.sums.seen.sum(axis=1)).sum()),
         columns=len(fit.prior.rates[varies]),
         more_shown=max(fit.size, 1) < n_detected,
@@ -133,9 +133,9 @@ def statistics(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, float]]:
     """Residual eigenvalues, their vectors, mean squares, and row statistics of a table."""
     equal = total(owners.ask(repeated, {}), "equal") / owners.n_rows
-    gain, leaning = gain_beside(owners, sums)
+    gain, mixed = gain_beside(owners, sums)
     rows = {"repeats": float(equal[0]), "single": float(equal[1])}
-    rows |= {"beside": gain, "leaning": leaning}
+    rows |= {"beside": gain, "mixed_membership": mixed}
     return *residual_edge(owners, DIRECTIONS), rows
 
 
@@ -308,24 +308,24 @@ def lower_root(bends: np.ndarray) -> np.ndarray:
 
 
 ALIKE = 1e-3  # level at which means are told from those of other classes, times numbers
-FADED = 0.9  # quality below which a class counts as another one, faded
+WEAKER = 0.9  # quality below which a class counts as a weaker copy of another one
 CERTAIN = 50.0  # gain in squared deviations from which the likeness is none of chance
 COLUMNS = 10  # that are needed at least
 CHANCE = 2e-3  # of a class of coins that other classes seem to have a part in it
 
 
 def weaker_forms(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
-    """Qualities (K,) of classes in which weak rows of several others are, and of faded ones.
+    """Qualities (K,) of classes in which weak rows of several others are, and of weaker copies.
 
     The means of the first are ``sum_k b_k T_k`` within their errors, the parts b not negative and
-    clearly not all 0; they add up to the quality. Of a faded class one part is enough, and of coins
+    clearly not all 0; they add up to the quality. Of a weaker copy one part is enough, and of coins
     none: these have quality 0. All others are NaN. Columns that are levels of a variable are left
     out.
     """
     plain = fit.prior.part == 0
-    weak, faded = np.full((2, fit.size), np.nan)
+    weak, copies = np.full((2, fit.size), np.nan)
     if fit.size < 2 or plain.sum() < COLUMNS:
-        return weak, faded
+        return weak, copies
     n = np.maximum(fit.sums.seen[:, plain], 1e-9)
     means = fit.sums.signed[:, plain] / n
     variances = (1 - means**2 + 1 / (n + 1)) / n  # of one entry or two it is not 0
@@ -339,20 +339,20 @@ def weaker_forms(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
         parts, errors = _parts(means[others], variances[others], means[j], variances[j])
         alone = (means[j] ** 2 / errors).sum()
         gained = alone - ((means[j] - parts @ means[others]) ** 2 / errors).sum()
-        if alone - gained >= limit or parts.sum() >= FADED:
+        if alone - gained >= limit or parts.sum() >= WEAKER:
             continue
         if gained <= by_chance:  # coins, if another class in as few rows would not look like them
-            faded[j] = 0.0 if (usual / variances[j]).sum() > limit + CERTAIN else np.nan
+            copies[j] = 0.0 if (usual / variances[j]).sum() > limit + CERTAIN else np.nan
             continue
         along = (means[others] * means[j] / errors).sum(axis=1).clip(0)
         own = (means[others] ** 2 / errors).sum(axis=1).clip(1e-12)
         best = int((along**2 / own).argmax())
         one = float(along[best] ** 2 / own[best])
         if one > CERTAIN and gained - one < by_chance:  # one other kind explains it as well
-            faded[j] = along[best] / own[best]
+            copies[j] = along[best] / own[best]
         elif fit.size > 2:
             weak[j] = parts.sum()
-    return weak, faded
+    return weak, copies
 
 
 def gain_of_chance(others: int) -> float:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 import numpy as np
-from scipy.special import gammaln, xlogy
+from scipy.special import betaln, gammaln, xlogy
 
 from hopfed.archetypes.class_questions import column_sums, sums_and_pairs
 from hopfed.archetypes.session import (
@@ -32,7 +32,6 @@ from hopfed.archetypes.session import (
     total,
 )
 from hopfed.federation.messages import Message
-from hopfed.kernels.mixtures import beta_gains, log_ratios, spent
 
 ALIKE = 1.0  # nats for a class that do not count: one that is like another would cost nothing
 
@@ -43,7 +42,7 @@ class Unsure:
 
     counts: np.ndarray  # (K,) rows of each class, were they sure
     # (K,) eigenvalues of S: the rows that tell along the directions of class space
-    told: np.ndarray
+    information: np.ndarray
     observed: np.ndarray  # (N,) part of the entries of each column that is observed
     weights: np.ndarray  # (N,) of the columns: one, and less for the levels of a variable
 
@@ -52,7 +51,7 @@ class Unsure:
         cls, counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, weights: np.ndarray
     ) -> Unsure:
         """Take counts (K,) and S (K, K)."""
-        return cls(counts, directions_told(pairs), observed, weights)
+        return cls(counts, information_eigenvalues(pairs), observed, weights)
 
     def at(self, columns: np.ndarray) -> Unsure:
         """The same of some columns (indices)."""
@@ -60,23 +59,26 @@ class Unsure:
 
     def evidence(self, c: float, paid: np.ndarray | None = None) -> float:
         """What is added to the evidence of the sums, in nats."""
-        added = log_ratios(self.counts, self.told, self.observed, c) / 2
+        added = np.zeros(len(self.observed))
+        for sure, known in zip(self.counts, self.information, strict=True):  # no matrix of all
+            added += np.log((c + sure * self.observed) / (c + known * self.observed))
+        added /= 2
         if paid is not None and not np.isinf(c):
             cost = np.log1p(np.outer(self.counts, self.observed) / c).sum(axis=0) / 2
             added = added * np.clip(paid / np.maximum(cost, 1e-12), 0.0, 1.0)
         return float(added @ self.weights)
 
 
-def directions_told(pairs: np.ndarray) -> np.ndarray:
+def information_eigenvalues(pairs: np.ndarray) -> np.ndarray:
     """Eigenvalues (K,) of S: the rows that tell along the directions of class space."""
     return np.maximum(np.linalg.eigvalsh(pairs), 0.0)
 
 
 def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) -> np.ndarray:
     """(K, N) by which the variance of each mean is above that of sure rows: at least 1."""
-    told, directions = np.linalg.eigh(pairs)
-    told = np.maximum(told, 0.0)
-    found = directions**2 @ (1 / (c + np.outer(told, observed)))
+    information, directions = np.linalg.eigh(pairs)
+    information = np.maximum(information, 0.0)
+    found = directions**2 @ (1 / (c + np.outer(information, observed)))
     return np.asarray(np.maximum(found * (c + np.outer(counts, observed)), 1.0))
 
 
@@ -121,9 +123,9 @@ class ClassSums:
         return np.maximum((self.seen - self.signed) / 2, 0.0)
 
     @cached_property
-    def told(self) -> np.ndarray:
+    def information(self) -> np.ndarray:
         """(K,) eigenvalues of `pairs`."""
-        return directions_told(np.zeros((0, 0)) if self.pairs is None else self.pairs)
+        return information_eigenvalues(np.zeros((0, 0)) if self.pairs is None else self.pairs)
 
     def joined(self, into: np.ndarray) -> ClassSums:
         """Add up classes: class k becomes part of class ``into[k]``."""
@@ -201,7 +203,7 @@ class Prior:
     def _unsure(self, sums: ClassSums) -> Unsure | None:
         if sums.pairs is None or len(sums.pairs) == 1:
             return None
-        return Unsure(sums.counts.sum(axis=0), sums.told, self.observed, self._free)
+        return Unsure(sums.counts.sum(axis=0), sums.information, self.observed, self._free)
 
     def parameters(self, size: int) -> int:
         """Number of free rates and shares of so many classes."""
@@ -253,7 +255,7 @@ class Prior:
         """Log-likelihood of rows and their classes; that of the rows is more by their entropy."""
         lower = sums.minus if self.variables is None else np.where(self.part > 0, 0.0, sums.minus)
         named = xlogy(sums.counts, np.maximum(classes.shares, 1e-300)).sum()
-        return float(spent(sums.plus, lower, self._rates_of(classes)) + named)
+        return float(_likelihood(sums.plus, lower, self._rates_of(classes)) + named)
 
     def evidence(self, classes: Mixture, sums: ClassSums) -> float:
         """Log evidence of so many classes, from the sums that `classes` were asked for."""
@@ -303,6 +305,11 @@ def concentration(
     return float(CONCENTRATIONS[i])
 
 
+def _likelihood(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray) -> float:
+    """Log-likelihood of so many +1 and -1 (K, N) at these rates."""
+    return float((plus * np.log(rates) + minus * np.log1p(-rates)).sum())
+
+
 def label_gain(n: np.ndarray) -> float:
     """Log-likelihood of which row is of which class, averaged over all shares."""
     return float(gammaln(len(n)) + gammaln(n + 1).sum() - gammaln(n.sum() + len(n)))
@@ -312,9 +319,9 @@ def _gain(
     plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, c: float, part: np.ndarray
 ) -> np.ndarray:
     """(K, N) averaged likelihood of columns: Beta, or Dirichlet in shares of its columns."""
-    found: np.ndarray = beta_gains(plus, minus, rates, c)
+    a, b = c * rates, c * (1 - rates)
+    found: np.ndarray = betaln(a + plus, b + minus) - betaln(a, b)
     if part.any():
-        a = c * rates
         level = gammaln(a + plus) - gammaln(a) - part * (gammaln(c + plus + minus) - gammaln(c))
         found = np.where(part > 0, level, found)
     return found
@@ -344,7 +351,7 @@ class Fit:
         return self.classes.size
 
 
-def told(classes: Mixture) -> tuple[Message, Message]:
+def class_messages(classes: Mixture) -> tuple[Message, Message]:
     """What the owners are told of classes: (all of them, each its own)."""
     return (
         {"means": classes.means.astype(np.float32)},
@@ -354,7 +361,7 @@ def told(classes: Mixture) -> tuple[Message, Message]:
 
 def expect(owners: Session, classes: Mixture, prior: Prior) -> Fit:
     """Ask for the sums over given classes: one exchange."""
-    sums = collected(owners.ask(sums_and_pairs, *told(classes)))
+    sums = collected(owners.ask(sums_and_pairs, *class_messages(classes)))
     owners.heard = classes
     prior = prior.fitted(sums)
     return Fit(classes, sums, prior, prior.evidence(classes, sums))
@@ -398,7 +405,8 @@ def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
         step, next_step = at[1] - at[0], at[2] - at[1]
         long, short = np.linalg.norm(step), np.linalg.norm(next_step)
         gain = _height(first, fit.prior) - _height(fit, fit.prior)
-        ahead = _ahead(abs(gain), short / max(long, TINY))  # type: ignore[operator]
+        ratio = float(short) / max(float(long), TINY)  # every step gains its square of the last one
+        ahead = abs(gain) / (1 - ratio**2) if ratio < 1 else np.inf
         if ahead < still:
             return replace(first, ahead=ahead, settled=True)
         fit = replace(first, ahead=ahead)
@@ -412,18 +420,13 @@ def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
     return fit
 
 
-def _ahead(gain: float, ratio: float) -> float:
-    """Nats that are still to be gained, where every step gains `ratio` squared of the last one."""
-    return gain / (1 - ratio**2) if ratio < 1 else np.inf
-
-
 def _height(fit: Fit, prior: Prior) -> float:
     """Log-likelihood of the rows, and of the means under a prior: what steps raise."""
     if prior.flat or np.isinf(prior.concentration):
         return fit.sums.log_likelihood
     weighed = prior.concentration * np.broadcast_to(prior.rates, fit.classes.means.shape)
     rates = np.clip((1 + fit.classes.means) / 2, 1e-9, 1 - 1e-9)
-    return fit.sums.log_likelihood + spent(weighed, prior.concentration - weighed, rates)
+    return fit.sums.log_likelihood + _likelihood(weighed, prior.concentration - weighed, rates)
 
 
 def _place(classes: Mixture, fit: Fit) -> np.ndarray:

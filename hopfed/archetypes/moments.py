@@ -112,11 +112,6 @@ def mean_of(session: Session) -> np.ndarray:
     return sums / session.n_rows
 
 
-def operators_of(session: Session) -> list[FactorOperator]:
-    """The owners' exact operators, where they are."""
-    return [FactorOperator.from_examples(owner.rows) for owner in session.members]
-
-
 @dataclass(frozen=True, eq=False)
 class _Asked(PooledOperator):
     """The pooled operator of owners who keep theirs: products with it are asked for."""
@@ -146,7 +141,7 @@ def spectrum_of(session: Session, wanted: Wanted) -> Spectrum:
 
 def pooled(session: Session) -> HebbianOperator:
     """Return the pooled operator as it travels: its sums, once, or products with it."""
-    whole = PooledOperator.over(operators_of(session))
+    whole = PooledOperator.over([FactorOperator.from_examples(o.rows) for o in session.members])
     if len(session.members) == 1:
         return whole.parts[0]
     N, M = session.n_columns, session.n_rows

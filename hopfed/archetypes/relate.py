@@ -343,7 +343,7 @@ class Member:
     def outcome(self) -> np.ndarray:
         """(M, C) numbers of the first column, or whether it holds each of its words; else 0."""
         first = self.columns[0]
-        return np.where(self.used[:, None], first.values[:, told_apart(first.words)], 0.0)
+        return np.where(self.used[:, None], first.values[:, rated_words(first.words)], 0.0)
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -400,7 +400,7 @@ class Member:
 Asked = Mapping[str, np.ndarray]
 
 
-def told_apart(words: Sequence[str]) -> list[int]:
+def rated_words(words: Sequence[str]) -> list[int]:
     """Words of an outcome, by number, of which rates are told: of two only the second."""
     return [1] if len(words) == 2 else list(range(max(len(words), 1)))
 
@@ -557,7 +557,7 @@ def _conjugate(
 def of_outcome(step: FirstStep, outcome: Column) -> Relation:
     """Means or rates of an outcome in each class, whose rows are with the owners."""
     words, sums = outcome.words, step.ask(outcome_sums)
-    apart = told_apart(words)
+    apart = rated_words(words)
     names = tuple(words[k] for k in apart) if words else (outcome.name,)
     S, n = sums["products"], step.used[0]
     once, twice = sums["spread"] / max(float(S.sum()), TINY)
@@ -578,19 +578,13 @@ def of_outcome(step: FirstStep, outcome: Column) -> Relation:
     contrast[np.arange(len(others)), [i % C for i in others]] = -1
     tested = wald(contrast @ m.ravel(), contrast @ covariance @ contrast.T)
     kind = "rate" if words or not sums["other"] else "mean"
-    return _relation(step, kind, names, m, covariance, {outcome.name: tested})
+    errors = _errors(covariance, K)
+    return Relation(kind, names, m, errors, covariance, {outcome.name: tested}, *step.used)
 
 
-def _relation(
-    step: FirstStep,
-    kind: str,
-    names: Sequence[str],
-    estimates: np.ndarray,
-    covariance: np.ndarray,
-    tests: dict[str, tuple[float, int, float]],
-) -> Relation:
-    errors = np.sqrt(np.diag(covariance).clip(0)).reshape(estimates.shape)
-    return Relation(kind, tuple(names), estimates, errors, covariance, tests, *step.used)
+def _errors(covariance: np.ndarray, K: int) -> np.ndarray:
+    """(K, C) standard errors of estimates of this covariance (K C, K C)."""
+    return np.asarray(np.sqrt(np.diag(covariance).clip(0)).reshape(K, -1))
 
 
 def wald(values: np.ndarray, covariance: np.ndarray) -> tuple[float, int, float]:
@@ -632,7 +626,8 @@ def _of_covariates(step: FirstStep) -> Relation:
     for name, places in tested.items():
         which = np.array([k * Q + j for k in range(K - 1) for j in places])
         tests[name] = wald(b.ravel()[which], covariance[np.ix_(which, which)])
-    return _relation(step, "log odds", names, np.vstack([np.zeros(Q), b]), whole, tests)
+    odds, errors = np.vstack([np.zeros(Q), b]), _errors(whole, K)
+    return Relation("log odds", tuple(names), odds, errors, whole, tests, *step.used)
 
 
 @dataclass(frozen=True)

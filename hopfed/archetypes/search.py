@@ -89,12 +89,8 @@ def find_classes(
 ) -> Fit:
     """Find the classes behind all rows.
 
-    Parameters
-    ----------
-    U : (N, K) leading eigenvectors of the whitened second moment; their number is where the search
-        begins, not where it must end.
-    variances : (N,) by which the columns were whitened.
-    patterns : (C, N) of +-1 that another route found, as one more start.
+    The search begins, but need not end, with as many as U (N, K) has leading eigenvectors of the
+    second moment whitened by `variances`; `patterns` (C, N) of another route are one more start.
     """
     prior = Prior.of(owners)
     fit = begin(owners, U, variances, prior, search)
@@ -389,12 +385,9 @@ LOST = 0.1  # part of a direction that an owner's columns must hold, or it is ta
 def kmeans_start(
     owners: Session, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
 ) -> ClassSums:
-    """Sums over `size` clusters of the whitened projections.
+    """Sums over `size` clusters of projections on the whitened basis ``V = diag(v)^-1/2 U``.
 
-    Parameters
-    ----------
-    V : (N, K) whitened basis ``diag(v)^-1/2 U``.
-    unwhiten : (N, K) what brings coefficients back to columns, ``diag(v)^1/2 U``.
+    `unwhiten` (N, K), ``diag(v)^1/2 U``, brings coefficients back to columns.
     """
     shared, own = {"basis": V.astype(np.float32)}, {}
     if prior.held is not None:  # the basis of an owner is of the columns that it holds

@@ -30,7 +30,6 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
-from hopfed.kernels.mixtures import responsibilities
 from hopfed.spectral.equal_rows import merged_where_it_pays
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import (
@@ -241,6 +240,8 @@ class Owner:
         self.means, self.shares = means_inside(means), np.asarray(shares, np.float64)
         self.residuals = None
         if self.dense is not None:
+            from hopfed.kernels.cpu.elementary import responsibilities
+
             logs, even = self.logs(*log_odds(self.means, self.variables))
             shifts = even + np.log(np.maximum(self.shares, 1e-300))
             whole, single, self.log_densities = responsibilities(logs, shifts)

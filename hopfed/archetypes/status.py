@@ -16,7 +16,7 @@ from hopfed.archetypes.subspace import ExposureFit
 from hopfed.errors import shown
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate, white_edge
-from hopfed.spectral.row_order import DEPENDENT
+from hopfed.spectral.rows import DEPENDENT
 from hopfed.theory.resolution import (
     RESOLVED,
     expected_overlap,
@@ -271,7 +271,7 @@ class ClassMeasures:
     residual: Residual  # of the columns
     # deviation of each row statistic from that of replicas, in standard deviations
     rows: dict[str, float]
-    leaning: bool  # whether rows beside the classes lie between them, more than they are weak
+    mixed_membership: bool  # whether rows beside the classes lie between them more than are weak
     within: float  # variance within classes, over that of the table
     # part of the rows that equal an earlier one, of the table and then of replicas
     repeats: np.ndarray
@@ -280,9 +280,9 @@ class ClassMeasures:
     # worth, needed: what these are worth, and what so many classes need, in binary columns
     worth: float
     needed: int
-    # weak, faded: (K,) quality of classes that are others, put together or faded; NaN of others
+    # weak, copies: (K,) quality of classes that are others, put together or weaker; NaN of others
     weak: np.ndarray
-    faded: np.ndarray
+    copies: np.ndarray
     # equal, columns: classes whose rows are all the same, and columns that vary
     equal: int
     columns: int
@@ -339,7 +339,7 @@ def _against(m: ClassMeasures) -> Verdict | None:
             "columns, or take the classes as a summary only.",
         )
     if odd:
-        return Verdict(NO_CLASSES, _odd_rows(K, odd, m.leaning))
+        return Verdict(NO_CLASSES, _odd_rows(K, odd, m.mixed_membership))
     if K == 1:
         return Verdict("one class", ONE_CLASS)
     if m.worth < m.needed:
@@ -360,7 +360,7 @@ def _asked_for(m: ClassMeasures) -> Verdict | None:
 
 def _for(m: ClassMeasures) -> Verdict:
     advice = f"{m.size} classes explain how the columns depend on each other."
-    said = in_words(m.faded) + _single_rows(m.equal, m.columns)
+    said = in_words(m.copies) + _single_rows(m.equal, m.columns)
     return Verdict("ok", advice + said + order_in_words(m.order))
 
 
@@ -441,13 +441,13 @@ def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
     return f"Columns {', '.join(said[:NAMED])}{more}"
 
 
-def _odd_rows(K: int, odd: dict[str, float], leaning: bool) -> str:
+def _odd_rows(K: int, odd: dict[str, float], mixed_membership: bool) -> str:
     name, what = "beside", "a continuum or rows of different quality"
     said = "part of the rows are weaker than their class, as of lower quality"
     if "beside" not in odd:
         name, what = "repeats", "rows of which some are copies of others"
         said = "rows equal each other more often than rows of classes do"
-    elif leaning:
+    elif mixed_membership:
         said = "rows lie between the classes, as with a trait of degrees or mixed membership"
     classes = "1 class leaves" if K == 1 else f"{K} classes leave"
     return (

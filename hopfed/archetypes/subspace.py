@@ -229,12 +229,10 @@ def merge(
     space: Subspace, kept: np.ndarray, new: np.ndarray, duplicate: float = DUPLICATE
 ) -> np.ndarray:
     """Add `new` patterns to those kept, best score first, without duplicates of either sign."""
-    return joined(space, kept, rested(space, new), duplicate) if len(new) else kept
-
-
-def rested(space: Subspace, patterns: np.ndarray) -> np.ndarray:
-    """The states to which patterns fall, best pattern first."""
-    return space.polish(patterns[np.argsort(-space.scores(patterns), kind="stable")])
+    if not len(new):
+        return kept
+    fresh = space.polish(new[np.argsort(-space.scores(new), kind="stable")])
+    return joined(space, kept, fresh, duplicate)
 
 
 def joined(

@@ -53,13 +53,13 @@ TWICE = 0.02  # of the rows, which may have been entered twice by mistake
 
 def overlap_counts(rows: Rows | Reread, patterns: np.ndarray) -> np.ndarray:
     """Count complete rows by their best overlap with a pattern: (N + 1,), of 0, 1 / N, ..., 1."""
-    return total(rows, partial(_overlap_counts, patterns=patterns))
-
-
-def _overlap_counts(rows: Rows, patterns: np.ndarray) -> np.ndarray:
     N = patterns.shape[1]
-    best = np.rint(best_overlaps(rows, patterns) * N).astype(np.int64)
-    return np.bincount(best, minlength=N + 1)
+
+    def counts(part: Rows) -> np.ndarray:
+        best = np.rint(best_overlaps(part, patterns) * N).astype(np.int64)
+        return np.bincount(best, minlength=N + 1)
+
+    return total(rows, counts)
 
 
 def best_overlaps(rows: Rows, patterns: np.ndarray) -> np.ndarray:

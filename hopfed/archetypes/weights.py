@@ -92,8 +92,5 @@ def in_words(owners: Sequence[Rows | Reread]) -> str:
     """A sentence about rows of a survey; nothing about others."""
     if not any(map(is_survey, owners)):
         return ""
-    rows, M = (
-        sum(len(r) for r in owners),
-        sum(r.weights.sum() for r in owners if isinstance(r, Rows)),
-    )
+    rows, M = sum(map(len, owners)), sum(r.weights.sum() for r in owners if isinstance(r, Rows))
     return f" By their weights {rows:,} rows tell as much as {M:,.0f} of equal weight."

@@ -12,7 +12,10 @@ from typing import Any
 
 import click
 
+from hopfed._lib.lazy import own
 from hopfed.errors import ColumnsError, HopfedError
+
+__getattr__, __dir__ = own(__name__, __path__)
 
 # Command -> its module below `hopfed.cli`, and the first sentence of its help, so that --help is
 # quick: a module is imported when its command is called, which is in it as `NAME_command`.

@@ -328,16 +328,22 @@ def phase(
 
     Example: hopfed theory phase --N 400 --M 1600 --r 0.2,0.5 --figure phase.png
     """
-    from hopfed.theory import planning
+    from hopfed.theory import planning, spikes
 
     boundary = {"r": r, "least_exposure": planning.minimal_exposure(r, N, M)}
     boundary[f"for_power_{power:g}"] = planning.exposure_needed(r, N, M, power, alpha)
     tables: dict[str, Columns] = {"boundary": boundary}
     if exposure is not None:
-        diagram = planning.phase_diagram(r, exposure, N, M)
-        names = ("detectable", "margin", "eigenvalue", "overlap")
-        places = {"r": diagram.qualities[:, None], "exposure": diagram.exposures}
-        tables["diagram"] = places | {name: getattr(diagram, name) for name in names}
+        q, quality = N / M, r[:, None]
+        margin = planning.margin(quality, exposure, N, M)
+        tables["diagram"] = {
+            "r": quality,
+            "exposure": exposure,
+            "detectable": margin > 1,
+            "margin": margin,
+            "eigenvalue": spikes.outlier(margin * np.sqrt(q), q, 1 - quality**2),
+            "overlap": spikes.overlap(margin * np.sqrt(q), q),
+        }
     show(tables, options, "phase", N=N, M=M, power=power, false_alarm=alpha)
 
 

@@ -46,6 +46,7 @@ from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.federation.rounds import Session, Step
+from hopfed.hopfield.announcement import Announcement
 from hopfed.hopfield.batches import Source
 from hopfed.hopfield.class_questions import (
     PRODUCTS,
@@ -59,7 +60,6 @@ from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import Noise
-from hopfed.hopfield.told import Told
 
 __all__ = ["Classes"]
 
@@ -238,7 +238,7 @@ class Classes:
         if not first:
             return memory, {}
         search = replace(self.search, most=self.most, support=max(int(np.ceil(guard.support)), 5))
-        owners: Any = Clients(session, guard.wary(len(first), session.asked), memory, first)
+        owners: Any = Clients(session, guard.with_absent(len(first), session.asked), memory, first)
         start, fit = owners.begun(), None
         for draw in range(search.exchanges):
             try:
@@ -471,7 +471,7 @@ class Clients:
 
     def related(self, memory: Memory, outcome: str) -> Any:
         """What is remembered has to do with an outcome of the clients; or why that is not known."""
-        found = Told(memory.patterns, memory.means, memory.shares).archetypes()
+        found = Announcement(memory.patterns, memory.means, memory.shares).archetypes()
         return relating.related(outcome, found, self.session, self.clients)
 
     def shown(self, fit: Fit, search: Search) -> Fit:

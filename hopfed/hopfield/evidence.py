@@ -69,7 +69,7 @@ class Evidence:
         """Examples of equal weight whose noise has the same second moment."""
         return 0.0 if self.operator is None else self.operator.n_examples
 
-    def faded(self, discount: float) -> Evidence:
+    def discounted(self, discount: float) -> Evidence:
         """Return the evidence with every weight multiplied by `discount`."""
         if discount == 0 or self.operator is None:
             return Evidence(self.encoding)

@@ -104,7 +104,7 @@ class Guard:
         """Clients of so many `heard` that are left out at either end; never all of them."""
         return min(self.suspects(heard), max((heard - 1) // 2, 0))
 
-    def wary(self, heard: int, asked: int) -> Guard:
+    def with_absent(self, heard: int, asked: int) -> Guard:
         """Return a guard for which all that may lie of those `asked` are among those `heard`.
 
         Who lies is never late: counted from those heard, liars would be more than are reckoned with

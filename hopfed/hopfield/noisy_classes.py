@@ -264,7 +264,7 @@ class Heard:
         said = list(messages.values())
         rows = np.array([float(m["examples"]) for m in said])
         weights = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
-        return cls(said, rows, weights, guard.wary(len(rows), session.asked).cut(len(rows)))
+        return cls(said, rows, weights, guard.with_absent(len(rows), session.asked).cut(len(rows)))
 
     def total(self, name: str, k: int | slice = slice(None)) -> np.ndarray:
         """One array, of all clients, each within its bound."""

@@ -44,7 +44,7 @@ from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.guard import Guard, bounded
 from hopfed.hopfield.noise import CHANCE, Noise
 from hopfed.hopfield.plasticity import Fixed, Rule, Smoothing
-from hopfed.hopfield.remembered import Remembered, Votes, told_apart
+from hopfed.hopfield.remembered import Remembered, Votes, separable
 from hopfed.hopfield.support import (
     Support,
     agreed,
@@ -82,7 +82,7 @@ class Patterns:
     groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out,
         as secure aggregation must, and the search works alone.
     votes : whether clients vote on the patterns, one more exchange; a pattern without a single
-        vote is dropped. Votes count where examples can be told apart
+        vote is dropped. Votes count where examples can be separated
         (`hopfed.hopfield.remembered`).
     search : settings of the search.
     factoriser : how patterns are found, one of `hopfed.archetypes.factorize.METHODS`, or a
@@ -208,7 +208,7 @@ class _Round:
         guard: Guard,
     ) -> _Round:
         """Add the operators of a round to the evidence, and count its spectrum."""
-        guard = guard.wary(len(heard), session.asked)
+        guard = guard.with_absent(len(heard), session.asked)
         claims = {c: int(m["examples"]) for c, m in heard.items()}
         believed = bounded(heard, guard.claim)
         operators: dict[int, HebbianOperator] = {}
@@ -226,11 +226,11 @@ class _Round:
                 )
         weights = {}
         for c, m in believed.items():
-            told = float(np.clip(m.get("weight", 1.0), 0.0, 1.0))
-            told *= told >= LIGHTEST  # of less, the share of the examples is no number any more
-            weights[c] = told * channel.discount ** session.ages.get(c, 0)
+            claimed = float(np.clip(m.get("weight", 1.0), 0.0, 1.0))
+            claimed *= claimed >= LIGHTEST  # of less, the share of the examples is no number
+            weights[c] = claimed * channel.discount ** session.ages.get(c, 0)
         held = Evidence.unflatten(client.encoding, below(state, "evidence"))
-        evidence = held.faded(channel.discount)
+        evidence = held.discounted(channel.discount)
         evidence = evidence.extend(operators, believed, weights)
         arrays = below(state, "memory")
         before = Remembered.nothing(channel.n_sites)
@@ -325,9 +325,9 @@ class _Round:
             def alone(clients: Sequence[int]) -> Archetypes:
                 """Archetypes in the fresh operators of some clients."""
                 part = {c: self.operators[c] for c in clients}
-                told = {c: self.weights[c] for c in clients}
-                evidence = Evidence(self.channel.encoding).extend(part, self.heard, told)
-                how = self.channel.memory, evidence, memory.patterns, part, told
+                own = {c: self.weights[c] for c in clients}
+                evidence = Evidence(self.channel.encoding).extend(part, self.heard, own)
+                how = self.channel.memory, evidence, memory.patterns, part, own
                 counted = Counted.of(*how, self.channel.alpha)
                 groups = self.clients_as_groups(clients, counted)
                 return self._factored(counted, groups, seed)
@@ -431,21 +431,21 @@ class _Round:
 
     def voted(self, memory: Remembered, said: Mapping[int, Message]) -> tuple[Remembered, bool]:
         """Add the votes of a round to the archetypes it broadcast; whether some did not vote."""
-        told = np.flatnonzero(self.told(memory, silent=True))
+        public = np.flatnonzero(self.published(memory, silent=True))
         examples = {c: float(m["examples"]) for c, m in self.heard.items()}
-        shape, liars = (len(told), self.channel.n_sites), self.guard.suspects(len(said))
+        shape, liars = (len(public), self.channel.n_sites), self.guard.suspects(len(said))
         votes = Votes.gather(said, self.weights, examples, shape, liars)
-        clear = told_apart(memory.sure[told], self.quality, self.channel.n_sites)
-        memory = memory.vote(votes.among(len(memory), told, clear), self.quality)
-        asked = np.isin(np.arange(len(memory)), told[clear])
-        # Clients that told of examples, and do not vote: their rows are like no pattern.
+        clear = separable(memory.sure[public], self.quality, self.channel.n_sites)
+        memory = memory.vote(votes.among(len(memory), public, clear), self.quality)
+        asked = np.isin(np.arange(len(memory)), public[clear])
+        # Clients that claimed examples, and do not vote: their rows are like no pattern.
         silent = bool(set(self.heard) - {c for c, m in said.items() if np.any(m["voters"])})
         if not silent:
             # A pattern that no example resembles is an eigenvalue that noise put above the edge.
             memory = memory.select((memory.voters > 0) | ~asked)
         return memory.merged(), silent
 
-    def told(self, memory: Remembered, silent: bool = False) -> np.ndarray:
+    def published(self, memory: Remembered, silent: bool = False) -> np.ndarray:
         """Which patterns are broadcast, bool (K,): confirmed often enough, by enough examples."""
         behind = np.maximum(memory.voters, memory.held) if silent else memory.supporters
         return (memory.rounds >= self.guard.persistence) & (behind >= self.guard.support)
@@ -453,34 +453,35 @@ class _Round:
     def withheld(self, memory: Remembered, silent: bool = False) -> Metrics:
         """Numbers of patterns that are broadcast, lack confirmation, or lack examples."""
         confirmed = memory.rounds >= self.guard.persistence
-        told = self.told(memory, silent)
+        public = self.published(memory, silent)
         return {
-            "told": int(told.sum()),
+            "published": int(public.sum()),
             "unconfirmed": int((~confirmed).sum()),
-            "unsupported": int((confirmed & ~told).sum()),
+            "unsupported": int((confirmed & ~public).sum()),
         }
 
     def verdict(self, metrics: Metrics) -> Metrics:
-        """Status of what is told and its sentence: that of the spectrum, unless more is known."""
+        """Status and sentence of a broadcast: that of the spectrum, unless more is known."""
         status, advice = metrics["status"], metrics["advice"]
         exact = self.channel.encoding.exact and not isinstance(
             self.evidence.operator, PrivateOperator
         )
-        withheld = self.counted.rank.n_detected - metrics["told"]
+        withheld = self.counted.rank.n_detected - metrics["published"]
         if metrics["misfit"] > 1:
             status, advice = "poor fit", UNFIT
         elif status == "ok" and withheld > 0:
-            status, advice = "incomplete", f"{withheld} more were found, and are not told."
+            status, advice = "incomplete", f"{withheld} more were found, and are not broadcast."
         elif status == "ok" and not exact:
             status, advice = STATUS, FITTING
         return {"status": status, "advice": advice}
 
     def broadcast(self, memory: Remembered, silent: bool = False) -> Message:
         """What the server says it remembers, as bits: archetypes confirmed by enough examples."""
-        told = self.told(memory, silent)
+        public = self.published(memory, silent)
         quality = np.asarray(self.quality if "quality" in self._known() else 1.0, dtype=np.float32)
-        sure = memory.sure[told].astype(np.float32)
-        return {"patterns": pack_patterns(memory.patterns[told]), "sure": sure, "quality": quality}
+        sure = memory.sure[public].astype(np.float32)
+        patterns = pack_patterns(memory.patterns[public])
+        return {"patterns": patterns, "sure": sure, "quality": quality}
 
     def _known(self) -> State:
         """What of the state is neither evidence nor memory."""

@@ -27,15 +27,15 @@ from hopfed.archetypes.relate import (
     outcome_meat,
     outcome_slopes,
     outcome_sums,
-    told_apart,
+    rated_words,
 )
 from hopfed.errors import DataError, HopfedError, shown
 from hopfed.federation.messages import Field, Message, Spec, digest, malformed, not_finite
+from hopfed.hopfield.announcement import Announcement
 from hopfed.hopfield.class_questions import MOST as MOST_CLASSES
 from hopfed.hopfield.class_questions import OWNERS, digest_of
 from hopfed.hopfield.class_questions import QUESTIONS as OTHERS
 from hopfed.hopfield.columns import read_names
-from hopfed.hopfield.told import Told
 from hopfed.kernels import Rows
 
 QUESTIONS = (first_sums, outcome_sums, outcome_slopes, lost_information, outcome_meat)
@@ -60,7 +60,7 @@ def is_about(down: Message) -> bool:
 
 def spec_of(down: Message, n_sites: int) -> Spec:
     """Form of an answer."""
-    K, N, C = len(down["means"]), n_sites, len(told_apart(_names(down)[1:]))
+    K, N, C = len(down["means"]), n_sites, len(rated_words(_names(down)[1:]))
     forms: tuple[dict[str, tuple[int, ...]], ...] = (
         {"seen": (K, N), "rows": (4,)},
         {"products": (K, K), "sums": (K, C), "spread": (2, C), "other": ()},
@@ -88,7 +88,7 @@ def check(down: Message, n_sites: int) -> None:
     good = good and 1 <= len(down["means"]) <= MOST_CLASSES
     wrong: str | None = None if good else "no such question"
     if good:
-        K, N, C = len(down["means"]), n_sites, len(told_apart(_names(down)[1:]))
+        K, N, C = len(down["means"]), n_sites, len(rated_words(_names(down)[1:]))
         spec = {name: Field((), "iu") for name in ("question", "part")}
         spec |= {"outcome": Field((None,), "u")}
         spec |= {"means": Field((K, N), "f", least=-1.0, most=1.0)}
@@ -123,7 +123,7 @@ def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
         values[~there] = np.nan
     means = down["means"].astype(np.float64)
     signs = np.where(means < 0, -1, 1).astype(np.int8)
-    found = Told(signs, means, down["shares"].astype(np.float64)).archetypes()
+    found = Announcement(signs, means, down["shares"].astype(np.float64)).archetypes()
     return Member.of(found, rows, rows.weights, [Column(name, values, tuple(words))])
 
 

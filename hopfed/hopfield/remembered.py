@@ -90,7 +90,7 @@ def _trimmed(
     return sums, voters, squares * (L / (L - 2 * cut))
 
 
-def told_apart(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
+def separable(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
     """Which of K patterns get their own examples' votes: bool (K,)."""
     x = quality * sure * np.sqrt(n_sites)
     return np.asarray(len(sure) * erfc(x / 2) <= ASTRAY)

@@ -18,6 +18,7 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import Traffic, below
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, Played, play_round
+from hopfed.hopfield.announcement import FEWER, GOOD, Announcement
 from hopfed.hopfield.batches import Batches, Source
 from hopfed.hopfield.classes import Classes, Memory
 from hopfed.hopfield.encoding import Encoding
@@ -25,7 +26,6 @@ from hopfed.hopfield.federation import HopfieldFederation
 from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
-from hopfed.hopfield.told import FEWER, GOOD, Told
 from hopfed.hopfield.verdict import STATUS, own_verdict
 from hopfed.kernels import Rows, concatenate
 from hopfed.kernels.bits import with_gaps
@@ -101,7 +101,7 @@ class Simulation:
         if self.classes is None:
             last = self.metrics[-1]
             said = (last["status"], last["advice"]) if "status" in last else ()
-            return Told(self.patterns, said=said).verdict
+            return Announcement(self.patterns, judgement=said).verdict
         if not self.tables:
             return STATUS, "A source drew the rows, which are not kept."
         rows = concatenate([with_gaps(table) for table in self.tables])

@@ -10,18 +10,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.outputs import check_run
 from hopfed._lib.settings import require
-from hopfed.memory import dynamics, energies, graded
-from hopfed.memory.couplings import Couplings, build
+from hopfed.memory import dynamics, energies
 from hopfed.memory.cues import as_array, as_cues, as_patterns, as_spins, is_graded, masses
 from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
-from hopfed.memory.sweeps import layers_energy
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import HebbianOperator
@@ -29,6 +28,9 @@ from hopfed.spectral.rank import TracyWidom
 from hopfed.spectral.sharpening import dream
 
 ORDERS = ("serial", "synchronous")
+DEPENDENT = 1e-8  # relative residual below which a pattern lies in the span of the others
+NEARLY = 1e-3  # the same in the Gram matrix, below which its factor has lost digits
+LEAST = 1e-300  # dreaming time: one over a shorter one is no number
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,18 @@ class Recall:
     energy: np.ndarray
     updates: np.ndarray
     converged: np.ndarray
+
+
+class Couplings(NamedTuple):
+    """``J = gain rows^T rows``."""
+
+    rows: np.ndarray  # (R, N), of which no eigenvalue is above 1
+    gain: float
+    ridge: float
+
+    def dense(self) -> np.ndarray:
+        """J itself (N, N), for tests and small N."""
+        return self.gain * self.rows.T @ self.rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +301,7 @@ class AssociativeMemory:
             return energies.energy(sums, self.rule, self.n_sites, self.weights)
         W, scale = self.coupling_factor
         if isinstance(self.rule, Layered) and states.ndim == 3:
-            return layers_energy(states, W * np.sqrt(scale, dtype=np.float64), self.rule)
+            return dynamics.layers_energy(states, W * np.sqrt(scale, dtype=np.float64), self.rule)
         field_sums = energies.overlap_sums(states.astype(np.float32), W.T)
         diagonal = np.einsum("nr,nr->", W, W, dtype=np.float64)
         return -scale / 2 * ((field_sums**2).sum(axis=1) - diagonal)
@@ -322,7 +336,7 @@ class AssociativeMemory:
         if not self.rule.quadratic or self.rule.time == 0 or not len(self):
             return None
         X = self.patterns * np.sqrt(self.weights / self.n_sites)[:, None]
-        return build(X, self.rule.time)
+        return _couplings(X, self.rule.time)
 
     @cached_property
     def coupling_factor(self) -> tuple[np.ndarray, float]:
@@ -418,7 +432,7 @@ class AssociativeMemory:
     def _completed(self, cues: Array, beta: float, hold: bool) -> Recall:
         """Recall of graded patterns: one step, exact, on the host."""
         x, count = to_host(cues), len(cues)
-        means, shares, energy = graded.complete(x, self.patterns, self.weights, beta)
+        means, shares, energy = energies.complete(x, self.patterns, self.weights, beta)
         gaps = (x == 0).any(axis=1, keepdims=True)
         states = like(np.where((x != 0) & gaps, x, means) if hold else means, cues)
         return Recall(states, shares, energy, np.ones(count, np.int64), np.ones(count, np.bool_))
@@ -443,3 +457,26 @@ def _operator_factor(operator: HebbianOperator, time: float, rank: int | None) -
     require(count > 0, "source", "an operator with a component above the noise", "none")
     values = spectrum.values[:count]
     return vectors * np.sqrt(dream(values / values.mean(), time))
+
+
+def _couplings(X: np.ndarray, time: float) -> Couplings:
+    """Return the couplings of patterns X (K, N) after dreaming `time`, above 0 or infinite."""
+    # J(t) = (1 + t) X^T (1 + t X X^T)^-1 X = gain X^T (X X^T + ridge)^-1 X, ridge = 1 / t, and with
+    # L L^T = X X^T + ridge the rows L^-1 X (theory/NOTES.md, Closed form of dreaming).
+    ridge = 0.0 if np.isinf(time) else 1 / max(time, LEAST)
+    gram, values = X @ X.T, np.ones(1)
+    if ridge == 0:
+        values = np.linalg.eigvalsh(gram)
+        if values[0] <= DEPENDENT * values[-1]:
+            Q, R, _ = scipy.linalg.qr(X.T, mode="economic", pivoting=True)
+            rank = int((np.abs(np.diag(R)) > DEPENDENT * np.abs(R[0, 0])).sum())
+            return Couplings(np.ascontiguousarray(Q[:, :rank].T), 1.0, 0.0)
+    try:
+        lower = np.linalg.cholesky(gram + ridge * np.eye(len(gram)))
+    except np.linalg.LinAlgError:  # the ridge is lost in the rounding of the Gram matrix
+        return _couplings(X, np.inf)
+    rows = scipy.linalg.solve_triangular(lower, X, lower=True)
+    if ridge == 0 and values[0] <= NEARLY * values[-1]:  # a second pass makes rows orthonormal
+        again = np.linalg.cholesky(rows @ rows.T)
+        rows = scipy.linalg.solve_triangular(again, rows, lower=True)
+    return Couplings(rows, 1 + ridge, ridge)

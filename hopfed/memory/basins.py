@@ -35,6 +35,7 @@ class Basins:
     law : (L,) overlap that theory foresees from the pattern itself, 0 above capacity; NaN for
         layers.
     law_edge : (L,) edge that theory foresees, of the exponential rule; NaN elsewhere.
+    capacity : K / N above which theory foresees no recall; NaN for layers.
     apart : (L,) share of the mixtures of as many patterns as layers that come apart, all of them;
         NaN for other rules, and fewer patterns than layers.
 
@@ -52,6 +53,7 @@ class Basins:
     edge: np.ndarray
     law: np.ndarray
     law_edge: np.ndarray
+    capacity: float
     apart: np.ndarray
 
     @property
@@ -117,9 +119,9 @@ def basins(
             overlap[i, j], recalled[i, j] = best.mean(), (best >= LEAST).mean()
         if isinstance(chosen, Layered) and chosen.layers <= K:
             apart[i] = _apart(memory, chosen.layers, cues, rng)
-    law, law_edge = _laws(chosen, counts, n_sites)
+    laws = _laws(chosen, counts, n_sites)
     edge = np.array([_edge(turned, row) for row in recalled])
-    return Basins(chosen, n_sites, counts, turned, recalled, overlap, edge, law, law_edge, apart)
+    return Basins(chosen, n_sites, counts, turned, recalled, overlap, edge, *laws, apart)
 
 
 def _edge(turned: np.ndarray, recalled: np.ndarray) -> float:
@@ -145,21 +147,21 @@ def _apart(memory: AssociativeMemory, layers: int, size: int, rng: np.random.Gen
     return float((own.max(axis=1) >= LEAST).all(axis=1).mean())
 
 
-def _laws(rule: Rule, counts: np.ndarray, N: int) -> tuple[np.ndarray, np.ndarray]:
-    """Overlaps, and edges, that theory foresees."""
+def _laws(rule: Rule, counts: np.ndarray, N: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Overlaps, edges, and the capacity that theory foresees."""
     from hopfed.theory import storage
 
     unknown = np.full(len(counts), np.nan)
     if isinstance(rule, Layered):
-        return unknown, unknown
+        return unknown, unknown, np.nan
     if isinstance(rule, Exponential):
         rate = np.log(counts) / N
         reach = storage.exponential_reach(rate, rule.beta)
-        return (reach <= 1).astype(float), np.maximum(1 - reach, 0) / 2
+        most = float(np.exp(N * storage.exponential_capacity(rule.beta)) / N)
+        return (reach <= 1).astype(float), np.maximum(1 - reach, 0) / 2, most
     if isinstance(rule, Dense) and rule.n > 2:
-        load = float(storage.pairings(rule.n)) * counts / float(N) ** (rule.n - 1)
-        return storage.dense_magnetisation(load, rule.n), unknown
-    alpha = counts / N
-    if np.isinf(rule.time):
-        return (alpha < 1).astype(float), unknown
-    return storage.magnetisation(alpha, rule.time), unknown
+        unit = float(N) ** (rule.n - 1) / float(storage.pairings(rule.n))
+        law = storage.dense_magnetisation(counts / unit, rule.n)
+        return law, unknown, storage.dense_capacity(rule.n) * unit / N
+    law = np.asarray(storage.magnetisation(counts / N, rule.time), np.float64)
+    return law, unknown, float(storage.capacity(rule.time))

@@ -22,9 +22,8 @@ from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.layout import TIE
 from hopfed.kernels.philox import key, philox4x32, thresholds
 from hopfed.memory.cues import as_array
-from hopfed.memory.energies import NEAR, at_once, fields, overlap_sums
+from hopfed.memory.energies import NEAR, fields, overlap_sums, sure_fields
 from hopfed.memory.rules import Exponential, Layered, Overlapping
-from hopfed.memory.sweeps import layers_step, layers_sweep
 
 Outcome = tuple[Array, np.ndarray, np.ndarray]
 
@@ -100,7 +99,7 @@ def quadratic(
         cold = partial(kernels.descend, W=W, held=held, tie=tie)
         return serial(states, lambda s: hot(s).state, lambda s, n: cold(s, max_sweeps=n), times)
 
-    def step(now: Array, update: int, T: float) -> Array:
+    def step(now: Array, update: int, T: float, _: Array) -> Array:
         return kernels.layered_step(
             now[:, None, :], W, beta=scale / T if T else 1.0, noise=float(T > 0), seed=times.seed,
             first_update=times.first + update, tie=tie,
@@ -178,24 +177,19 @@ def _layers(
     tie: float,
 ) -> Outcome:  # fmt: skip
     """Relax layers for which there is no kernel: any couplings, held sites, W in float64."""
-    xp, (S, L, N) = namespace(blocks), blocks.shape
-    flat = (S * L, N)
-    kept = None
-    if held is not None:
-        kept = like(np.repeat(held[:, None, :], L, axis=1), blocks)
+    xp = namespace(blocks)
 
-    def step(now: Array, update: int, T: float) -> Array:
+    def step(now: Array, update: int, T: float, kept: Array) -> Array:
         limits = None
         if T:
-            limits = _limits(xp.reshape(now, flat), times.first + update, times.seed)
+            limits = _limits(xp.reshape(now, (-1, now.shape[2])), times.first + update, times.seed)
             limits = xp.astype(xp.reshape(limits, now.shape), xp.float64)
         noise: dict[str, Any] = {"temperature": T, "limits": limits, "tie": tie}
         if order == "serial":
             return layers_sweep(now, W, rule, **noise, held=kept)
-        new = layers_step(now, W, rule, **noise)
-        return new if kept is None else xp.where(kept, now, new)
+        return layers_step(now, W, rule, **noise)
 
-    return repeated(xp.asarray(blocks, copy=True), step, times)
+    return repeated(blocks, step, times, None if held is None else held[:, None, :])
 
 
 def overlapping(
@@ -218,15 +212,14 @@ def overlapping(
         return serial(states, lambda s: hot(s).state, lambda s, n: cold(s, sweeps=n), times)
     xi = patterns.astype(np.float32)
 
-    def heated(now: np.ndarray) -> np.ndarray:
-        for update, T in enumerate(times.temperatures[: times.hot].tolist()):
-            real = now.astype(np.float32)
-            h = fields(real, overlap_sums(real, xi), xi, rule, weights)
-            new = _signs(h / T >= _limits(now, times.first + update, times.seed))
-            now = new if held is None else np.where(held, now, new)
-        return now
+    def step(now: np.ndarray, update: int, T: float, _: Array) -> np.ndarray:
+        real = now.astype(np.float32)
+        if not T:
+            return turned_by(sure_fields(real, xi, rule, weights), now).astype(np.int8)
+        h = fields(real, overlap_sums(real, xi), xi, rule, weights)
+        return _signs(h / T >= _limits(now, times.first + update, times.seed))
 
-    return serial(states, heated, lambda s, n: at_once(s, patterns, rule, weights, n, held), times)
+    return repeated(states, step, times, held)
 
 
 def _settings(patterns: np.ndarray, weights: np.ndarray, rule: Overlapping) -> dict[str, Any]:
@@ -242,26 +235,25 @@ def _settings(patterns: np.ndarray, weights: np.ndarray, rule: Overlapping) -> d
 
 def repeated(states: Array, step: Any, times: Schedule, held: np.ndarray | None = None) -> Outcome:
     """Repeat a step until nothing changes, or to the end of the schedule."""
-    xp = namespace(states)
-    keep = None if held is None else like(np.broadcast_to(held, states.shape), states)
-    sites = tuple(range(1, states.ndim))
+    xp, sites = namespace(states), tuple(range(1, states.ndim))
+    kept = None if held is None else like(np.broadcast_to(held, states.shape), states)
 
-    def stepped(now: Array, update: int, T: float) -> Array:
-        new = step(now, update, T)
-        return new if keep is None else xp.where(keep, now, new)
+    def stepped(now: Array, update: int, T: float, keep: Array) -> tuple[Array, np.ndarray]:
+        new = step(now, update, T, keep)
+        new = new if keep is None else xp.where(keep, now, new)
+        return new, ~to_host(xp.any(new != now, axis=sites))
 
+    states = xp.asarray(states, copy=True)
     used, settled = np.zeros(len(states), np.int64), np.zeros(len(states), np.bool_)
     for update, T in enumerate(times.temperatures.tolist()):
-        new = stepped(states, update, T)
-        used += ~settled
-        if T == 0:
-            settled |= ~to_host(xp.any(new != states, axis=sites))
-        states = new
+        live = np.flatnonzero(~settled)  # all of them while there is noise
+        at = like(live, states)
+        new, same = stepped(states[at], update, T, kept if kept is None else kept[at])
+        states[at], settled[live] = new, same & (T == 0)
+        used[live] += 1
         if settled.all():
             break
-    if not times.cold:
-        settled = ~to_host(xp.any(stepped(states, 0, 0.0) != states, axis=sites))
-    return states, used, settled
+    return states, used, settled if times.cold else stepped(states, 0, 0.0, kept)[1]
 
 
 def _signs(up: Array) -> Array:
@@ -280,3 +272,95 @@ def _limits(states: Array, update: int, seed: int) -> Array:
     halves = np.stack([words & np.uint64(0xFFFF), words >> np.uint64(16)], axis=-1)
     limits = thresholds()[halves.reshape(chains, -1)[:, :n].astype(np.int64)]
     return limits if not on_device(states) else like(limits, states)
+
+
+def turned_by(h: Array, spins: Array, tie: float = 0.0) -> Array:
+    """Signs of the fields `h`; where they are at most `tie` in size, the spins as they are."""
+    xp = namespace(h)
+    return xp.where(xp.abs(h) <= tie, xp.astype(spins, h.dtype), xp.sign(h))
+
+
+def layers_step(
+    states: Array,
+    W: Array,
+    rule: Layered,
+    *,
+    temperature: float = 0.0,
+    limits: Array = None,
+    tie: float = 0.0,
+) -> Array:
+    """Update all spins of all layers at once."""
+    xp = namespace(states)
+    s = xp.astype(states, xp.float64)
+    g, own = like(rule.matrix, s), xp.sum(W * W, axis=1)
+    A = xp.matmul(s, W)
+    if rule.coupling == "quadratic":
+        g = _weighed(g, xp.matmul(A, xp.matrix_transpose(A)), states.shape[2])
+    h = xp.matmul(xp.matmul(g, A), W.T) - _diagonal(rule, s)[:, None] * own * s
+    found = turned_by(h / temperature - limits if temperature else h, s, tie)
+    return xp.astype(found, states.dtype)
+
+
+def layers_sweep(
+    states: Array,
+    W: Array,
+    rule: Layered,
+    *,
+    temperature: float = 0.0,
+    limits: Array = None,
+    held: Array = None,
+    tie: float = 0.0,
+) -> Array:
+    """Visit the spins once, site by site and layer by layer at each site."""
+    xp = namespace(states)
+    new, (_, L, N) = xp.asarray(states, copy=True), states.shape
+    s = xp.astype(states, xp.float64)
+    A, own = xp.matmul(s, W), to_host(xp.sum(W * W, axis=1))
+    g, others = like(rule.matrix, s), like(rule.matrix * (1 - np.eye(L)), s)
+    for i in range(N):
+        w, alone = W[i, :], float(own[i])
+        h = xp.matmul(A, w)  # (S, L)
+        for u in range(L):
+            spin = s[:, u, i]
+            if rule.coupling == "quadratic":
+                # Overlaps of layer u with the others, the spin's own share of them left out.
+                q = xp.matmul(A, A[:, u, :, None])[..., 0] - spin[:, None] * h
+                total = g[u, u] * h[:, u] + xp.matmul(q * h, others[u, :]) / N
+            else:
+                total = xp.matmul(h, g[u, :])
+            total = total - g[u, u] * alone * spin
+            if temperature:
+                total = total - temperature * limits[:, u, i]
+            turned = turned_by(total, spin, 0.0 if temperature else tie)
+            if held is not None:
+                turned = xp.where(held[:, u, i], spin, turned)
+            change = turned - spin
+            A[:, u, :] += change[:, None] * w
+            h[:, u] += change * alone
+            new[:, u, i] = xp.astype(turned, new.dtype)
+    return new
+
+
+def layers_energy(states: np.ndarray, W: np.ndarray, rule: Layered) -> np.ndarray:
+    """Energy (S,) of layers (S, L, N) on the host, without a field.
+
+    ``-sum_a g_aa q_aa - sum_{a != b} g_ab q_ab``, or with ``q_ab^2 / N`` in the second sum where
+    the coupling is quadratic, ``q_ab = s_a^T J s_b``.
+    """
+    A = np.einsum("sln,nr->slr", states.astype(np.float64), W.astype(np.float64))
+    q = np.einsum("slr,smr->slm", A, A)
+    g, layers = rule.matrix, np.arange(rule.layers)
+    pairs = q**2 / states.shape[2] if rule.coupling == "quadratic" else q.copy()
+    pairs[:, layers, layers] = q[:, layers, layers]
+    return -(g * pairs).sum(axis=(1, 2))
+
+
+def _weighed(g: Any, q: Any, n_sites: int) -> Any:
+    """Couplings (S, L, L) of the quadratic coupling: ``g_ab q_ab / N`` off the diagonal."""
+    xp = namespace(q)
+    eye = xp.eye(g.shape[0], dtype=q.dtype, device=getattr(q, "device", None))
+    return g * (eye + (1 - eye) * q / n_sites)
+
+
+def _diagonal(rule: Layered, other: Array) -> Array:
+    return like(np.ascontiguousarray(np.diag(rule.matrix)), other)

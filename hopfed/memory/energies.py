@@ -3,6 +3,11 @@
 Only overlaps of states with patterns enter, so a step is two thin products: overlaps
 ``a = s xi^T`` (S, K), and a table of the overlaps times the patterns (theory/NOTES.md, Recall
 energies). Arrays may be those of any library; the tables are float64, the products float32.
+
+A graded pattern gives each site a mean in (-1, 1), and sites are independent given the pattern.
+What is recalled is the mean of every site given what was observed, patterns weighed by their
+responsibilities (Responsibilities and completion): one step of the exponential memory whose keys
+are the log-odds ``artanh(Theta)`` and whose values are the means.
 """
 
 from __future__ import annotations
@@ -13,9 +18,12 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import Array, namespace
+from hopfed._lib.settings import require
 from hopfed.kernels.dense import CLOSE
-from hopfed.kernels.layout import Relaxed
 from hopfed.memory.rules import Dense, Exponential, Overlapping
+
+NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
+SUREST = 1 - 1e-9  # means nearer to +-1 are taken for this: no observation is impossible
 
 
 def overlap_sums(states: Array, patterns: Array) -> Array:
@@ -73,9 +81,6 @@ def fields(states: Array, a: Array, patterns: Array, rule: Overlapping, weights:
     return h if isinstance(own, float) else h + xp.astype(own, xp.float32) * states
 
 
-NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
-
-
 def sure_fields(
     states: np.ndarray, patterns: np.ndarray, rule: Overlapping, weights: np.ndarray
 ) -> np.ndarray:
@@ -93,26 +98,21 @@ def sure_fields(
     return h
 
 
-def at_once(
-    states: np.ndarray,
-    patterns: np.ndarray,
-    rule: Overlapping,
-    weights: np.ndarray,
-    updates: int,
-    held: np.ndarray | None = None,
-) -> Relaxed:
-    """Turn all spins into the signs of their fields, until a state stays or `updates` are made."""
-    out = Relaxed(states.copy(), np.zeros(len(states), np.int64), np.zeros(len(states), np.bool_))
-    xi, live, x = patterns.astype(np.float32), np.arange(len(states)), states.astype(np.float32)
-    for _ in range(updates if len(states) else 0):
-        turns = sure_fields(x, xi, rule, weights) * x < 0
-        if held is not None:
-            turns &= ~held[live]
-        x[turns] *= -1
-        out.sweeps[live] += 1
-        moves = turns.any(axis=1)
-        out.state[live], out.settled[live] = x, ~moves
-        live, x = live[moves], x[moves]
-        if not len(live):
-            break
-    return out
+def log_likelihoods(cues: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Return ``log p(x_observed | mu)`` (S, K)."""
+    means = np.clip(np.asarray(means, np.float64), -SUREST, SUREST)
+    require(means.ndim == 2, "means", "of shape (K, N)", means.shape)
+    x = np.asarray(cues, np.float64)
+    seen = (x != 0).astype(np.float64)
+    even = (np.log1p(means) + np.log1p(-means)) / 2 - np.log(2)
+    return seen @ even.T + x @ np.arctanh(means).T
+
+
+def complete(
+    cues: np.ndarray, means: np.ndarray, weights: np.ndarray, beta: float = 1.0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return expected sites (S, N), responsibilities (S, K), ``-log p(x_observed) / beta`` (S,)."""
+    logs = beta * log_likelihoods(cues, means) + np.log(weights / np.sum(weights))
+    total = log_sum_exp(logs)
+    shares = np.exp(logs - total[:, None])
+    return shares @ means, shares, -total / beta

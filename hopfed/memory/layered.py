@@ -80,17 +80,9 @@ class LayeredMemory:
         stop_score: float | None = None,
         score_weights: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Relax memories that all start at `states`, and return the state of every layer.
-
-        Parameters
-        ----------
-        states : int8 (S, N), the cues; every layer of block s starts at ``states[s]``.
-        W : (N, R), factor of the couplings ``J = W W^T``.
-        beta : inverse temperature at the end.
-        updates : synchronous updates or serial sweeps.
-        stop_score, score_weights : a serial block of one layer stops when
-            ``sum_k score_weights_k a_k^2 / N`` exceeds `stop_score`, ``a = W^T sigma``.
-        """
+        """Relax memories that all start at `states` (S, N), and return the state of every layer."""
+        # `beta` is that of the end. A serial block of one layer stops when
+        # ``sum_k score_weights_k a_k^2 / N`` exceeds `stop_score`, ``a = W^T sigma``.
         if self._is_heat_bath():
             outcome = kernels.heat_bath(
                 states,
@@ -117,12 +109,7 @@ class LayeredMemory:
     def relax(
         self, states: np.ndarray, W: np.ndarray, *, beta: float, updates: int, seed: int
     ) -> LayeredUpdate:
-        """Relax blocks of L layers that all start at their cue, and keep what is known of them.
-
-        `states`, `W`, `beta`, `updates` and `seed` are those of `run`. The result holds the states
-        (S, L, N), the energy of every block (arXiv:2603.19902, eqs. (6), (8)), the score of every
-        layer, and how many spins the last update changed.
-        """
+        """Relax blocks of L layers that all start at their cue, and keep what is known of them."""
         blocks = np.repeat(states[:, None, :], self.layers, axis=1)
         betas = (beta * np.linspace(self.warm_up, 1.0, updates)).astype(np.float32)
         amplitude = np.linspace(*self.noise, updates)

@@ -1,18 +1,19 @@
 """Methods whose server forms a mean of clients' arrays, which may be private.
 
-Source: theory/NOTES.md, "Sensitivity and Gaussian mechanism" and "Private records".
+Source: theory/NOTES.md, "Weighted means over participants", "Sensitivity and Gaussian mechanism"
+and "Private records".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.federation.aggregate import mean_tree
+from hopfed.federation.aggregate import mean_tree, weighted_mean
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
@@ -28,19 +29,17 @@ class Averaged(NeuralMethod):
 
     By client: with `noise` what the server sends is differentially private, for whoever sees all
     of it: a client's whole data may be there or not. A client's update, of all arrays of its
-    message together, is scaled to a norm of at most `bound`; Gaussian noise of standard deviation
-    ``noise bound`` is added to the sum of the updates, which is divided by the number of clients
-    that is expected (McMahan et al., ICLR 2018). So all clients have one weight, and their numbers
-    of examples are not used. Each client takes part in a round by itself, with the probability
-    `rate` of the participation (Poisson sampling). The server is trusted. What clients keep, and
-    accuracies, are not covered.
+    message together, is scaled to a norm of at most `bound`; noise of deviation ``noise bound`` is
+    added to their sum, which is divided by the expected number of clients (McMahan et al., ICLR
+    2018): all weigh the same. Each takes part by itself, with the probability `rate` of the
+    participation. The server is trusted. What clients keep, and accuracies, are not covered.
 
-    By record: with `Training.record_noise` a client's messages are differentially private, for the
-    server too: one of its training examples may be there or not. In every step the gradient of
-    each example is cut to the norm `record_bound`, and Gaussian noise of deviation ``record_noise
-    record_bound`` is added to their sum (DP-SGD, Abadi et al., CCS 2016); each example is in a step
-    by itself, with the probability ``batch / examples``. Not covered are numbers of examples, the
-    sums by which inputs are scaled (give `scaling`), losses and accuracies.
+    By record: with `Training.record_noise` a client's messages are so, for the server too: one of
+    its training examples may be there or not. In every step the gradient of each example is cut to
+    the norm `record_bound`, and noise of deviation ``record_noise record_bound`` added to their sum
+    (DP-SGD, Abadi et al., CCS 2016); each is in a step by itself, with probability batch /
+    examples. Not covered are numbers of examples, the sums by which inputs are scaled (give
+    `scaling`), losses and accuracies.
 
     Noise, participation and steps are drawn from the seed of the run: this is for experiments.
 
@@ -112,19 +111,14 @@ class Averaged(NeuralMethod):
         """Share of the clients that were heard; with noise, that are expected to be."""
         return session.participation.rate if self.noise else len(heard) / session.clients
 
-    def average(
-        self, heard: Mapping[int, Message], state: State, session: Session, sized: bool = True
-    ) -> Message:
-        """Mean of messages, weighted by their numbers of examples, which it leaves out."""
-        parts = [{n: a for n, a in m.items() if n != "examples"} for m in heard.values()]
-        if not self.bound and parts:
-            return mean_tree(
-                parts, [float(m["examples"]) for m in heard.values()] if sized else None
-            )
+    def average(self, heard: Mapping[int, Message], state: State, session: Session) -> Message:
+        """Mean of messages, by their numbers of examples where they tell them."""
+        if heard and not self.bound:
+            return mean_of(heard.values())
         old, rng = self.started(state), session.context.rng("noise")
         expected = self.turnout(heard, session) * session.clients
         total = {n: np.zeros(a.shape) for n, a in old.items()}
-        for part in parts:
+        for part in heard.values():
             update = {n: part[n] - a.astype(float) for n, a in old.items()}
             norm = np.sqrt(sum(float((u**2).sum()) for u in update.values()))
             for n, u in update.items():
@@ -138,10 +132,41 @@ class Averaged(NeuralMethod):
         }
 
     def play(self, state: State, session: Session) -> Played:
-        """Average: ``w = sum_k n_k w_k / sum_k n_k`` over the clients that answered."""
+        """Average, and send what is not the server's own."""
         heard = session.ask()
-        mean = self.average(heard, state, session) if heard or self.noise else state
-        return mean, {EVERYONE: mean}, {}
+        if heard or self.noise:
+            mean = self.average(heard, state, session)
+            state = self.moved(state, mean, self.turnout(heard, session))
+        down = {n: a for n, a in state.items() if not n.startswith("server/")}
+        return state, {EVERYONE: down}, {}
+
+    def moved(self, state: State, mean: Message, share: float) -> State:  # noqa: ARG002
+        """State after a round, given the mean over a `share` of the clients: the mean itself.
+
+        Arrays whose names begin with ``server/`` are not sent to clients.
+        """
+        return mean
+
+
+def mean_of(messages: Iterable[Message]) -> Message:
+    """Mean of messages, weighted by their numbers of examples where they tell them."""
+    told = list(messages)
+    sizes = [float(m["examples"]) for m in told if "examples" in m]
+    parts = [{n: a for n, a in m.items() if n != "examples"} for m in told]
+    return mean_tree(parts, sizes or None)
+
+
+def mean_of_holders(
+    sent: Iterable[np.ndarray],
+    held: Sequence[np.ndarray],
+    default: np.ndarray,
+    weights: Sequence[float] | None = None,
+) -> np.ndarray:
+    """Mean of each entry over the clients that hold it, who send only those; else its `default`."""
+    parts = [np.zeros_like(default) for _ in held]
+    for part, own, entries in zip(parts, held, sent, strict=True):
+        part[own] = entries
+    return np.asarray(weighted_mean(parts, weights, masks=held, default=default))
 
 
 def _epsilon(noise: float, steps: int, rate: float, delta: float) -> float:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
+from itertools import compress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
 from hopfed.neural.models import Model
 from hopfed.neural.training.cost import forward_flops, training_flops
-from hopfed.neural.training.evaluation import Classifier, Network
+from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.losses import Batch, Net, Objective
 from hopfed.neural.training.task import Params, Task, TaskSpec, copied, task_of
 from hopfed.neural.training.together import train
@@ -35,7 +36,7 @@ from hopfed.neural.training.training import Job, Training
 
 Answer = Generator[Job, Job, Message]
 Down = Mapping[int, Message]  # messages down, by client or for everyone
-Played = tuple[State, Down, Metrics]
+Played = tuple[State, Down, Metrics]  # of a round: the server's state, its last word, numbers
 Rule = str | tuple[str, ...]  # of a setting: a range of `RANGES`, or the words that it may be
 RANGES: dict[str, Callable[[float], bool]] = {
     "above 0": lambda v: v > 0,
@@ -56,6 +57,10 @@ class Client:
     number : index of the client.
     state : arrays that it keeps from round to round, by name; empty before it first took part.
     context : where in the federation this is.
+    net : module that it trains; clients of one architecture share the object.
+    model : model of its architecture.
+    rows, labels : indices and labels of its training examples.
+    size : their number, as a message tells it.
     flops : FLOPs of this answer so far.
     metrics : numbers about this answer, by name; "loss" is that of the last training.
     tuned : parameters of a newcomer's tuned model, see `Training.newcomers`.
@@ -73,40 +78,18 @@ class Client:
         if context.client is None:
             raise ValueError("the context of a client's step names no client")
         self.method, self.task, self.state, self.context = method, method.loaded, state, context
-        self.number = context.client
-        self.flops, self.metrics = 0.0, dict[str, float](loss=float("nan"))
-        self.tuned: Params = {}
+        self.number = number = context.client
+        self.net, self.model = method.net(number), self.task.model(number)
+        self.rows, self.labels = self.task.split.train[number], self.task.labels_of(number)
+        self.size: Message = {"examples": np.asarray(len(self.rows))}
+        self.flops = float(state.get("flops", 0.0)) if context.exchange else 0.0
+        self.metrics, self.tuned = {"loss": float("nan")}, Params()
         self._trainings = 0
-
-    @property
-    def net(self) -> nn.Module:
-        """Module that the client trains; clients of one architecture share the object."""
-        return self.method.net(self.number)
-
-    @property
-    def model(self) -> Model:
-        """Model of the client's architecture."""
-        return self.task.model(self.number)
 
     @property
     def initial(self) -> Params:
         """Copy of the parameters and buffers that the client's module starts with."""
         return self.method.initial(self.number)
-
-    @property
-    def rows(self) -> np.ndarray:
-        """Indices of its training examples."""
-        return self.task.split.train[self.number]
-
-    @property
-    def labels(self) -> np.ndarray:
-        """Labels of its training examples."""
-        return self.task.labels_of(self.number)
-
-    @property
-    def size(self) -> Message:
-        """Number of its training examples, as a message tells it."""
-        return {"examples": np.asarray(len(self.rows))}
 
     def kept(self, part: str = "model") -> Params:
         """Tensors of a part of its state; none before it first took part."""
@@ -130,16 +113,10 @@ class Client:
     ) -> Job:
         """Describe a training, to be yielded: it comes back with the trained `params`.
 
-        Parameters
-        ----------
-        params : parameters and buffers to start from, which are not changed.
-        objective : loss of a batch; that of the method if it is left out.
-        epochs : passes over the examples; those of the settings if they are left out.
-        training : settings; those of this round if they are left out.
-        augment : whether images are augmented if the task asks for it.
-        path : names the random stream of the batches, after the seed, in place of that of the step.
-        rows : examples; all of the client if they are left out.
-        more : `extra`, `frozen`, `plan`, `moments` and `direct` of a `Job`.
+        What is left out is the method's `objective` and, for this round, its `epochs` and other
+        `training`; all `rows` of the client; as `path` that of the step, which after the seed names
+        the random stream of the batches. `augment`: images, if the task asks for it. `more` are
+        `extra`, `frozen`, `plan`, `moments` and `direct` of a `Job`.
         """
         training = training or self.method.training.at(self.context.round)
         if epochs is None and training.stragglers > self.chance("straggler"):
@@ -154,7 +131,7 @@ class Client:
             (self.context.seed, *(path or (*here, *phase))),
             objective or self.method.objective,
             training if epochs is None else replace(training, epochs=epochs),
-            augment=self.task.augment if augment else None,
+            augment=augment and self.task.augment,
             **more,
         )
 
@@ -166,11 +143,10 @@ class Client:
         """Count FLOPs of an answer, beside those of its trainings."""
         self.flops += flops
 
-    @property
-    def pass_flops(self) -> float:
-        """FLOPs of one forward pass over its training examples."""
-        each = forward_flops(self.method.task, self.task.names[self.number])
-        return float(len(self.rows) * each)
+    def look(self, params: Params, rows: np.ndarray) -> Embedded:
+        """Features and logits of the examples `rows` by the model `params`, a counted pass."""
+        self.spend(len(rows) * forward_flops(self.method.task, self.task.names[self.number]))
+        return Network(self.model, params).embed(self.task.tensors, rows)
 
 
 def setting(default: Any, rule: Rule) -> Any:
@@ -191,15 +167,15 @@ def setting(default: Any, rule: Rule) -> Any:
 class NeuralMethod:
     """Base of the neural methods: clients that train alone.
 
-    What a method is, such as `name` and `source`, stands in its class line:
-    ``class Own(FedAvg, name="own", shared=False)``, or is a class variable.
+    What a method is, such as `name` and `shares`, stands in its class line:
+    ``class Own(FedAvg, name="own", shares="features.")``, or is a class variable.
 
     Arguments have the same meaning in all its methods. `client` is a `Client`. `state` holds the
     arrays that the server, or a client, keeps, by name. `down` is the last message from the server,
-    empty before the first. `question` is one of `questions`, and `messages`, or `said`, are the
-    answers to it by client. `params` are parameters and buffers by name. `session` asks clients,
-    see `hopfed.federation.rounds.Session`. `net` is a network in training, `batch` the examples of
-    a step, see `hopfed.neural.training.losses`.
+    empty before the first. `question` is one of `questions`; `messages`, or `said`, are the answers
+    to it by client. `params` are parameters and buffers by name. `session` asks clients, see
+    `hopfed.federation.rounds.Session`. `net` is a network in training, `batch` the examples of a
+    step, see `hopfed.neural.training.losses`.
 
     Attributes
     ----------
@@ -226,43 +202,56 @@ class NeuralMethod:
     name: ClassVar[str] = ""
     source: ClassVar[str] = ""
     same_model: ClassVar[bool] = False  # whether clients must share one architecture
+    one_head: ClassVar[bool] = False  # whether their heads must have one shape
+    shares: ClassVar[str | None] = None  # prefix of the names of what is sent of a network; "": all
+    opens: ClassVar[str | None] = None  # of what the server sends before round 0, as `shares` is
+    keeps: ClassVar[bool] = False  # whether clients keep what they share, beside the rest
+    part: ClassVar[str] = ""  # the client's model in the module that it trains, if not all of it
+    whole: ClassVar[bool] = False  # whether it classifies with all of that module
+    frozen: ClassVar[tuple[str, ...]] = ()  # prefixes of the names of what is not trained
     shared: ClassVar[bool] = False  # whether all clients classify with the model the server sent
-    reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
-    opens: ClassVar[str | None] = None  # prefix of what the server sends before round 0; "": all
-    trains_first: ClassVar[bool] = False  # whether one that never took part trains to be scored
-    by_record: ClassVar[bool] = False  # whether messages know examples by one training alone
     scored_with: ClassVar[str] = ""  # the last message: "all" clients, "new" ones, or "" nobody
-    tunes: ClassVar[bool] = False  # whether training to be scored is part of every answer
+    trains_first: ClassVar[bool] = False  # whether one that never took part trains to be scored
+    tunes: ClassVar[bool] = False  # whether clients train to be scored, see `reading_flops`
+    reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
+    by_record: ClassVar[bool] = False  # whether messages know examples by one training alone
 
     def __init_subclass__(cls, **about: Any) -> None:
         super().__init_subclass__()
+        if "shares" in about:
+            about.setdefault("opens", about["shares"])
+        if about.get("scored_with") == "new":
+            about.setdefault("trains_first", True)
+        own = {"begin", "personal", "ready", "decide"} & vars(cls).keys()
+        if own or {"shares", "trains_first"} & about.keys():
+            about.setdefault("shared", False)
         for name, value in about.items():
             setattr(cls, name, value)
 
     def __post_init__(self) -> None:
         check_types(self)
-        one = len(set(self.task.models)) == 1
-        rule = f"one architecture for {self.name}"
-        require(one or not self.same_model, "models", rule, ", ".join(self.task.models))
+        models, bound = self.task.models, self.training.record_bound
+        one = len(set(models)) == 1 or not self.same_model
+        require(one, "models", f"one architecture for {self.name}", ", ".join(models))
         rule = f"0 for {self.name}, whose messages tell more of examples than one training does"
-        bound = self.training.record_bound
         require(self.by_record or not bound, "record_bound", rule, bound)
         bases = [c for c in reversed(type(self).__mro__) if is_dataclass(c)]
-        own = [f for c in bases for f in fields(c)]  # a new default keeps the rule
-        for name, rule in {f.name: f.metadata["rule"] for f in own if "rule" in f.metadata}.items():
-            got = getattr(self, name)
+        own = {f.name: f for c in bases for f in fields(c) if f.metadata}  # with a new default too
+        for name, declared in own.items():
+            rule, got = declared.metadata["rule"], getattr(self, name)
             if isinstance(rule, str):
                 require(RANGES[rule](got), name, rule, got)
             else:
-                known = ", ".join(word for word in rule if word)
-                require(got in rule, name, f"one of {known}", repr(got))
+                words = ", ".join(filter(None, rule))
+                require(got in rule, name, f"one of {words}", repr(got))
 
     # What a method defines, where it is not clients that train alone.
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Answer the server: train, and return what is `sent`."""
         first = self.begin(client, down)
-        trained = yield client.train(first, extra=self.extra(client, first, down))
+        extra = self.extra(client, first, down)
+        trained = yield client.train(first, extra=extra, frozen=self.frozen)
         return self.sent(client, trained.params)
 
     def play(self, state: State, session: Session) -> Played:
@@ -270,24 +259,27 @@ class NeuralMethod:
         session.ask()
         return state, {}, {}
 
-    def begin(self, client: Client, down: Message) -> Params:  # noqa: ARG002
-        """Parameters that a client trains from: those after its last training."""
-        return client.kept() or client.initial
+    def begin(self, client: Client, down: Message) -> Params:
+        """Parameters that a client trains from: those it has kept, and those it was sent."""
+        return client.initial | client.kept() | unpack(down)
 
     def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
         """Further tensors that the objective uses; `first` is what training starts from."""
         return {}
 
+    def shared_of(self, client: Client, params: Params) -> Params:  # noqa: ARG002
+        """Those of trained parameters and buffers that a client shares."""
+        start = "\0" if self.shares is None else self.shares
+        return {n: t for n, t in params.items() if n.startswith(start)}
+
     def sent(self, client: Client, params: Params) -> Message:
-        """Keep what stays of trained parameters, here all; return the message to the server."""
-        client.keep(params)
-        return {}
+        """Keep what stays of trained parameters; return the message to the server."""
+        shared = self.shared_of(client, params)
+        client.keep({n: t for n, t in params.items() if self.keeps or n not in shared})
+        return pack(shared) | client.size if self.shares is not None else {}
 
     def wrap(self, model: Model) -> nn.Module:
-        """Return the module that a client trains: its model, or a module that contains it.
-
-        Added parts must start with the same weights in every call.
-        """
+        """Return the module that a client trains, which contains its model, alike in every call."""
         return model
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
@@ -302,10 +294,13 @@ class NeuralMethod:
 
     def personal(self, client: Client, down: Message) -> Params:
         """Parameters of the model with which the client classifies now."""
-        return self.begin(client, down)
+        params = self.begin(client, down if self.scored_with == "all" else {})
+        return below(params, self.part) if self.part else params
 
     def decide(self, client: Client, down: Message) -> Classifier:
         """Return the client's present classifier: its model, unless a method overrides this."""
+        if self.whole:
+            return Network(client.net, self.begin(client, {}))
         return Network(client.model, client.tuned or self.personal(client, down))
 
     def tune_newcomer(self, client: Client, down: Message) -> Answer:
@@ -325,7 +320,7 @@ class NeuralMethod:
         return _form(self, context.client or 0, context.exchange)
 
     def reading_flops(self, client: int) -> float:  # noqa: ARG002
-        """FLOPs of training to be scored, in a round that a client takes part in."""
+        """FLOPs of training to be scored, counted in rounds that a client takes part in."""
         return 0.0
 
     # What comes of it.
@@ -340,21 +335,14 @@ class NeuralMethod:
         """Whether clients drop out, so that perhaps nobody is heard in a round."""
         return self.training.drop > 0
 
-    @property
-    def exchanges(self) -> int:
-        """Number of questions in a round."""
-        return len(self.questions)
-
     def trained_as(self) -> NeuralMethod:
         """Return the method whose rounds are the same to the bit; itself if they are its own.
 
-        A class that only classifies in another way with what another class trains names that class
-        in `reads`. Subclasses may train otherwise, so `reads` is not inherited.
+        A class that only classifies in another way with what another one trains names it in
+        `reads`, which is not inherited, as subclasses may train otherwise.
         """
-        base = type(self).__dict__.get("reads")
-        if base is None:
-            return self
-        return base(**{f.name: getattr(self, f.name) for f in fields(base)})
+        base = vars(type(self)).get("reads")
+        return base(**{f.name: getattr(self, f.name) for f in fields(base)}) if base else self
 
     def net(self, client: int) -> nn.Module:
         """Return the module that a client trains; clients of one architecture share the object."""
@@ -366,10 +354,8 @@ class NeuralMethod:
 
     def opening_bytes(self, client: int) -> int:
         """Bytes of the first model, or the part of it, that the server sends to a client."""
-        if self.opens is None:
-            return 0
-        first = self.initial(client).items()
-        return sum(t.nbytes for n, t in first if n.startswith(self.opens))
+        start = "\0" if self.opens is None else self.opens
+        return sum(t.nbytes for n, t in self.initial(client).items() if n.startswith(start))
 
     def readied(
         self, state: State, down: Message, client: int, new: bool = False
@@ -386,14 +372,7 @@ class NeuralMethod:
         return made, down
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
-        """Return the classifier of a client with a state, after a message from the server.
-
-        Parameters
-        ----------
-        state : of the client; empty for one that never took part.
-        down : last message to it.
-        client : index of the client.
-        """
+        """Return the classifier of a client, with an empty `state` if it never took part."""
         return self.decide(*self.readied(state, down, client))
 
     def alike(self, client: int) -> str:
@@ -405,14 +384,12 @@ class NeuralMethod:
         return {}
 
     def server_start(self, seed: int) -> State:  # noqa: ARG002
-        """State of the server before the first round; networks that do not fit are refused here.
-
-        Raises
-        ------
-        ArgumentError : a network cannot be made for the data, or does not take images of
-            their shape.
-        """
-        for client in {n: c for c, n in reversed(list(enumerate(self.loaded.names)))}.values():
+        """State of the server before the first round; networks that do not fit are refused here."""
+        widths = {n: model.head.in_features for n, model in self.loaded.templates.items()}
+        rule = f"of one feature dimension for {self.name}, which shares the head"
+        got = ", ".join(f"{name} {width}" for name, width in widths.items())
+        require(len(set(widths.values())) == 1 or not self.one_head, "models", rule, got)
+        for client in map(self.loaded.names.index, widths):
             self.net(client)
             self.loaded.check_shape(client)
         return {}
@@ -428,38 +405,25 @@ class NeuralMethod:
 
     def client_steps(self, calls: Sequence[Call]) -> list[Outcome]:
         """Answer as the clients of an exchange; outcomes in the order of `calls`."""
-        runs = []
-        for call in calls:
-            client = Client(self, call.state, call.context)
-            if call.context.exchange:
-                client.spend(float(call.state.get("flops", 0.0)))
-            question = self.questions[call.context.exchange]
-            drops = self.training.drop and client.chance("drop") < self.training.drop
-            runs.append((client, _gone() if drops else self.answer(client, question, call.down)))
-        outcomes = []
-        for (client, _), found in zip(runs, _driven(runs), strict=True):
-            if isinstance(found, _DroppedOutError):
-                outcomes.append(Outcome(fault=Fault.ABSENT, reason="dropped out of the round"))
-                continue
-            if isinstance(found, Exception):
-                reason = f"{type(found).__name__}: {found}"
-                outcomes.append(Outcome(fault=Fault.RAISED, reason=reason))
-                continue
-            if self.exchanges > 1:  # FLOPs of a round, of which every exchange has a part
-                client.state = client.state | {"flops": np.asarray(client.flops)}
-            metrics = client.metrics | {"flops": client.flops}
-            outcomes.append(Outcome(client.state, found, metrics))
-        return outcomes
+        clients = [Client(self, call.state, call.context) for call in calls]
+        there = [not self.drops or c.chance("drop") >= self.training.drop for c in clients]
+        runs = [
+            (client, self.answer(client, self.questions[call.context.exchange], call.down))
+            for client, call in zip(clients, calls, strict=True)
+        ]
+        found = iter(_driven(list(compress(runs, there))))
+        absent = Outcome(fault=Fault.ABSENT, reason="dropped out of the round")
+        pairs = zip(clients, there, strict=True)
+        return [self._outcome(client, next(found)) if here else absent for client, here in pairs]
 
-
-class _DroppedOutError(Exception):
-    """A client drops out of a round."""
-
-
-def _gone() -> Answer:
-    """Answer of a client that drops out."""
-    raise _DroppedOutError
-    yield
+    def _outcome(self, client: Client, found: Message | Exception) -> Outcome:
+        """What a client's answer, or the error in it, comes to."""
+        if isinstance(found, Exception):
+            return Outcome(fault=Fault.RAISED, reason=f"{type(found).__name__}: {found}")
+        if len(self.questions) > 1:  # FLOPs of a round, of which every exchange has a part
+            client.state = client.state | {"flops": np.asarray(client.flops)}
+        flops = client.flops + self.reading_flops(client.number)
+        return Outcome(client.state, found, client.metrics | {"flops": flops})
 
 
 def _driven(runs: Sequence[tuple[Client, Answer]]) -> list[Message | Exception]:

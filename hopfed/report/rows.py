@@ -88,7 +88,7 @@ def _gaps(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     m, n = rows.shape
     if not rows.gaps:
         return np.zeros(m, np.int64), np.zeros(n, np.int64)
-    by_row = np.rint(to_host(kernels.seen_matmat(rows, np.ones(n)))).astype(np.int64).reshape(m)
+    by_row = np.rint(to_host(kernels.matmat(rows, np.ones(n), True))).astype(np.int64).reshape(m)
     by_column = to_host(kernels.seen_counts(rows)).astype(np.int64)
     return n - by_row, m - by_column
 

@@ -124,7 +124,9 @@ def leading_pairs(
     unseen: list[Array] = []  # what images have in the basis, of products since T was looked at
     rest = xp.astype(start, xp.float64)
     gram = rest.T @ rest
-    block, coupling = _next_block(blocks, rest, gram, xp.sqrt(xp.max(_diagonal(gram))), width)
+    block, coupling = _next_block(
+        blocks, rest, gram, xp.sqrt(xp.max(xp.linalg.diagonal(gram))), width
+    )
     block = xp.astype(block, start.dtype)
     while True:
         products += 1
@@ -132,7 +134,7 @@ def leading_pairs(
         rest, columns, gram = _beyond(blocks, product)
         unseen.append(columns)
         m, b = columns.shape
-        longest = xp.sqrt(xp.max(xp.sum(columns**2, axis=0) + _diagonal(gram)))
+        longest = xp.sqrt(xp.max(xp.sum(columns**2, axis=0) + xp.linalg.diagonal(gram)))
         block, coupling = _next_block(blocks, rest, gram, longest, min(width, n - m))
         last = block.shape[1] == 0 or products >= max_products
         widest = max(min(MOST, BYTES // (4 * n)), 2 * width)
@@ -158,10 +160,6 @@ def leading_pairs(
             blocks[:] = [_turned(blocks, Y[:, :kept])]
             T, due = np.diag(ascending[::-1][:kept]), 0
     return Found(values, _turned(blocks, Y[:, :k]), residuals, products, loose, m == n)
-
-
-def _diagonal(A: Array) -> Array:
-    return namespace(A).linalg.diagonal(A)
 
 
 def _beyond(blocks: list[Array], product: Callable[[Array], Array]) -> tuple[Array, Array, Array]:

@@ -7,6 +7,7 @@ signal ``N r^2`` is what the debiased spikes add up to and ``s2 = 1 - r^2`` is t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import stdtrit
@@ -166,8 +167,15 @@ class Sample:
             return 1.0
         if self.profile is not None and self.profile.captured is not None:
             return self.profile.mean(k)
-        total = 1.0 if self.kurtosis is None else float(self.values.sum()) / self.n_sites
-        return total * noise_variance(self.values[:k] / total, self.n_sites, self.aspect)
+        if k not in self._found:
+            total = 1.0 if self.kurtosis is None else float(self.values.sum()) / self.n_sites
+            part = noise_variance(self.values[:k] / total, self.n_sites, self.aspect)
+            self._found[k] = total * part
+        return self._found[k]
+
+    @cached_property
+    def _found(self) -> dict[int, float]:
+        return {}
 
 
 def noise_variance(leading: np.ndarray, n_sites: int, aspect: float) -> float:
@@ -190,7 +198,7 @@ def noise_variance(leading: np.ndarray, n_sites: int, aspect: float) -> float:
     """
     s2, root = 1.0, float(np.sqrt(aspect))
     edge = (1 + root) ** 2
-    for _ in range(200):
+    for _ in range(200 if len(leading) else 0):
         kappa = spikes.strength_at(leading / s2 - edge, root)
         new = max(1.0 - s2 * float(kappa.sum()) / n_sites, 1e-6)
         if abs(new - s2) < 1e-12:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
+from operator import add, call, getitem
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,17 +30,10 @@ Block = Any  # of packed rows, delayed
 
 @dataclass(frozen=True, eq=False)
 class Partitioned(Reread):
-    """(M, N) rows of +-1, with gaps or without, in blocks that lie on Dask's workers.
+    """(M, N) rows of +-1, with gaps or without, in blocks that lie on Dask's workers."""
 
-    Attributes
-    ----------
-    shape, read, totals, made : as of `Reread`; `read` brings the blocks here, one by one.
-    blocks : delayed packed rows, which are kept where they were made.
-    sizes : rows of each block.
-    """
-
-    blocks: tuple[Block, ...]
-    sizes: tuple[int, ...]
+    blocks: tuple[Block, ...]  # delayed packed rows, which are kept where they were made
+    sizes: tuple[int, ...]  # rows of each block
 
     @classmethod
     def of(cls, blocks: Sequence[Block], made: Callable[[], int] = lambda: 1) -> Partitioned:
@@ -76,9 +71,8 @@ class Partitioned(Reread):
         return _tree(self._asked(question, pairs)).compute()
 
     def where(self, fits: Callable[[Rows], np.ndarray]) -> Partitioned:  # noqa: D102
-        return Partitioned.of(
-            self._asked(_Fitting(fits), ((b, ()) for b in self.blocks)), self.made
-        )
+        pairs = ((block, ()) for block in self.blocks)
+        return Partitioned.of(self._asked(lambda p: p[np.flatnonzero(fits(p))], pairs), self.made)
 
     def _held(self, index: np.ndarray) -> Rows:
         return kernels.concatenate(list(dask_itself().compute(*self._taken(index))))
@@ -96,7 +90,7 @@ class Partitioned(Reread):
 
     def _taken(self, index: np.ndarray) -> list[Block]:
         """Blocks of the rows of ascending numbers; at least one, if of no rows."""
-        take, starts = dask_itself().delayed(_taken, pure=False), self.starts
+        take, starts = dask_itself().delayed(getitem, pure=False), self.starts
         cuts = np.searchsorted(index, starts)
         parts = [index[a:b] - s for a, b, s in zip(cuts, cuts[1:], starts, strict=False)]
         pairs = [pair for pair in zip(self.blocks, parts, strict=True) if len(pair[1])]
@@ -108,26 +102,8 @@ class Partitioned(Reread):
 
         dask = dask_itself()
         sent = dask.delayed(pickle.loads, pure=False)(dumps(question))
-        ask = dask.delayed(_answered, pure=False)
+        ask = dask.delayed(call, pure=False)
         return [ask(sent, block, *told) for block, told in pairs]
-
-
-@dataclass(frozen=True)
-class _Fitting:
-    """The rows of a block that fit."""
-
-    fits: Callable[[Rows], np.ndarray]
-
-    def __call__(self, part: Rows) -> Rows:
-        return part[np.flatnonzero(self.fits(part))]
-
-
-def _answered(question: Callable[..., Any], part: Rows, *told: int) -> Any:
-    return question(part, *told)
-
-
-def _taken(part: Rows, rows: np.ndarray) -> Rows:
-    return part[rows]
 
 
 def _summed(part: Rows, block: int) -> Totals:
@@ -140,14 +116,7 @@ def _summed(part: Rows, block: int) -> Totals:
 
 def _tree(answers: Sequence[Block]) -> Block:
     """The sum of delayed answers, `FAN` neighbours at a time."""
-    add = dask_itself().delayed(_added, pure=False)
+    added = dask_itself().delayed(partial(reduce, add), pure=False)
     while len(answers) > 1:
-        answers = [add(list(answers[i : i + FAN])) for i in range(0, len(answers), FAN)]
+        answers = [added(list(answers[i : i + FAN])) for i in range(0, len(answers), FAN)]
     return answers[0]
-
-
-def _added(answers: Sequence[Any]) -> Any:
-    total = answers[0]
-    for answer in answers[1:]:
-        total = total + answer
-    return total

@@ -292,7 +292,8 @@ def _shift(sample: Sample, k: int, s2: float) -> float:
 @lru_cache(maxsize=64)
 def _channel_shift(s2: float, examples: int, n_sites: int) -> float:
     r = float(np.sqrt(max(1.0 - s2, 0.0)))
-    return float(spikes.edge_shift(min(r, 1 - 1e-9), examples, n_sites))
+    kurtosis = spikes.excess_kurtosis(min(r, 1 - 1e-9))
+    return float(1 + kurtosis / np.sqrt(examples * n_sites))
 
 
 def _estimate(sample: Sample, k: int, tau: float, s2: float, rule: str) -> RankEstimate:

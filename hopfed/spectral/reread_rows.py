@@ -155,48 +155,37 @@ class Reread:
 
     def _held(self, index: np.ndarray) -> Rows:
         """Rows of ascending numbers, at least one."""
-        found, before = [], 0
+        return kernels.concatenate(list(self._picked(index)))
+
+    def _picked(self, index: np.ndarray) -> Iterator[Rows]:
+        """Read the rows of ascending numbers, a block at a time."""
+        before = 0
         for part in self.parts():
             first, last = np.searchsorted(index, [before, before + len(part)])
             if last > first:
-                found.append(part[index[first:last] - before])
+                yield part[index[first:last] - before]
             before += len(part)
-        return kernels.concatenate(found)
 
     def chosen(self, which: slice | np.ndarray) -> Reread:
         """Some of the rows, as a slice, a mask or ascending numbers, that are not held either."""
         index = self._numbers(which)
-
-        def read() -> Iterator[Rows]:
-            before = 0
-            for part in self.parts():
-                first, last = np.searchsorted(index, [before, before + len(part)])
-                if last > first:
-                    yield part[index[first:last] - before]
-                before += len(part)
-
-        return self._other((len(index), self.shape[1]), read)
+        return self._other((len(index), self.shape[1]), lambda: self._picked(index))
 
     def columns(self, which: np.ndarray) -> Reread:
         """Some of the columns, or all in another order."""
-
-        def read() -> Iterator[Rows]:
-            for part in self.parts():
-                yield packed_columns(part, which)
-
         shape = self.shape[0], len(which)
         t = self.totals
         products = None if t.products is None else t.products[np.ix_(which, which)]
         totals = replace(t, products=products, **{k: getattr(t, k)[which] for k in _BY_COLUMN})
+
+        def read() -> Iterator[Rows]:
+            return (packed_columns(part, which) for part in self.parts())
+
         return Reread(shape, read, totals, self.made)
 
     def mapped(self, change: Callable[[Rows], Rows], n: int) -> Reread:
         """Rows of n columns that `change` makes of each block as it is read."""
-
-        def read() -> Iterator[Rows]:
-            return map(change, self.parts())
-
-        return self._other((self.shape[0], n), read)
+        return self._other((self.shape[0], n), lambda: map(change, self.parts()))
 
     def _other(self, shape: tuple[int, int], read: Callable[[], Iterator[Rows]]) -> Reread:
         summed = Summed(shape[1])
@@ -209,13 +198,7 @@ _BY_COLUMN = ("sums", "seen", "marks")
 
 
 class Summed:
-    """Sums over rows as they come.
-
-    Parameters
-    ----------
-    n : columns N.
-    block : number of the block of rows, where these are summed up block by block.
-    """
+    """Sums over rows of n columns as they come, or over those of the block of a number."""
 
     def __init__(self, n: int, block: int = 0):
         self._rows, self._n = 0, n
@@ -246,13 +229,7 @@ class Summed:
 
 
 class Gathered:
-    """Packed rows as they come: held while they fit, else added up.
-
-    Parameters
-    ----------
-    what : name of the rows in an error.
-    most : bytes that they may take; None for as many as are free.
-    """
+    """Packed rows as they come: held while they take at most so many bytes, else added up."""
 
     def __init__(self, what: str, most: int | None = None):
         self.what, self.most = what, most

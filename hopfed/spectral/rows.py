@@ -15,6 +15,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.kernels import Rows
 from hopfed.kernels.place import adopted
@@ -72,14 +73,14 @@ def transposed_times(rows: Rows | Array, U: Array) -> Array:
 def seen_times(rows: Rows | Array, X: Array) -> Array:
     """Return ``(rows != 0) @ X``, (R, k): for each row the sum over the entries that it has."""
     if isinstance(rows, Rows):
-        return kernels.seen_matmat(rows, X)
+        return kernels.matmat(rows, X, presence=True)
     return namespace(rows, X).astype(rows != 0, X.dtype) @ X
 
 
 def seen_transposed_times(rows: Rows | Array, U: Array) -> Array:
     """Return ``(rows != 0)^T @ U``, (N, k): for each column the sum over the rows that have it."""
     if isinstance(rows, Rows):
-        return kernels.seen_rmatmat(rows, U)
+        return kernels.rmatmat(rows, U, presence=True)
     return namespace(rows, U).astype(rows.T != 0, U.dtype) @ U
 
 
@@ -91,7 +92,7 @@ def column_moments(rows: Rows | Reread | Array) -> tuple[Array, Array]:
         if rows.counts is None:
             return kernels.column_sums(rows), kernels.seen_counts(rows)
         often = like(rows.counts, rows.home)
-        found = kernels.rmatmat(rows, often), kernels.seen_rmatmat(rows, often)
+        found = kernels.rmatmat(rows, often), kernels.rmatmat(rows, often, True)
         return tuple(np.rint(to_host(x)).astype(np.int64) for x in found)
     xp = namespace(rows)
     return xp.sum(rows, axis=0, dtype=xp.float64), xp.sum(rows != 0, axis=0, dtype=xp.int64)
@@ -119,7 +120,7 @@ def squared_lengths(rows: Rows | Array) -> Array:
     """Return the sum of the squares of each row, (R,) float64; of bits what is seen."""
     if isinstance(rows, Rows):
         ones = like(np.ones(rows.shape[1]), array_beside(rows))
-        return kernels.seen_matmat(rows, ones)
+        return kernels.matmat(rows, ones, presence=True)
     xp = namespace(rows)
     return xp.sum(xp.astype(rows, xp.float64) ** 2, axis=1)
 
@@ -162,6 +163,31 @@ def concatenate(parts: Sequence[Rows | Array]) -> Rows | Array:
 def packed(part: Any) -> Rows:
     """Pack a batch to bits, on the device where it is, with its gaps where it has any."""
     return part if isinstance(part, Rows) else kernels.pack_masked(adopted(part))
+
+
+DEPENDENT = (
+    "Rows depend on their neighbours ({:.1f} standard errors): they follow each other in time or "
+    "in blocks. Keep every n-th row, or one of each block, so that rows are independent."
+)
+
+
+def neighbour_deviation(left: np.ndarray) -> float:
+    """Standard errors by which rows, of what is left of them, are nearer to the next than to any.
+
+    Columns that are independent of each other, but each slow in time, look like many components, or
+    like classes. A table that is sorted by its classes is no such case: give what classes leave.
+    """
+    rows = np.asarray(left, np.float64)
+    require(rows.ndim == 2, "left", "a matrix (M, N)", f"shape {rows.shape}")
+    require(bool(np.isfinite(rows).all()), "left", "finite, with 0 in gaps", "another entry")
+    M = len(rows)
+    if M < 3:
+        return 0.0
+    rows = rows - rows.mean(axis=0)
+    products = np.einsum("ij,ij->i", rows[:-1], rows[1:])
+    products += np.einsum("ij,ij->", rows, rows) / (M * (M - 1))  # all pairs of centred rows
+    size = float(np.sqrt(products @ products))
+    return float(products.sum() / size) if size > 0 else 0.0
 
 
 def is_blank(rows: Rows) -> np.ndarray:

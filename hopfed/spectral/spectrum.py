@@ -30,7 +30,7 @@ from hopfed.errors import ArgumentError
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import HebbianOperator
 from hopfed.spectral.rank import climb, robust_start
-from hopfed.spectral.row_order import DEPENDENT, neighbour_deviation
+from hopfed.spectral.rows import DEPENDENT, neighbour_deviation
 from hopfed.theory import covariance, marchenko_pastur, spiked, spikes, tracy_widom
 from hopfed.theory.planning import START_LEVEL
 
@@ -152,11 +152,11 @@ class Spectrum:
             found[:, k] = np.clip(found[0, k] + off.mean(), 0, 1), off.std()
         return found
 
-    def plot(self) -> Any:
-        """Draw the eigenvalues beside the law of their noise; a Matplotlib figure."""
+    def plot(self, kind: str = "spectrum") -> Any:
+        """Draw "spectrum", eigenvalues beside their law, or "overlaps"; a Matplotlib figure."""
         from hopfed.figures.spectrum import draw
 
-        return draw(self)
+        return draw(self, kind)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all but the vectors as plain numbers, for JSON."""
@@ -185,7 +185,8 @@ def spectrum(
     X : (M, N) numbers, NaN in gaps, which take the mean of their column; or a covariance (N, N)
         with `n_rows`; or a `HebbianOperator` of signs.
     null : what noise is:
-        "gaussian", of one unknown variance; "entries", independent with any kurtosis;
+        "gaussian", of one unknown variance; "entries", independent, of any kurtosis and light tails
+        (t of 5 degrees alarms at .17 for .05, and is called doubtful);
         "permutation", columns of any law, each permuted; "flips", entries of any variances, each
         with a random sign; "shifts", columns slow in time, each shifted in a circle. Left out, it
         is "entries", or where those have heavy tails or columns differ in variance "permutation",
@@ -265,7 +266,7 @@ class _Table:
     signs: bool
     columns: str
 
-    @property
+    @cached_property
     def sample(self) -> Sample:
         return Sample(self.values, self.N, self.m, kurtosis=0.0)
 
@@ -302,7 +303,7 @@ class _Table:
             value = _equal_spread(sizes if name == "rows" else sizes.T)
             return value, value >= CHECK_LEVEL
         size = np.sqrt(self.m * self.N)
-        centre, scale = tracy_widom.wishart_scaling(self.m, self.N)
+        centre, scale = _scaling(self.m, self.N)
         width = float(scale / centre)
         if name == "normal":  # one that is seen, and moves the edge by a tenth of its width
             seen = abs(kurtosis) > 4 * np.sqrt(24) / size and self.columns != "standardised"
@@ -345,9 +346,9 @@ def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
     require(len(A) >= 3, "X", "a matrix of 3 or more rows, or a covariance with n_rows", A.shape)
     seen = ~np.isnan(A)
     require(bool(seen.any(axis=0).all()), "X", "without columns of gaps alone", "one")
-    if columns != "raw":
-        A -= np.nanmean(A, axis=0)
     Y = np.where(seen, A, 0.0)
+    if columns != "raw":
+        Y = np.where(seen, Y - Y.sum(axis=0) / seen.sum(axis=0), 0.0)
     m = len(Y) - (columns != "raw")
     if columns == "standardised":
         spread = np.sqrt((Y**2).sum(axis=0) / m)
@@ -374,7 +375,7 @@ def _kurtosis(entries: np.ndarray) -> float:
 
 def _strengths(values: np.ndarray, q: float) -> np.ndarray:
     """Strengths behind eigenvalues over the variance; that of the threshold in the bulk."""
-    return np.asarray(np.nan_to_num(spikes.strength(values, q), nan=np.sqrt(q)))
+    return np.nan_to_num(spikes.strength(values, q), nan=np.sqrt(q)) if len(values) else values
 
 
 def _equal_spread(sizes: np.ndarray) -> float:
@@ -389,11 +390,14 @@ def _equal_spread(sizes: np.ndarray) -> float:
     return float(chdtrc(G - 1, between / spread * (1 - 1 / sizes.size)))
 
 
+_scaling = lru_cache(maxsize=1 << 10)(tracy_widom.wishart_scaling)
+
+
 @lru_cache(maxsize=1 << 10)
 def ratio_law(M: float, N: float) -> tuple[float, float]:
     """Centre and scale of the largest eigenvalue of white noise over its mean squared entry."""
     # The ratio and the trace are independent: both variances together are the eigenvalue's (2011).
-    centre, scale = (float(x) for x in tracy_widom.wishart_scaling(M, N))
+    centre, scale = (float(x) for x in _scaling(M, N))
     law, trace = tracy_widom.moments(1), 2 / (M * N)
     mean = centre + scale * law.mean
     variance = (scale**2 * law.variance - mean**2 * trace) / (1 + trace)
@@ -405,7 +409,7 @@ def _by_law(table: _Table, null: str, level: float) -> np.ndarray:
     """P-values of the components, and of the next eigenvalue, by the law of Tracy and Widom."""
     sample, m, N = table.sample, table.m, table.N
     excess = table.excess(null, 0, sample.variance(0))
-    counted: list[int] = []
+    last, counted = 0, set[int]()
     while True:  # the kurtosis is that of what the components leave
         shift = float(spikes.small_table_shift(excess, m, N)) / m
 
@@ -416,10 +420,10 @@ def _by_law(table: _Table, null: str, level: float) -> np.ndarray:
         start = robust_start(sample, partial(edge, alpha=START_LEVEL))
         K = climb(sample, start, edge)
         s2 = sample.variance(K)
-        if K in counted:
+        if last == K or K in counted:
             break
-        counted.append(K)
-        excess = table.excess(null, K, s2)
+        last, excess = K, table.excess(null, K, s2)
+        counted.add(K)
     laws = [ratio_law(max(m - k, 1), max(N - k, 1)) for k in range(min(K + 1, len(table.values)))]
     centre, scale = np.array(laws).T
     z = (table.values[: len(laws)] / (s2 * shift) - centre) / scale
@@ -439,7 +443,7 @@ def _by_scrambling(table: _Table, null: str, level: float, draws: int, seed: int
             left = _spread_back(left)
         # Noise in m - k rows and N - k columns fills a scramble of all: it is scaled to its size.
         m, freedom = table.m, (table.m - k) * (N - k)
-        centre, full = (tracy_widom.wishart_scaling(a, b)[0] for a, b in ((m - k, N - k), (m, N)))
+        centre, full = (_scaling(a, b)[0] for a, b in ((m - k, N - k), (m, N)))
         scale = centre / full * m * N / freedom * M / m
         if null == "shifts":
             scale *= _lost_in_circles(left)

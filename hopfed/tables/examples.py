@@ -93,7 +93,7 @@ def of_tensor(array: Any, name: str) -> Any:
 def _missing(rows: Rows) -> str:
     """Say what is missing, where complete rows are needed."""
     m, n = rows.shape
-    seen = to_host(kernels.seen_matmat(rows, like(np.ones(n), rows.seen))).astype(np.int64)
+    seen = to_host(kernels.matmat(rows, like(np.ones(n), rows.seen), True)).astype(np.int64)
     gone = m * n - int(seen.sum())
     row = int((seen < n).argmax())
     line = to_host(kernels.unpack(rows[row : row + 1]))[0]

@@ -2,9 +2,6 @@
 
 NumPy arrays, laid out and checked by the public functions of `hopfed.kernels`, come in; the loops
 fill output arrays that the caller made. Importing this package loads no Numba.
-
-    threads, compiled   tiles on all cores; how a loop is compiled and kept on disk
-    vectors             float32 vectors, which Numba has not; draws
 """
 
 import os

@@ -26,24 +26,19 @@ BETWEEN = np.uint64(0x7E7E7E7E7E7E7E7E)
 ALL = np.uint64(255)
 
 
-def pack(
-    x: Any, mask: Any = None, gaps: bool = False
-) -> tuple[np.ndarray, np.ndarray | None] | None:
+def pack(x: Any, mask: Any = None) -> tuple[np.ndarray, np.ndarray | None] | None:
     """Return words of signs and of what is seen, None if that is all; None if `x` is bad.
 
-    gaps : whether entries may be missing; zeros are, where -1 occurs.
+    Zeros are entries, or are missing where -1 occurs.
     """
-    m, n = x.shape
     zeros_count = True
-    if not gaps or (mask is None and x.dtype.kind != "O"):
-        tried = x[: max(1, FIRST // max(n, 1))] if gaps else x[:0]  # where most gaps show at once
+    if mask is None and x.dtype.kind != "O":
+        tried = x[: max(1, FIRST // max(x.shape[1], 1))]  # where most gaps show at once
         found = _packed(tried, None, True, False)[2]
         if not _mixed(found):
             words, _, found = _packed(x, None, True, False)
             if not _mixed(found):
                 return words, None
-        if not gaps:
-            return None
         zeros_count = not found & MINUS
     for _ in range(2):
         signs, seen, found = _packed(x, mask, zeros_count, True)
@@ -101,8 +96,8 @@ def _pack_bytes(x: np.ndarray, zeros_count: bool, signs: np.ndarray, seen: np.nd
     return found
 
 
-@inner
-def _pack_row(eights, row, count, zeros, signs, seen):
+@kernel
+def _pack_eights(eights, zeros, signs, seen):
     """Pack words of eight entries into a byte of each plane; say which values occurred.
 
     zeros : a bit in every byte if a 0 is an entry, else 0.
@@ -111,28 +106,21 @@ def _pack_row(eights, row, count, zeros, signs, seen):
     minus = np.uint64(0)
     bad = np.uint64(0)
     gone = np.uint64(0)
-    for i in range(count):
-        u = eights[row, i]
-        odd = u & LOW_BITS
-        high = (u >> np.uint64(7)) & LOW_BITS
-        negative = odd & high
-        neither = ~(odd | high) & LOW_BITS
-        bad |= (u ^ negative * ALL) & BETWEEN
-        zero |= neither
-        minus |= negative
-        gone |= high & ~odd
-        signs[row, i] = ((odd ^ negative) * GATHER) >> np.uint64(56)
-        if len(seen):
-            seen[row, i] = ((odd | (neither & zeros)) * GATHER) >> np.uint64(56)
+    for row in range(len(eights)):
+        for i in range(eights.shape[1]):
+            u = eights[row, i]
+            odd = u & LOW_BITS
+            high = (u >> np.uint64(7)) & LOW_BITS
+            negative = odd & high
+            neither = ~(odd | high) & LOW_BITS
+            bad |= (u ^ negative * ALL) & BETWEEN
+            zero |= neither
+            minus |= negative
+            gone |= high & ~odd
+            signs[row, i] = ((odd ^ negative) * GATHER) >> np.uint64(56)
+            if len(seen):
+                seen[row, i] = ((odd | (neither & zeros)) * GATHER) >> np.uint64(56)
     return int(zero != 0) | int(minus != 0) << 1 | int(bad != 0) << 2 | int(gone != 0) << 3
-
-
-@kernel
-def _pack_eights(eights, zeros, signs, seen):
-    found = 0
-    for i in range(len(eights)):
-        found |= _pack_row(eights, i, eights.shape[1], zeros, signs, seen)
-    return found
 
 
 def unpack(signs: np.ndarray, seen: np.ndarray | None, n: int, dtype: Any) -> np.ndarray:

@@ -24,6 +24,11 @@ def _digest_of_sources() -> str:
 SOURCES = _digest_of_sources()
 
 
+# A division that may raise makes every array counted where it is passed: three times the time.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+INNER = OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
 def kernel(function: Callable) -> Any:
     """Compile a loop that is called from Python, and keep the machine code on disk."""
     # Numba renews what it keeps when the file of the function changes, but not when a function that
@@ -41,18 +46,16 @@ def kernel(function: Callable) -> Any:
     )
     loop = functools.update_wrapper(stamped, function)
     try:
-        return njit(cache=True, nogil=True)(loop)
+        return njit(cache=True, **OPTIONS)(loop)
     except RuntimeError:  # there is no folder that takes the machine code
-        return njit(nogil=True)(loop)
+        return njit(**OPTIONS)(loop)
 
 
 def inner(function: Callable) -> Any:
     """Compile a loop that only other compiled loops call: no wrappers, no file of its own."""
-    return njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return njit(**INNER)(function)
 
 
 def inlined(function: Callable) -> Any:
     """As `inner`, merged into its callers: arrays are costly to pass, eight words or more each."""
-    return njit(nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
-        function
-    )
+    return njit(forceinline=True, **INNER)(function)

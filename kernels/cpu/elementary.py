@@ -53,12 +53,33 @@ def exp(_typing, x):
     return types.float64(types.float64), codegen
 
 
-@kernel
-def normalise(logs, shifts, posterior, weights, totals, tops):
-    """Responsibilities (K, M) from logs[k, m] + shifts[k], sums and greatest logs of rows (M,).
+def responsibilities(
+    logs: np.ndarray, shifts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return how much of each row each class has, where ``logs[k, m] + shifts[k]`` is its log.
 
-    weights : (K, M) float32, the same in single precision; 0 below FAINT.
+    Of logs (K, M) and shifts (K,): responsibilities (K, M) in float64 and in float32, 0 below FAINT
+    there, and the log of the sum over classes (M,).
     """
+    K, M = logs.shape
+    whole, single = np.empty((K, M)), np.empty((K, M), np.float32)
+    totals, tops = np.empty(M), np.empty(M)
+    _normalise(np.ascontiguousarray(logs), shifts, whole, single, totals, tops)
+    return whole, single, tops + np.log(totals)
+
+
+def mixed(logs: np.ndarray, shifts: np.ndarray, parts: np.ndarray, highest: float) -> np.ndarray:
+    """Return ``sum_k parts[k, m] exp(min(logs[s, k, m] + shifts[s, k], highest))``, (S, M).
+
+    Of logs (S, K, M), shifts (S, K) and parts (K, M); `highest` is 700 or less.
+    """
+    found = np.zeros((logs.shape[0], logs.shape[2]))
+    _mix(logs, shifts, np.ascontiguousarray(parts), highest, found)
+    return found
+
+
+@kernel
+def _normalise(logs, shifts, posterior, weights, totals, tops):
     K, M = logs.shape
     top = np.empty(BLOCK)
     total = np.empty(BLOCK)
@@ -88,12 +109,9 @@ def normalise(logs, shifts, posterior, weights, totals, tops):
 
 
 @kernel
-def mix(logs, shifts, posterior, highest, out):
-    """out[s, m] = sum_k posterior[k, m] exp(min(logs[s, k, m] + shifts[s, k], highest))."""
+def _mix(logs, shifts, posterior, highest, out):
     S, K, M = logs.shape
     for s in range(S):
-        for m in range(M):
-            out[s, m] = 0.0
         for k in range(K):
             for m in range(M):
                 value = np.float64(logs[s, k, m]) + shifts[s, k]

@@ -103,9 +103,7 @@ def _registers(builder, kind):
 
 def _clear(builder, cells):
     for cell in cells.values():
-        kind = cell.type.pointee
-        zero = [0] * kind.count if isinstance(kind, ir.VectorType) else 0
-        builder.store(ir.Constant(kind, zero), cell)
+        builder.store(ir.Constant(cell.type.pointee, None), cell)
 
 
 def _increase(builder, cell, value):

@@ -12,13 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from hopfed.kernels.cpu.compiled import inner, kernel
-from hopfed.kernels.cpu.threads import for_each, thread_count
+from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.cpu.vectors import (
     CHAINS,
     add_multiple,
     block_fields,
     draw,
-    take_next,
     visit_block,
 )
 from hopfed.kernels.layout import SITES, lay_out
@@ -49,24 +48,22 @@ def run_chains(
     padded_weights = np.zeros(layout.rows.shape[1], np.float32)
     padded_weights[: len(weights)] = weights
     lookup = thresholds().copy()  # writable, as the type that the loops are compiled for
-    queue = np.zeros(1, np.int64)  # the next chain to be taken, shared by the threads
 
-    def task(_: int) -> None:
+    def task(span: tuple[int, int]) -> None:
         _run_chains(
-            state, *layout, betas, lookup, *counters, padded_weights,
-            np.float32(stop), np.float32(cold), held, queue, used, settled,
-            _scratch(layout.rows.shape),
+            *span, state, *layout, betas, lookup, *counters, padded_weights,
+            np.float32(stop), np.float32(cold), held, used, settled, _scratch(layout.rows.shape),
         )  # fmt: skip
 
-    for_each(task, range(min(thread_count(), len(state))))
+    for_each(task, spans(len(state), -(-len(state) // thread_count())))
     return state, used, settled
 
 
 def _scratch(shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
     """Work space of one thread for a factor padded to `shape`, SLOTS chains under way.
 
-    (chain in each slot or -1, flips, beta, groups of slots in use, coefficients, fields, spins,
-    thresholds, draws, the same by 16 bits). Padded sites are up, feel no field and have threshold
+    (chain in each slot or -1, flips, beta, coefficients, fields, spins, thresholds, draws, the same
+    by 16 bits). Padded sites are up, feel no field and have threshold
     0, or at zero temperature one below 0: they never flip.
     """
     n, rank = shape
@@ -75,7 +72,6 @@ def _scratch(shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
         np.full(SLOTS, -1, np.int64),
         np.zeros(SLOTS, np.int64),
         np.zeros(SLOTS, np.float32),
-        np.zeros(SLOTS // CHAINS, np.bool_),
         np.zeros((SLOTS, rank), np.float32),
         np.zeros((CHAINS, SITES), np.float32),
         np.ones((SLOTS, n), np.float32),
@@ -105,10 +101,10 @@ def _score(a, slot, weights, n):
 
 @inner
 def _fill_slots(
-    chain, flips, spins, a, state, rows, betas, weights, stop, cold, queue, used, settled
+    chain, following, last, flips, spins, a, state, rows, betas, weights, stop, cold, used, settled
 ):  # fmt: skip
-    """Retire the chains that are done and put the next ones in their slots; return how many run."""
-    n_chains, n = state.shape
+    """Put following chains in the slots of those that are done; return the next, how many run."""
+    n = state.shape[1]
     busy = 0
     for slot in range(SLOTS):
         c = chain[slot]
@@ -124,17 +120,14 @@ def _fill_slots(
                 c = -1
             elif used[c] % REFRESH_EVERY == 0:
                 _sum_afresh(spins, rows, a, slot)
-        if c < 0:
-            c = take_next(queue)
-            if c < n_chains:
-                for i in range(n):
-                    spins[slot, i] = state[c, i]
-                _sum_afresh(spins, rows, a, slot)
-            else:
-                c = -1
+        if c < 0 and following < last:
+            c, following = following, following + 1
+            for i in range(n):
+                spins[slot, i] = state[c, i]
+            _sum_afresh(spins, rows, a, slot)
         chain[slot] = c
         busy += c >= 0
-    return busy
+    return following, busy
 
 
 @inner
@@ -148,10 +141,10 @@ def _bind(held, c, spins, slot, t, n, cold):
 
 @kernel
 def _run_chains(
-    state, rows, columns, overlaps, diagonal, betas, lookup, k0, k1, stream, first_sweep,
-    first_chain, weights, stop, cold, held, queue, used, settled, scratch,
+    following, last, state, rows, columns, overlaps, diagonal, betas, lookup, k0, k1,
+    first_sweep, weights, stop, cold, held, used, settled, scratch,
 ):  # fmt: skip
-    """Take chains from `queue` until it is empty; SLOTS of them are under way at any time.
+    """Run chains following..last-1; SLOTS of them are under way at any time.
 
     rows, columns, overlaps, diagonal : see `layout.Layout`.
     betas : (S, sweeps), at least one sweep.
@@ -159,28 +152,29 @@ def _run_chains(
     held : (S, N) bool, or (0, 0) where no site is held.
     scratch : as made by `_scratch`.
     """
-    chain, flips, beta, running, a, h, spins, t, bits, lanes = scratch
+    chain, flips, beta, a, h, spins, t, bits, lanes = scratch
     n, n_padded, rank, r = state.shape[1], rows.shape[0], rows.shape[1], columns.shape[1]
-    while _fill_slots(
-        chain, flips, spins, a, state, rows, betas, weights, stop, cold, queue, used, settled
-    ):
-        for group in range(SLOTS // CHAINS):
-            running[group] = False
+    while True:
+        following, busy = _fill_slots(
+            chain, following, last, flips, spins, a, state, rows, betas, weights, stop, cold, used,
+            settled,
+        )  # fmt: skip
+        if not busy:
+            break
         for slot in range(SLOTS):
             c = chain[slot]
             flips[slot] = 0
             if c < 0:
                 continue
-            running[slot // CHAINS] = True
             beta[slot] = betas[c, used[c]]
             if cold == 0:
-                sweep, number = np.uint64(first_sweep + used[c]), np.uint64(first_chain + c)
-                draw(k0, k1, stream, number, sweep, 0, lookup, bits, lanes, t, slot, n)
+                sweep = np.uint64(first_sweep + used[c])
+                draw(k0, k1, np.uint64(c), sweep, 0, lookup, bits, lanes, t, slot, n)
             if len(held) or cold > 0:
                 _bind(held, c, spins, slot, t, n, cold)
         for b in range(n_padded // SITES):
             for group in range(0, SLOTS, CHAINS):
-                if not running[group // CHAINS]:
+                if chain[group : group + CHAINS].max() < 0:
                     continue
                 block_fields(columns, b * r * SITES, r, a, group * rank, rank, h, 0)
                 for slot in range(group, group + CHAINS):

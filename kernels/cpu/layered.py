@@ -21,10 +21,7 @@ from hopfed.kernels.cpu.vectors import (
     add_multiple,
     block_fields,
     draw,
-    lowest_bit,
-    popcount,
     update_block,
-    widen,
 )
 from hopfed.kernels.layered import Call, LayeredUpdate
 from hopfed.kernels.layout import SITES
@@ -38,13 +35,8 @@ REFRESH_EVERY = 64  # updates after which the running coefficients are summed af
 def run_layers(state: np.ndarray, call: Call, serial: bool) -> LayeredUpdate:
     """Run the compiled loops on all cores."""
     n_blocks, n_layers, _ = state.shape
-    out = LayeredUpdate(
-        state.copy(),
-        np.zeros(n_blocks),
-        np.zeros(n_blocks, np.int64),
-        np.zeros(n_blocks, np.int64),
-    )
-    layout = call.layout
+    counts = np.zeros((2, n_blocks), np.int64)
+    out, layout = LayeredUpdate(state.copy(), np.zeros(n_blocks), *counts), call.layout
 
     def task(span: tuple[int, int]) -> None:
         n_rows = n_layers * (1 if serial else span[1] - span[0])
@@ -64,8 +56,8 @@ def _scratch(n_rows: int, n_layers: int, shape: tuple[int, int]) -> tuple[np.nda
     """Work space for `n_rows` layers on a factor padded to `shape`: most of it spins and cues.
 
     (spins, cues, coefficients, those of the fields, fields, thresholds, draws, the same by 16
-    bits, overlaps of layers, flips, masks of flips). Made here because compiled code that
-    allocates takes seconds to compile.
+    bits, overlaps of layers, flips). Made here because compiled code that allocates takes seconds
+    to compile.
     """
     n, rank = shape
     padded = -(-n_rows // CHAINS) * CHAINS
@@ -81,7 +73,6 @@ def _scratch(n_rows: int, n_layers: int, shape: tuple[int, int]) -> tuple[np.nda
         bits.view(np.uint16),
         np.zeros((n_layers, n_layers)),
         np.zeros(n_rows, np.int64),
-        np.zeros(CHAINS, np.uint64),
     )
 
 
@@ -112,7 +103,8 @@ def _sum_afresh(spins, rows, a, h):
     for site in range(0, n, SITES):
         for group in range(0, len(a), CHAINS):
             for c in range(CHAINS):
-                widen(spins, (group + c) * n + site, h, c * SITES)
+                for j in range(SITES):
+                    h[c, j] = spins[group + c, site + j]
             add_block(h, 0, rows, site * rank, a, group * rank, rank)
 
 
@@ -165,17 +157,15 @@ def _finish(
 
 
 @inner
-def _draw_piece(key, row, chain, update, site, n, lookup, bits, lanes, t, spins):
+def _draw_piece(k0, k1, row, chain, update, site, n, lookup, bits, lanes, t, spins):
     """Thresholds of one row for the sites from `site`; 0 beyond the last, where spins stay up."""
-    k0, k1, stream = key
     count = min(PIECE, n - site)
     if lookup[0] > 0:  # no noise: the number is the size of field that counts as 0
         for i in range(count):
             t[row, i] = -lookup[0] if spins[row, site + i] > 0 else lookup[0]
     else:
         draw(
-            k0, k1, stream, np.uint64(chain), np.uint64(update), site, lookup, bits, lanes, t, row,
-            count,
+            k0, k1, np.uint64(chain), np.uint64(update), site, lookup, bits, lanes, t, row, count,
         )  # fmt: skip
     for i in range(count, PIECE):
         t[row, i] = 0
@@ -183,7 +173,7 @@ def _draw_piece(key, row, chain, update, site, n, lookup, bits, lanes, t, spins)
 
 @inlined
 def _step_piece(
-    site, stop, m, n_layers, columns, rows, d, c, a, h, spins, cues, t, beta, field, flips, masks
+    site, stop, m, n_layers, columns, rows, d, c, a, h, spins, cues, t, beta, field, flips
 ):  # fmt: skip
     """Update the spins of sites site..stop-1 in all rows, and `a` by their changes."""
     n, rank = rows.shape
@@ -194,23 +184,19 @@ def _step_piece(
         for group in range(0, len(a), CHAINS):
             total = 0
             for row in range(group, min(group + CHAINS, m)):
-                masks[row - group] = update_block(
+                count = update_block(
                     h, row * SITES, d, i, spins, cues, row * n + i,
                     t, row * PIECE + i - site, beta, field,
                 )  # fmt: skip
-                count = np.int64(popcount(masks[row - group]))
                 flips[row // n_layers] += count
                 total += count
             if total > MANY:
                 add_block(h, group * SITES, rows, i * rank, a, group * rank, rank)
             elif total > 0:
                 for row in range(group, min(group + CHAINS, m)):
-                    mask = masks[row - group]
-                    while mask:
-                        j = lowest_bit(mask)
-                        mask &= mask - np.uint64(1)
-                        change = h[row, j]
-                        add_multiple(change, rows, (i + j) * rank, a, row * rank, rank)
+                    for j in range(SITES):
+                        if h[row, j] != 0:
+                            add_multiple(h[row, j], rows, (i + j) * rank, a, row * rank, rank)
 
 
 @inlined
@@ -253,11 +239,11 @@ def _sweep_site(
 @kernel
 def _update_blocks(
     start, stop, serial, scratch, state, energy, changed, used, cue, rows, columns, overlaps, d,
-    betas, lookup, level, still, k0, k1, stream, first_update, first_chain, quadratic,
+    betas, lookup, level, still, k0, k1, first_update, quadratic,
     repulsion, field,
 ):  # fmt: skip
     """Updates of blocks start..stop-1, one block if `serial`; d is zeros to keep the self-field."""
-    spins, cues, a, c, h, t, bits, lanes, q, flips, masks = scratch
+    spins, cues, a, c, h, t, bits, lanes, q, flips = scratch
     n_layers, n = state.shape[1:]
     m, rank, r = (stop - start) * n_layers, rows.shape[1], columns.shape[1]
     _load(state, cue, start, stop, field, spins, cues)
@@ -270,14 +256,13 @@ def _update_blocks(
         for site in range(0, len(rows), PIECE):
             for row in range(m):
                 _draw_piece(
-                    (k0, k1, stream), row, first_chain + start * n_layers + row,
-                    first_update + update, site, n, lookup[level[update]], bits, lanes, t,
-                    spins,
+                    k0, k1, row, start * n_layers + row, first_update + update, site, n,
+                    lookup[level[update]], bits, lanes, t, spins,
                 )  # fmt: skip
             if not serial:
                 _step_piece(
                     site, min(site + PIECE, len(rows)), m, n_layers, columns, rows, d, c, a, h,
-                    spins, cues, t, betas[update], np.float32(field), flips, masks,
+                    spins, cues, t, betas[update], np.float32(field), flips,
                 )  # fmt: skip
                 continue
             for i in range(site, min(site + PIECE, n)):

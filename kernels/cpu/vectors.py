@@ -41,14 +41,12 @@ def has_mask_registers() -> bool:
 PART = ir.VectorType(FLOAT, SITES if has_mask_registers() else SITES // 2)
 
 
-def _data(context, builder, array_type, value):
-    return context.make_array(array_type)(context, builder, value).data
-
-
 def operands(context, builder, signature, args):
     """Arguments of an intrinsic with arrays replaced by the pointers to their data."""
     return [
-        _data(context, builder, kind, value) if isinstance(kind, types.Array) else value
+        context.make_array(kind)(context, builder, value).data
+        if isinstance(kind, types.Array)
+        else value
         for kind, value in zip(signature.args, args, strict=True)
     ]
 
@@ -86,10 +84,6 @@ def _multiply_add(builder, x, y, z):
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [x, y, z])
 
 
-def _as_bits(builder, mask):
-    return builder.zext(builder.bitcast(mask, ir.IntType(mask.type.count)), INDEX)
-
-
 @intrinsic
 def block_fields(_typing, w, w_at, rank, a, a_at, stride, h, h_at):
     """h[c, j] = sum_k a[c, k] w[k, j] for c < CHAINS, j < SITES and k < rank, in order of k.
@@ -120,18 +114,6 @@ def block_fields(_typing, w, w_at, rank, a, a_at, stride, h, h_at):
 
     n = types.intp
     return types.void(w, n, n, a, n, n, h, n), codegen
-
-
-@intrinsic
-def widen(_typing, spins, s_at, h, h_at):
-    """h[j] = spins[j], from int8 to float, for the spins of a block."""
-
-    def codegen(context, builder, signature, args):
-        spins, s_at, h, h_at = operands(context, builder, signature, args)
-        store(builder, builder.sitofp(load(builder, spins, s_at, BYTES), SPINS), h, h_at)
-        return context.get_dummy_value()
-
-    return types.void(spins, types.intp, h, types.intp), codegen
 
 
 @intrinsic
@@ -207,7 +189,7 @@ def update_block(_typing, h, h_at, d, d_at, spins, cue, s_at, t, t_at, beta, fie
     """One synchronous update of the spins of one block in one layer.
 
     A spin is up when beta * (h - d * spins + field * cue) is at least t; spins and cue are int8.
-    The fields h are replaced by the changes of the spins; returned are the bits of those changed.
+    The fields h are replaced by the changes of the spins; returned is how many changed.
     """
 
     def codegen(context, builder, signature, args):
@@ -226,10 +208,11 @@ def update_block(_typing, h, h_at, d, d_at, spins, cue, s_at, t, t_at, beta, fie
         new = builder.select(up, ones, minus)
         store(builder, new, spins, s_at)
         store(builder, builder.fsub(builder.sitofp(new, SPINS), spin), h, h_at)
-        return _as_bits(builder, builder.icmp_signed("!=", new, old))
+        changed = builder.bitcast(builder.icmp_signed("!=", new, old), ir.IntType(SITES))
+        return builder.zext(builder.ctpop(changed), INDEX)
 
     n, real = types.intp, types.float32
-    return types.uint64(h, n, d, n, spins, cue, n, t, n, real, real), codegen
+    return types.int64(h, n, d, n, spins, cue, n, t, n, real, real), codegen
 
 
 @intrinsic
@@ -295,48 +278,17 @@ def visit_block(_typing, h, h_at, d, s, s_at, site, t, beta, overlaps, w, a, a_a
     return signature, codegen
 
 
-@intrinsic
-def popcount(_typing, bits):
-    """Number of set bits of a uint64; in a loop LLVM makes it a vector instruction."""
-
-    def codegen(_context, builder, _signature, args):
-        return builder.ctpop(args[0])
-
-    return types.uint64(types.uint64), codegen
-
-
-@intrinsic
-def lowest_bit(_typing, bits):
-    """Position of the lowest set bit of a nonzero uint64."""
-
-    def codegen(_context, builder, _signature, args):
-        return builder.cttz(args[0], ir.IntType(1)(1))
-
-    return types.int64(types.uint64), codegen
-
-
-@intrinsic
-def take_next(_typing, queue):
-    """Return queue[0] and add 1 to it, atomically: the work queue of several threads."""
-
-    def codegen(context, builder, signature, args):
-        (cell,) = operands(context, builder, signature, args)
-        return builder.atomic_rmw("add", cell, INDEX(1), "seq_cst")
-
-    return types.int64(queue), codegen
-
-
 # Inlined as source, so that LLVM sees one loop and computes eight Philox blocks at a time.
 _philox = njit(philox4x32, inline="always")
 
 
 @inner
-def draw(k0, k1, stream, chain, sweep, first, lookup, bits, lanes, t, row, n):
+def draw(k0, k1, chain, sweep, first, lookup, bits, lanes, t, row, n):
     """Fill t[row, :n] with the thresholds of sites first.., a multiple of 8, of one chain."""
     blocks = (n + 7) // 8
     start = np.uint64(first // 8)
     for b in range(blocks):
-        x0, x1, x2, x3 = _philox(start + np.uint64(b), sweep, chain, stream, k0, k1)
+        x0, x1, x2, x3 = _philox(start + np.uint64(b), sweep, chain, np.uint64(0), k0, k1)
         bits[4 * b] = np.uint32(x0)
         bits[4 * b + 1] = np.uint32(x1)
         bits[4 * b + 2] = np.uint32(x2)

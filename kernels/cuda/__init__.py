@@ -3,8 +3,6 @@
 Arrays are CuPy arrays; the public functions of `hopfed.kernels` pass them on. Importing this
 package needs neither CuPy nor a device.
 
-    device     launching, matrix products, memory: the one module that talks to CuPy;
-               the tests have the same interface on the host
-
-`hopfed.kernels.dispatch.TABLE` names what each of the other modules does.
+`device` is the one module that talks to CuPy: launches, matrix products, memory; the tests have the
+same interface on the host. `hopfed.kernels.dispatch.TABLE` names what the other modules do.
 """

@@ -12,32 +12,34 @@ from hopfed.kernels.cuda.device import BLOCK, blocks, device_of
 UNPACKED = 32  # bytes of a thread that unpacks, four times 8, as in common.cu
 
 
-def pack(x: Any, mask: Any = None, gaps: bool = False) -> tuple[Any, Any] | None:
+def pack(x: Any, mask: Any = None) -> tuple[Any, Any] | None:
     """Return words of signs and of what is seen, None if that is all; None if `x` is bad.
 
-    gaps : whether entries may be missing; zeros are, where -1 occurs.
+    Zeros are entries, or are missing where -1 occurs.
     """
     device = device_of("x", x)
     xp, (m, n) = device.xp, x.shape
     signs = xp.zeros((m, n_words(n)), np.uint64)
-    seen = xp.zeros_like(signs) if gaps else signs
     if x.size == 0:
         return signs, None
-    codes, integers = entries(x, mask, xp), mask is None and x.dtype.kind in "biu"
-    for zeros_count in (False, True):
-        found = xp.zeros(1, np.uint32)
+    codes, found = entries(x, mask, xp), xp.zeros(1, np.uint32)
+
+    def fill(gaps: bool, zeros_count: bool, seen: Any) -> None:
         options = np.int32(gaps), np.int32(zeros_count)
         args = (codes, np.int64(m), np.int64(n), *options, signs, seen, found)
         device.launch("bits", "pack_rows", blocks(8 * signs.size), args)
-        if bool(found[0] == MINUS):  # complete signs, as most are: a question in place of a copy
-            return signs, None
-        occurs = int(found[0])
-        if occurs & MINUS or not occurs & MISSING:
-            break  # otherwise zeros are entries too
-    mixed = bool(occurs & ZERO and occurs & MINUS)
-    if occurs & OTHER or (occurs & MISSING and (integers or not gaps)) or (mixed and not gaps):
+
+    fill(False, True, signs)
+    if bool(found[0] == MINUS):  # complete signs, as most are: a question in place of a copy
+        return signs, None
+    occurs = int(found[0])
+    if occurs & OTHER or (occurs & MISSING and mask is None and x.dtype.kind in "biu"):
         return None
-    return signs, seen if occurs & MISSING or mixed else None
+    if not occurs & MISSING and not (occurs & ZERO and occurs & MINUS):
+        return signs, None
+    seen = xp.zeros_like(signs)
+    fill(True, not occurs & MINUS, seen)
+    return signs, seen
 
 
 def unpack(signs: Any, seen: Any, n: int, dtype: Any) -> Any:

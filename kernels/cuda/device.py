@@ -28,9 +28,8 @@ BLOCK = 256  # threads of a block, where a kernel does not ask for another numbe
 def source(name: str) -> str:
     """CUDA C++ of `name`.cu with common.cu put in, so that no search path is needed."""
     common = (FOLDER / "common.cu").read_text(encoding="utf-8")
-    return (
-        (FOLDER / f"{name}.cu").read_text(encoding="utf-8").replace('#include "common.cu"', common)
-    )
+    text = (FOLDER / f"{name}.cu").read_text(encoding="utf-8")
+    return text.replace('#include "common.cu"', common)
 
 
 class Cuda:
@@ -162,14 +161,9 @@ _MIXED = {
 }
 
 
-def cuda(ordinal: int = 0) -> Cuda:
-    """Return the device of that number, opened once."""
-    return _opened(ordinal)
-
-
 @lru_cache(maxsize=16)
-def _opened(ordinal: int) -> Cuda:
-    # Not `cuda` itself: its cache would take cuda() and cuda(0) for two devices.
+def cuda(ordinal: int) -> Cuda:
+    """Return the device of that number, opened once."""
     return Cuda(ordinal)
 
 
@@ -186,15 +180,6 @@ def device_of(name: str, x: Any) -> Any:
         rule = f"on the current device {current} (enter `with cupy.cuda.Device(n)`)"
         raise ArgumentError(name, rule, f"an array on device {device.ordinal}")
     return device
-
-
-def same_device(device: Any, **arrays: Any) -> None:
-    """Check that all arrays live on `device`, by their argument names."""
-    for name, x in arrays.items():
-        other = device_of(name, x)
-        if other is not device:
-            rule = f"on device {device.ordinal} like the arguments before it"
-            raise ArgumentError(name, rule, f"an array on device {other.ordinal}")
 
 
 def blocks(items: int, per_block: int = BLOCK) -> tuple[int, int]:
@@ -217,7 +202,7 @@ def shrinking(device: Any, what: str, size: int, least: int, work: Callable[[int
             size = max(least, size // 2)
 
 
-def shared_bytes(device: Any, rank: int, vectors: int = 1) -> int:
+def shared_bytes(device: Any, rank: int, vectors: int) -> int:
     """Bytes of shared memory for `vectors` float32 vectors of length `rank`, or raise."""
     wanted = 4 * rank * vectors
     limit = device.shared_limit - 16384  # what the kernels have beside it, with a margin

@@ -35,14 +35,15 @@ def run_chains(
     rank = layout.rows.shape[1]
     padded = np.zeros(rank, np.float32)
     padded[: len(weights)] = weights
-    k0, k1, stream, first_sweep, first_chain = (np.uint32(int(x)) for x in counters)
+    k0, k1, first_sweep = (np.uint32(int(x)) for x in counters)
+    zero = np.uint32(0)  # a constant in the place of these two makes the compiler spill registers
     # A kernel takes no empty array: where nothing is held it gets one byte that it does not read.
     kept = xp.asarray(held.astype(np.int8) if held.size else np.zeros(1, np.int8))
     args = (
         state, np.int64(n), *layout, np.int32(rank), np.int32(W.shape[1]), xp.asarray(betas),
-        np.int32(betas.shape[1]), xp.asarray(thresholds()), k0, k1, stream, first_sweep,
-        first_chain, xp.asarray(padded), np.float32(stop), np.float32(cold),
-        kept, np.float32(np.inf if held.size else 0), used, settled,
+        np.int32(betas.shape[1]), xp.asarray(thresholds()),
+        k0, k1, zero, first_sweep, zero, xp.asarray(padded), np.float32(stop),
+        np.float32(cold), kept, np.float32(np.inf if held.size else 0), used, settled,
     )  # fmt: skip
     grid, room = blocks(n_chains, TOGETHER), shared_bytes(device, rank, TOGETHER)
     device.launch("heatbath", "heat_bath", grid, (*args, np.int64(n_chains)), 32, room)

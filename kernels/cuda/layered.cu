@@ -7,10 +7,6 @@
 #define WARPS 4
 #define SITES_OF_THREAD 8  // those that share a Philox block
 
-struct Pair {
-    u64 low, high;
-};
-
 // Coefficients c (S L, rank) of the fields from A, with the energy (S) of the state;
 // q (S, L, L) is scratch. One block of threads for each block of layers. along: sum of cue times
 // spins, which is reset for the update to come.
@@ -68,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
     float* h, i64 first, i64 width, i64 pieces, i8* spins, i64 pitch, i64 n, int layers,
     const float* diagonal, const i8* cue, i64 cue_blocks, i64 cue_layers, float field,
     const float* betas, const float* lookup, const i64* level, const int* step, u32 k0, u32 k1,
-    u32 stream, u32 first_update, u32 first_chain, const u32* active, u64* moved, u64* along) {
+    u32 first_update, const u32* active, u64* moved, u64* along) {
     __shared__ int total[2];
     if (threadIdx.x < 2) total[threadIdx.x] = 0;
     __syncthreads();
@@ -80,10 +76,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
         float beta = betas[t];
         const float* table = lookup + level[t] * 65536;
         float tie = table[0];  // above 0 without noise: what counts as no field
-        u32 x[4] = {(u32)((first + at) / 8), first_update + (u32)t, first_chain + (u32)row, stream};
+        u32 x[4] = {(u32)((first + at) / 8), first_update + (u32)t, (u32)row, 0};
         philox4x32(x, k0, k1);
         float* field_at = h + row * width + at;
-        Pair fields[2] = {reinterpret_cast<Pair*>(field_at)[0], reinterpret_cast<Pair*>(field_at)[1]};
+        Two fields[2] = {reinterpret_cast<Two*>(field_at)[0], reinterpret_cast<Two*>(field_at)[1]};
         u64* spin_word = reinterpret_cast<u64*>(spins + row * pitch + first + at);
         u64 old = *spin_word, now = 0;
         i64 b = s < cue_blocks ? s : cue_blocks - 1, l = layer < cue_layers ? layer : cue_layers - 1;
@@ -103,8 +99,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
             values[i] = (float)next;
         }
         *spin_word = now;
-        reinterpret_cast<Pair*>(field_at)[0] = fields[0];
-        reinterpret_cast<Pair*>(field_at)[1] = fields[1];
+        reinterpret_cast<Two*>(field_at)[0] = fields[0];
+        reinterpret_cast<Two*>(field_at)[1] = fields[1];
         if (flips) atomicAdd(&total[0], flips);
         if (sum) atomicAdd(&total[1], sum);
     } else if (at < width) {  // padding: its rows of W are zero

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.arrays import to_host
 from hopfed.kernels.cuda.device import device_of, shrinking
 from hopfed.kernels.layered import Call, LayeredUpdate
-from hopfed.kernels.layout import SITES, Layout, host
+from hopfed.kernels.layout import SITES, Layout
 
 LOOK_EVERY = 16  # updates between two looks at whether any block is still active
 THREADS = 128
@@ -30,8 +31,8 @@ def run_layers(state: Any, call: Call, serial: bool) -> LayeredUpdate:
         from hopfed.kernels.cpu.layered import run_layers as on_host
 
         xp = device_of("state", state).xp
-        parts = (Layout(*map(host, call.layout)), host(call.diagonal))
-        here = call._replace(layout=parts[0], diagonal=parts[1], cue=host(call.cue))
+        parts = (Layout(*map(to_host, call.layout)), to_host(call.diagonal))
+        here = call._replace(layout=parts[0], diagonal=parts[1], cue=to_host(call.cue))
         return LayeredUpdate(*map(xp.asarray, on_host(state.get(), here, serial)))
     run = _Run(state, call)
     if not run.shape[0]:

@@ -258,22 +258,6 @@ def test_the_compiled_loss_is_what_is_trained(hopfed, monkeypatch):
     assert json.loads(text)["summary"]["last"] == plain.summary["last"]
 
 
-@pytest.mark.parametrize("way", ["stacked", "sequential"])
-def test_a_compiled_loss_with_other_gradients_is_refused(hopfed, monkeypatch, way):
-    def lossy(function, backend):
-        def loss(params, *batch):
-            first = next(iter(params))
-            return function(params | {first: params[first].detach()}, *batch)
-
-        return loss
-
-    monkeypatch.setattr(torch, "compile", lossy)
-    call = ("fl", "run", "fedavg", *STACKED[:-2], "--set", f"way={way}", "--set", "examples=225")
-    status, text, err = hopfed(*call, "--compile")
-    assert (status, text, err.count("\n")) == (2, "", 1)
-    assert "another gradient of features" in err
-
-
 def test_a_comparison_of_methods_is_run_by_its_command(hopfed, tmp_path):
     out = tmp_path / "methods.h5"
     status, text, _ = hopfed("run", "methods", "--preset", "quick", "--out", out)

@@ -48,7 +48,7 @@ def served(path, x, **settings):
     arrays = {name: np.asarray(array)[None, None] for name, array in arrays.items()}
     arrays["seeds"] = np.zeros(1, np.int64)
     run = Run("serve", to_plain(config), arrays, plain(serve.summarise(config, arrays)))
-    told = serve.told(config, arrays)
+    told = serve.announcement(config, arrays)
     holding(run, told.archetypes(columns=config.names or None)).save(path)
     return told
 

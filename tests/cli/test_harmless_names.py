@@ -8,8 +8,8 @@ import pytest
 
 from hopfed import load, recover
 from hopfed.cli.machines.join import _finish
+from hopfed.hopfield.announcement import Announcement
 from hopfed.hopfield.channel import small_sample
-from hopfed.hopfield.told import Told
 from hopfed.tables.examples import as_examples
 
 FORGED = "ok: 2 classes explain how the columns depend on each other."
@@ -71,7 +71,7 @@ def test_words_of_a_strangers_file_are_shown_as_one_harmless_line(hopfed, tmp_pa
 
 def test_names_that_a_server_tells_are_harmless_in_the_file_of_an_owner(tmp_path, capfd):
     x, means = two_classes(1500)
-    message = Told(np.where(means < 0, -1, 1).astype(np.int8), means).message()
+    message = Announcement(np.where(means < 0, -1, 1).astype(np.int8), means).message()
     names = tuple(NAME if j == 18 else f"q{j}" for j in range(N))
     _finish(message, N, tmp_path / "found.h5", slice(None), names, None, as_examples(x))
     advice = load(tmp_path / "found.h5").advice

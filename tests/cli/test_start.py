@@ -7,7 +7,9 @@ import sys
 import click
 import pytest
 
-import hopfed
+import hopfed.experiments
+import hopfed.figures
+import hopfed.testing
 from hopfed.cli import cli
 
 
@@ -40,10 +42,19 @@ def test_help_says_of_each_command_what_its_own_help_does(hopfed):
 
 @pytest.mark.parametrize(
     ("package", "names"),
-    [(hopfed, "recover theory"), (hopfed.theory, "planning spikes"), (hopfed.kernels, "gram pack")],
+    [
+        (hopfed, "recover theory"),
+        (hopfed.theory, "planning spikes"),
+        (hopfed.kernels, "gram pack"),
+        (hopfed.figures, "save theory"),
+        (hopfed.experiments, "NAMES find mp"),
+        (hopfed.cli, "main theory"),
+        (hopfed.testing, "check_gram signs"),
+    ],
 )
-def test_lazy_packages_list_their_names(package, names):
+def test_packages_list_their_names_and_nothing_that_they_import(package, names):
     assert set(names.split()) <= set(dir(package))
+    assert not {"Any", "annotations", "np"} & set(dir(package))
     for name in dir(package):
         getattr(package, name)
 

@@ -34,7 +34,7 @@ def served(owners, outcomes=(), **settings):
     method = config.make(Batches(tuple(owners), 1, tuple(outcomes)))
     arrays, _ = serve.play(config, method, 0, 0, None, LocalEngine())
     arrays = {name: array[None, None] for name, array in arrays.items()}
-    return serve.told(config, arrays).archetypes(), serve.relation(config, arrays)
+    return serve.announcement(config, arrays).archetypes(), serve.relation(config, arrays)
 
 
 def test_survey_weights_are_those_of_one_table():

@@ -7,10 +7,10 @@ from helpers import rest_slow
 from hopfed import kernels
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
+from hopfed.hopfield.announcement import read
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.support import misfit, typical
-from hopfed.hopfield.told import read
 from hopfed.spectral.operators import DenseOperator
 
 M = 3_600
@@ -49,7 +49,9 @@ def served(x, clients=3, lie=None, **settings):
     config = serve.Config(columns=x.shape[1], clients=len(parts), **settings)
     owners = Batches(tuple(map(kernels.pack, parts)))
     arrays, _ = serve.play(config, config.make(owners), 0, 0, None, LocalEngine())
-    return serve.told(config, {name: np.asarray(a)[None, None] for name, a in arrays.items()})
+    return serve.announcement(
+        config, {name: np.asarray(a)[None, None] for name, a in arrays.items()}
+    )
 
 
 OTHERS = (

@@ -9,8 +9,8 @@ from hopfed.archetypes.storage import load
 from hopfed.cli.machines.join import _finish
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
+from hopfed.hopfield.announcement import ALONE, FEWER, Announcement, read
 from hopfed.hopfield.batches import Batches
-from hopfed.hopfield.told import ALONE, FEWER, Told, read
 from hopfed.hopfield.verdict import own_verdict
 from hopfed.kernels import pack_masked
 from hopfed.tables.examples import as_examples
@@ -80,7 +80,9 @@ def test_a_server_says_what_all_rows_together_would(kind):
     owners = tuple(as_examples(part, gaps=True) for part in np.array_split(x, 4))
     config = serve.Config(columns=N, clients=4, graded=True)
     arrays, _ = serve.play(config, config.make(Batches(owners)), 0, 0, None, LocalEngine())
-    served = serve.told(config, {name: np.asarray(a)[None, None] for name, a in arrays.items()})
+    served = serve.announcement(
+        config, {name: np.asarray(a)[None, None] for name, a in arrays.items()}
+    )
     found = hopfed.recover(np.where(x == 0, np.nan, x), channel="graded")
     assert read(served.message(), N).verdict[0] == found.status
 
@@ -96,15 +98,15 @@ def test_more_classes_than_anyone_has_are_not_judged():
 def test_a_federation_with_the_verdict_of_an_owner_is_never_ok():
     classes = np.zeros((2, N))
     signs = np.ones((2, N), np.int8)
-    good = Told(signs, classes, own=("ok", "2 classes explain."))
+    good = Announcement(signs, classes, own=("ok", "2 classes explain."))
     assert good.verdict[0] == "not judged"
     assert good.verdict[1].endswith("On the rows of this owner: 2 classes explain.")
-    assert Told(signs, classes, own=("one class", "x")).verdict[1].endswith(ALONE)
-    bad = Told(signs, classes, own=("copies", "Every row occurs twice."))
+    assert Announcement(signs, classes, own=("one class", "x")).verdict[1].endswith(ALONE)
+    bad = Announcement(signs, classes, own=("copies", "Every row occurs twice."))
     status, advice = bad.verdict
     assert status == "copies"
     assert advice == f"On the rows of this owner: Every row occurs twice. {FEWER}"
-    assert set(bad.message()) == set(Told(signs, classes).message())  # it stays here
+    assert set(bad.message()) == set(Announcement(signs, classes).message())  # it stays here
 
 
 def test_join_says_how_classes_fit_the_file_and_keeps_it(tmp_path, capfd):
@@ -114,7 +116,7 @@ def test_join_says_how_classes_fit_the_file_and_keeps_it(tmp_path, capfd):
     order = np.argsort(np.argsort(rng(13).permutation(N)))
     sent = np.empty_like(noisy)
     sent[:, order] = np.clip(noisy, -1, 1)  # column order[j] of the federation is j of the file
-    message = Told(np.where(sent < 0, -1, 1).astype(np.int8), sent).message()
+    message = Announcement(np.where(sent < 0, -1, 1).astype(np.int8), sent).message()
     names = tuple(f"c{j}" for j in range(N))
     _finish(message, N, tmp_path / "found.h5", order, names, None, as_examples(x))
     said = capfd.readouterr()

@@ -18,7 +18,7 @@ def device(request):
             pytest.skip("no C++ compiler to emulate a device with")
         return Emulated()
     try:
-        return cuda()
+        return cuda(0)
     except BackendError as error:
         if os.environ.get("HOPFED_REQUIRE") == "cupy":
             pytest.fail(str(error))

@@ -44,7 +44,7 @@ def test_heat_bath_and_descent(device, size):
     S, N, R = size
     state, W = signs((S, N)), exact_factor(N, R)
     x, w = device.xp.asarray(state), device.xp.asarray(W)
-    options = {"seed": 2**40 + 3, "stream": 3, "first_sweep": 7, "first_chain": 2, "sweeps": 9}
+    options = {"seed": 2**40 + 3, "first_sweep": 7, "sweeps": 9}
     for beta in (1.5, np.linspace(0.5, 4, 9), np.linspace(0.5, 4, S)[:, None]):
         run = kernels.heat_bath(x, w, beta=beta, **options)
         assert_same(run, kernels.heat_bath(state, W, beta=beta, **options))
@@ -70,8 +70,8 @@ def test_heat_bath_with_rounded_fields_stops_early_and_refreshes(device):
         same = (run.state.get() == wanted.state).all(axis=1)
         assert same.sum() >= 9
         np.testing.assert_array_equal(run.sweeps.get()[same], wanted.sweeps[same])
-    part = kernels.heat_bath(x[7:], w, first_chain=7, **options, **more)
-    np.testing.assert_array_equal(part.state.get(), run.state.get()[7:])
+    part = kernels.heat_bath(x[:8], w, **options, **more)
+    np.testing.assert_array_equal(part.state.get(), run.state.get()[:8])
 
 
 OPTIONS = [
@@ -88,8 +88,7 @@ def test_layered_memory(device, monkeypatch, options, piece):
     monkeypatch.setattr(layered, "PIECE_BYTES", piece)  # whole layers, or pieces of 32 sites
     for S, L, N, R in ((1, 1, 1, 0), (3, 2, 40, 5), (2, 3, 100, 33), (0, 2, 5, 1)):
         state, W = signs((S, L, N)), exact_factor(N, R)
-        more = {"beta": 1.5, "updates": 9, "seed": 2**40 + 3, "stream": 3, **options}
-        more |= {"first_update": 7, "first_block": 2}
+        more = {"beta": 1.5, "updates": 9, "seed": 2**40 + 3, "first_update": 7, **options}
         x, w = device.xp.asarray(state), device.xp.asarray(W)
         cue = (signs(N, 2), signs((L, N), 3), signs((S, 1, N), 4))[S % 3]
         for serial in (False, True):

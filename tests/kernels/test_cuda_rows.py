@@ -159,9 +159,9 @@ def test_products(device, monkeypatch, shape, gaps, dtype):
     close = {"rtol": 1e-5, "atol": 1e-3} if kind == np.float32 else {"rtol": 1e-12, "atol": 1e-11}
     for k in (0, 1, 5):
         X, U = ((10 * rng.standard_normal((n, k))).astype(kind)[:, ::-1] for n in shape[::-1])
-        pairs = ((kernels.matmat, X), (kernels.seen_matmat, X))
-        for multiply, Z in (*pairs, (kernels.rmatmat, U), (kernels.seen_rmatmat, U)):
-            got, wanted = multiply(p, device.xp.asarray(Z)), multiply(host, Z)
+        ways = (kernels.matmat, X), (kernels.rmatmat, U)
+        for (multiply, Z), seen in [(way, seen) for way in ways for seen in (False, True)]:
+            got, wanted = multiply(p, device.xp.asarray(Z), seen), multiply(host, Z, seen)
             assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
             np.testing.assert_allclose(got.get(), wanted, **close)
     ones = kernels.matmat(p, device.xp.ones(shape[1]))

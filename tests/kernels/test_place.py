@@ -32,7 +32,7 @@ def no_cupy(monkeypatch):
             raise ImportError("No module named 'cupy'")
         return real(name, *args, **kwargs)
 
-    devices._opened.cache_clear()
+    devices.cuda.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
 
 

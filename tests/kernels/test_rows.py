@@ -159,8 +159,8 @@ def products(p, X, U):
     return (
         kernels.matmat(p, X),
         kernels.rmatmat(p, U),
-        kernels.seen_matmat(p, X),
-        kernels.seen_rmatmat(p, U),
+        kernels.matmat(p, X, True),
+        kernels.rmatmat(p, U, True),
     )
 
 
@@ -341,7 +341,7 @@ def test_wrong_arguments():
         with pytest.raises(ArgumentError, match="X must be"):
             kernels.matmat(p, X)
     with pytest.raises(ArgumentError, match="U must be"):
-        kernels.seen_rmatmat(p, np.ones(5))
+        kernels.rmatmat(p, np.ones(5), True)
     for weights in (np.ones(3), np.ones((4, 1)), np.array([1, 2, 3, np.nan]), np.array(["a"] * 4)):
         with pytest.raises(ArgumentError, match="weights must be"):
             kernels.second_moment(p, weights)

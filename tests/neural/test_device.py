@@ -15,19 +15,18 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 import pretend  # noqa: E402
 from helpers import rest_slow  # noqa: E402
 
-from hopfed.errors import ArgumentError, BackendError  # noqa: E402
+from hopfed.errors import BackendError  # noqa: E402
 from hopfed.experiments import fl  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.neural.data.tensors import opened  # noqa: E402
-from hopfed.neural.memory.neighbours import Index  # noqa: E402
+from hopfed.neural.memory import Index  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
-from hopfed.neural.training.training import Training  # noqa: E402
 
 # What the fast tests play, with a small network; all methods with LeNet are slow.
 FAST = [("fedavg", "stacked"), ("apfl", "sequential"), ("fedh2l", "stacked")]
 
-pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
 
 
 @pytest.fixture(autouse=True)
@@ -146,5 +145,3 @@ def test_compiled_losses_are_the_same(way):
     plain, compiled = play(config), play(replace(config, compile="eager"))
     for (loss, _), (other, _) in zip(plain, compiled, strict=True):
         np.testing.assert_allclose(loss, other, rtol=1e-4)
-    with pytest.raises(ArgumentError, match=r"compile must be empty, or one of .*inductor"):
-        Training(compile="gcc")

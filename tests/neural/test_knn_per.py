@@ -13,7 +13,7 @@ from asked import play  # noqa: E402
 
 from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
-from hopfed.neural.memory.neighbours import SmallStoreWarning  # noqa: E402
+from hopfed.neural.memory import SmallStoreWarning  # noqa: E402
 from hopfed.neural.methods.fedavg import FedAvg, FedAvgPrior  # noqa: E402
 from hopfed.neural.methods.knn_per import KNNPer  # noqa: E402
 from hopfed.neural.training.evaluation import Network, accuracies  # noqa: E402

@@ -12,7 +12,6 @@ from hopfed.neural.models import MODELS, assign, build  # noqa: E402
 
 IMAGE = tuple(name for name in MODELS if name != "lstm")
 CNNS = tuple(f"cnn-{n}" for n in range(1, 6))
-LEAST = {"lenet": 4, **dict.fromkeys(CNNS, 4), "mobilenet-v2": 8}
 FEATURES = {
     "mlp": 200,
     "lenet": 84,
@@ -67,9 +66,8 @@ def test_images_to_features_to_logits(name, channels, size):
     assert (z[0] - z[1]).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("name", ["lenet", "cnn-5", "mobilenet-v2"])
-def test_the_smallest_images_work_and_smaller_ones_are_refused(name):
-    least = LEAST[name]
+@pytest.mark.parametrize(("name", "least"), [("lenet", 4), ("cnn-5", 4), ("mobilenet-v2", 8)])
+def test_the_smallest_images_work_and_smaller_ones_are_refused(name, least):
     model = build(name, channels=1, size=least, classes=3, seed=0)
     assert model(torch.ones(2, 1, least, least)).shape == (2, 3)
     message = f"size must be at least {least} pixels for {name}, got {least - 1}"
@@ -84,11 +82,7 @@ def test_the_smallest_images_work_and_smaller_ones_are_refused(name):
         ("mlp", 1, 28, 784 * 200 + 200 + 200 * 200 + 200 + 2010),  # 199,210 in McMahan et al.
         ("lenet", 1, 28, 156 + 2416 + 400 * 120 + 120 + 120 * 84 + 84 + 850),  # 61,706
         ("lenet", 1, 8, 156 + 2416 + 64 * 120 + 120 + 120 * 84 + 84 + 850),
-        ("cnn-1", 3, 32, 1216 + 12832 + 800 * 2000 + 2000 + 2000 * 500 + 500 + 5010),
-        ("cnn-2", 3, 32, 1216 + 6416 + 400 * 2000 + 2000 + 2000 * 500 + 500 + 5010),
-        ("cnn-3", 3, 32, 1216 + 12832 + 800 * 1000 + 1000 + 1000 * 500 + 500 + 5010),
         ("cnn-4", 3, 32, 1216 + 12832 + 800 * 800 + 800 + 800 * 500 + 500 + 5010),
-        ("cnn-5", 3, 32, 1216 + 12832 + 800 * 500 + 500 + 500 * 500 + 500 + 5010),
         ("cnn-1", 1, 8, 416 + 12832 + 128 * 2000 + 2000 + 2000 * 500 + 500 + 5010),
         ("mobilenet-v2", 3, 32, 2_236_682),
     ],
@@ -104,44 +98,22 @@ def test_fedssa_models_have_the_sizes_of_its_table(number, megabytes):
     assert 4 * count(model) / 2**20 == pytest.approx(megabytes, abs=0.0075)
 
 
-def sgd_step(model):
-    """One step of SGD as a function of (parameters, buffers, batch, labels)."""
-
-    def loss(parameters, buffers, x, y):
-        logits = functional_call(model, (parameters, buffers), (x,))
-        return nn.functional.cross_entropy(logits, y)
-
-    def step(parameters, buffers, x, y):
-        gradients = grad(loss)(parameters, buffers, x, y)
-        return {k: p - 0.01 * gradients[k] for k, p in parameters.items()}
-
-    return step
-
-
-def check_stacked_step(models, x, atol):
-    """One step of three models together against one after the other."""
-    y = (7 * torch.arange(x.shape[0] * x.shape[1]) % 10).reshape(x.shape[:2])
-    parameters, buffers = stack_module_state(models)
-    parameters = {k: p.detach() for k, p in parameters.items()}
-    step = sgd_step(models[0])
-    stacked = vmap(step)(parameters, buffers, x, y)
-    for i, model in enumerate(models):
-        own = {k: p.detach() for k, p in model.named_parameters()}
-        own_buffers = {k: b.clone() for k, b in model.named_buffers()}
-        for k, w in step(own, own_buffers, x[i], y[i]).items():
-            torch.testing.assert_close(stacked[k][i], w, rtol=0, atol=atol)
-            assert not torch.equal(w, own[k]), k  # every parameter took part
-        for k, b in own_buffers.items():
-            torch.testing.assert_close(buffers[k][i], b, rtol=0, atol=atol)
-
-
 @pytest.mark.parametrize("name", rest_slow(["lenet", "mobilenet-v2", "lstm", *IMAGE], 3))
-def test_stacked_step_equals_the_loop(name):
+def test_gradients_of_stacked_networks_are_those_of_each(name):
     # In double precision: in single, rounding now and then puts one of the 100,000 activations of
     # a deep network on the other side of zero, and gradients near it then differ in earnest.
     models = [digits_model(name, seed).double() for seed in range(3)]
     x = digits_batch(name, 3, 2)
-    check_stacked_step(models, x if name == "lstm" else x.double(), atol=1e-12)
+    x = x if name == "lstm" else x.double()
+    y = torch.arange(6).reshape(3, 2)
+
+    def loss(parameters, x, y):
+        return nn.functional.cross_entropy(functional_call(models[0], parameters, (x,)), y)
+
+    stacked = vmap(grad(loss))(stack_module_state(models)[0], x, y)
+    for i, model in enumerate(models):
+        for k, g in grad(loss)(dict(model.named_parameters()), x[i], y[i]).items():
+            torch.testing.assert_close(stacked[k][i], g, rtol=0, atol=1e-10)
 
 
 def test_lstm_is_that_of_pytorch():
@@ -179,29 +151,17 @@ def test_headers_of_equal_shape_start_equal_and_extractors_do_not():
     assert not torch.equal(first[0], first[1])
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
-        ("mobilenet_v2", {}, r"model must be one of .* \(did you mean mobilenet-v2\?\), got"),
-        ("lstm:64x32", {}, "model must be of the form lstm:64, got 'lstm:64x32'"),
-        (
-            "lenet:9",
-            {},
-            "model must be without widths, unless mlp:200x100 or lstm:64, got 'lenet:9",
-        ),
-        ("lenet", {"seed": -1}, "seed must be a non-negative integer, got -1"),
-    ],
-)
-def test_bad_arguments_are_named(name, change, message):
-    arguments = {"channels": 1, "size": 28, "classes": 10, "seed": 0} | change
-    with pytest.raises(ArgumentError, match=message):
-        build(name, **arguments)
+@pytest.mark.parametrize("name", ["mobilenet_v2", "lstm:64x32", "lenet:9", "mlp:0", "mlp:"])
+def test_unknown_names_are_one_line(name):
+    hint = r" \(did you mean mobilenet-v2\?\)" if name == "mobilenet_v2" else ""
+    rule = f"model must be one of mlp, .* or with widths, mlp:200x100 or lstm:64{hint}, got '{name}"
+    with pytest.raises(ArgumentError, match=rule):
+        build(name, channels=1, size=28, classes=10, seed=0)
 
 
 @pytest.mark.parametrize(
     ("name", "shapes"),
     [
-        ("mlp:32", [(32, 192)]),
         ("mlp:20x30x10", [(20, 192), (30, 20), (10, 30)]),
         ("lstm:16", [(3, 8), (64, 8), (64, 16), (64, 16), (64, 16)]),  # an embedding, four gates
     ],

@@ -150,16 +150,6 @@ def test_an_own_server_is_not_private_until_it_says_so():
         method("fedavg")(normed, bound=1.0, noise=1.0).server_start(0)
 
 
-def test_a_run_tells_its_epsilon():
-    settings = {"models": ("mlp:8",), "clients": 4, "examples": 120, "rounds": 3, "rate": 0.5}
-    config = fl.with_options(fl.Config(**settings), ["bound=1", "noise=1"])
-    summary = execute(fl, config).summary
-    assert summary["epsilon"][0] == pytest.approx(
-        made("fedavg", bound=1, noise=1.0).epsilon(3, 0.5)
-    )
-    assert "epsilon" not in execute(fl, fl.Config(**settings)).summary
-
-
 @pytest.mark.parametrize("name", ["fedproto", "fedgh", "fedtgp", "fedgen", "lg-fedavg", "fedssa"])
 def test_networks_of_different_lengths_share_features(name):
     settings = {"models": ("mlp:8", "mlp:12"), "clients": 4, "examples": 120, "rounds": 1}
@@ -242,10 +232,12 @@ def test_methods_that_tell_more_of_examples_refuse_private_records(name):
         Training(record_noise=1.0)
 
 
-def test_a_run_tells_the_epsilon_of_a_record():
-    settings = {"models": ("mlp:8",), "clients": 4, "examples": 120, "rounds": 3}
-    config = fl.with_options(fl.Config(**settings), ["record_bound=1", "record_noise=2"])
-    summary = execute(fl, config).summary
-    sizes = [len(rows) for rows in config.make(0).loaded.split.train]
-    assert summary["record_epsilon"][0] == pytest.approx(config.make(0).record_epsilon(3, sizes))
-    assert "epsilon" not in summary
+def test_a_run_tells_its_epsilons():
+    settings = {"models": ("mlp:8",), "clients": 4, "examples": 120, "rounds": 3, "rate": 0.5}
+    told = ["bound=1", "noise=1", "record_bound=1", "record_noise=2"]
+    config = fl.with_options(fl.Config(**settings), told)
+    summary, made_so = execute(fl, config).summary, config.make(0)
+    sizes = [len(rows) for rows in made_so.loaded.split.train]
+    assert summary["epsilon"][0] == pytest.approx(made_so.epsilon(3, 0.5))
+    assert summary["record_epsilon"][0] == pytest.approx(made_so.record_epsilon(3, sizes))
+    assert not {"epsilon", "record_epsilon"} & execute(fl, fl.Config(**settings)).summary.keys()

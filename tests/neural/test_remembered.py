@@ -24,7 +24,7 @@ OPTIONS = {
     "fedproto": "nearest=1",
 }
 FAST = ("fedavg", "knn-per", "fedproto", "sohip", "hebbian", "apfl")  # unlike memories
-pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
 
 
 @pytest.mark.parametrize("name", rest_slow(sorted(METHODS, key=lambda n: n not in FAST), len(FAST)))

@@ -182,7 +182,7 @@ KEPT = [n for n in METHODS if n not in ("hebbian", "afl", "ranpac", "safle")]
 FAST = ("fedavg", "fml", "sohip", "pfedgp", "fedssa", "fedh2l")  # modules of their own, and rows
 
 
-@pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
+@pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
 @pytest.mark.parametrize("name", rest_slow(sorted(KEPT, key=lambda n: n not in FAST), len(FAST)))
 def test_a_kept_network_loads_into_its_own_class(name, tmp_path):
     conf = config(name, models=(NoBias,), keep=str(tmp_path / "kept"), rounds=1)

@@ -15,17 +15,9 @@ from hopfed.neural.models.architectures import Model  # noqa: E402
 from hopfed.neural.training.evaluation import Network  # noqa: E402
 
 
-def make(name="sohip", options="", **settings):
-    small = {
-        "clients": 4,
-        "rounds": 2,
-        "examples": 300,
-        "models": ("mlp",),
-        "lr": 0.05,
-        "way": "sequential",
-        "partition": "classes:4",
-    }
-    return fl.Config(method=name, options=options, **(small | settings)).make(0)
+def make():
+    small = {"clients": 4, "rounds": 2, "examples": 300, "models": ("mlp",), "lr": 0.05}
+    return fl.Config(method="sohip", way="sequential", partition="classes:4", **small).make(0)
 
 
 def inputs(method, count=20):
@@ -36,16 +28,18 @@ def message_to(played, client):
     return played.state.down.get(client, played.state.down.get(EVERYONE, {}))
 
 
-def tiny(kind="common", patterns=1, ablation="", classes=3, width=2):
-    """A memory around a model whose features are its 4 inputs."""
+def tiny(classes=3, width=2):
+    """A memory by sample around a model whose features are its 4 inputs."""
     torch.manual_seed(0)
-    model = Model(nn.Flatten(), nn.Linear(4, classes), 4)
-    form = Form(kind, patterns, width, beta=2.0, ablation=ablation)
-    net = Remembering(model, form, "linear", seed=0)
-    net.long_term.copy_(torch.randn(form.shape))
-    if kind == "sample":
-        net.centre.copy_(torch.randn(width))
-    return net, torch.randn(6, 4), torch.tensor([0, 1, 1, 0, 1, 1]), torch.randn(form.shape)
+    net = Remembering(
+        Model(nn.Flatten(), nn.Linear(4, classes), 4),
+        Form("sample", 2, width, beta=2.0),
+        "linear",
+        seed=0,
+    )
+    net.long_term.copy_(torch.randn(net.form.shape))
+    net.centre.copy_(torch.randn(width))
+    return net, torch.randn(6, 4), torch.tensor([0, 1, 1, 0, 1, 1]), torch.randn(net.form.shape)
 
 
 def sigmoid(v):
@@ -62,7 +56,7 @@ def unit(v):
 
 
 def by_hand(net, x, collective):
-    """(2)-(15) pattern by pattern, in float64: logits and long-term memory."""
+    """(2)-(15) of a memory by sample, pattern by pattern, in float64: logits, long-term memory."""
     weights = {n: t.detach().double().numpy() for n, t in net.state_dict().items()}
 
     def layer(name, v):
@@ -71,39 +65,22 @@ def by_hand(net, x, collective):
     form, before, shared = net.form, weights["long_term"], collective.double().numpy()
     z = x.double().numpy()
     encoded = layer("encoder", z)
-    if form.kind == "sample":
-        encoded = encoded - encoded.mean(axis=0)
-    if form.kind == "common":
-        share = np.ones((len(z), 1))
-    else:
-        share = softmax(form.beta * unit(encoded) @ unit(before).T)
-    after = before.copy()
+    encoded = encoded - encoded.mean(axis=0)
+    share, after = softmax(form.beta * unit(encoded) @ unit(before).T), before.copy()
     for p in range(form.patterns):
-        if share[:, p].sum() == 0:
-            continue
         short = (share[:, p] @ encoded) / share[:, p].sum()
-        if form.ablation != "a":
-            short = sigmoid(layer("importance", short)) * short
-        after[p] = short
-        if form.ablation != "b":
-            u = np.concatenate([short, before[p]])
-            take, forget, output = (sigmoid(layer(g, u)) for g in ("take", "forget", "output"))
-            after[p] = output * (take * short + forget * before[p])
-    complete = after
-    if form.ablation != "c":
-        v = np.concatenate([after, shared], axis=1)
-        complete = sigmoid(layer("fusion", v)) * shared + after
-    weight = {
-        "common": np.ones((len(z), 1)),
-        "sample": softmax(form.beta * unit(encoded) @ unit(complete).T),
-    }[form.kind]
+        short = sigmoid(layer("importance", short)) * short
+        u = np.concatenate([short, before[p]])
+        take, forget, output = (sigmoid(layer(g, u)) for g in ("take", "forget", "output"))
+        after[p] = output * (take * short + forget * before[p])
+    v = np.concatenate([after, shared], axis=1)
+    complete = sigmoid(layer("fusion", v)) * shared + after
+    weight = softmax(form.beta * unit(encoded) @ unit(complete).T)
     return layer("model.head", z + layer("decoder", weight @ complete)), after
 
 
-@pytest.mark.parametrize("ablation", ["", "a", "b", "c"])
-@pytest.mark.parametrize(("kind", "patterns"), [("common", 1), ("sample", 2)])
-def test_two_batches_by_hand(kind, patterns, ablation):
-    net, x, y, collective = tiny(kind, patterns, ablation)
+def test_two_batches_by_hand():
+    net, x, y, collective = tiny()
     for _ in range(2):
         expected = by_hand(net, x, collective)
         _, logits, states = net(x, collective, y)
@@ -113,9 +90,8 @@ def test_two_batches_by_hand(kind, patterns, ablation):
             getattr(net, name).copy_(state.detach())
 
 
-@pytest.mark.parametrize(("kind", "patterns"), [("common", 1), ("sample", 2)])
-def test_rows_that_pad_a_batch_leave_no_memory(kind, patterns):
-    net, x, y, collective = tiny(kind, patterns)
+def test_rows_that_pad_a_batch_leave_no_memory():
+    net, x, y, collective = tiny()
     mask = torch.tensor([1.0, 1, 1, 1, 0, 0])
     _, logits, states = net(x, collective, y, mask)
     _, short_logits, short = net(x[:4], collective, y[:4])
@@ -124,7 +100,7 @@ def test_rows_that_pad_a_batch_leave_no_memory(kind, patterns):
 
 
 def test_at_test_what_examples_have_in_common_is_the_average_of_late():
-    net, x, y, collective = tiny("sample", 2)
+    net, x, y, collective = tiny()
     encoded, before = net.encoder(x), net.centre.clone()
     _, _, states = net(x, collective, y)
     torch.testing.assert_close(states["centre"], 0.8 * before + 0.2 * encoded.mean(0))

@@ -58,7 +58,7 @@ def test_what_counts_is_observed(small, observed, rows):
     part = graded.searched(Session.of([x], 0), directions=2)
     assert part.owners.members[0].rows.shape[0] == pytest.approx(rows, rel=0.02)
     x = x[: rows - 100]
-    assert graded.searched(Session.of([x], 0), directions=2).whole
+    assert graded.searched(Session.of([x], 0), directions=2).prior is None
 
 
 def test_columns_that_depend_on_each_other_are_named_by_their_place(small, monkeypatch):

@@ -11,7 +11,7 @@ from scipy.stats import binom
 import hopfed
 from hopfed.errors import ArgumentError
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.row_order import neighbour_deviation
+from hopfed.spectral.rows import neighbour_deviation
 from hopfed.spectral.spectrum import NULLS, ratio_law
 from hopfed.theory import tracy_widom
 

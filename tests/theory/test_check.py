@@ -31,7 +31,7 @@ def test_a_distribution_is_0_and_1_at_the_ends_of_the_line():
     for found in (
         tw.cdf(ENDS), tw.cdf(ENDS, 2), 1 - tw.sf(ENDS), marchenko_pastur.cdf(ENDS, 0.5),
         marchenko_pastur.cdf(ENDS, 2.0, 3.0), covariance.cdf(ENDS, law, 0.5),
-        covariance.cdf(ENDS, law, 0.5, 0.3),
+        covariance.cdf(ENDS, law, 2.0),
     ):  # fmt: skip
         np.testing.assert_array_equal(found, [0, 1])
     with pytest.raises(ArgumentError, match="s must be a number"):
@@ -73,7 +73,7 @@ WHITE = covariance.Population.flat()
         (lambda: spikes.strength(np.inf, 1.0), "eigenvalue"),
         (lambda: spikes.finite_size(np.zeros((2, 4)), [0.5, 0.5], 0.5, 10), "archetypes"),
         (lambda: spikes.finite_size(np.ones((2, 4)), [0.9, 0.9], 0.5, 10), "exposures"),
-        (lambda: planning.phase_diagram([0.5, np.nan], [0.1], 10, 10), "qualities"),
+        (lambda: planning.margin([0.5, np.nan], 0.1, 10, 10), "r"),
         (lambda: planning.plan(0.5, 0.1, 10, power=1.0), "power"),
         (lambda: planning.detection_power(0.5, 0.1, 10, 10, stronger=10), "stronger"),
         (lambda: planning.exposure_needed(0.5, 10, 10.5), "M"),
@@ -83,9 +83,8 @@ WHITE = covariance.Population.flat()
         (lambda: tw.quantile(1.0), "p"),
         (lambda: tw.cdf(0.0, 3), "beta"),
         (lambda: covariance.Population([1.0], [-1.0]), "weights"),
-        (lambda: covariance.Population.of_matrix([[1.0, 2.0], [0.0, 1.0]]), "covariance"),
         (lambda: covariance.upper_edge(WHITE, [0.5, 1.0]), "q"),
-        (lambda: covariance.cdf(1.0, WHITE, 0.5, -1.0), "radius"),
+        (lambda: covariance.outlier(3.0, WHITE, 0.5, -1.0), "radius"),
         (lambda: covariance.upper_edge(2.0, 0.5).critical, "population"),
         (lambda: concentration.variance_proxy(0.5, 10, [1.5]), "exposures"),
         (lambda: private.noise_multiplier(1.0, 0.0), "delta"),

@@ -41,7 +41,7 @@ def test_signs_of_one_quality_give_the_numbers_of_archetypes(predict, N, M, r):
     want = spikes.finite_size(xi, shares, r, M)
     got = predict(Classes(r * xi, shares), M)
     assert got.q == want.q
-    np.testing.assert_allclose(got.strengths, want.kappas, rtol=1e-12)
+    np.testing.assert_allclose(got.strengths, want.strengths, rtol=1e-12)
     np.testing.assert_allclose((1 - r**2) * got.outliers, want.outliers, rtol=1e-9)
     np.testing.assert_array_equal(got.detectable, want.detectable)
     np.testing.assert_allclose(got.overlaps, want.overlaps, atol=1e-9)

@@ -109,7 +109,7 @@ def test_finite_size_of_orthogonal_archetypes_is_the_plain_formula():
     shares = np.array([0.6, 0.3, 0.0])
     prediction = spikes.finite_size(hadamard[:3], shares, 0.6, 128)
     kappa = spikes.spike_strength(0.6, shares[:2], 32)
-    np.testing.assert_allclose(prediction.kappas[:2], kappa, rtol=1e-13)
+    np.testing.assert_allclose(prediction.strengths[:2], kappa, rtol=1e-13)
     np.testing.assert_allclose(
         prediction.outliers[:2], spikes.outlier(kappa, 0.25, 0.64), rtol=1e-13
     )
@@ -124,4 +124,3 @@ def test_kurtosis_of_the_channel():
         weights, values = np.array([(1 + r) / 2, (1 - r) / 2]), np.array([1 - r, -1 - r])
         second, fourth = weights @ values**2, weights @ values**4
         assert spikes.excess_kurtosis(r) == pytest.approx(fourth / second**2 - 3, rel=1e-12)
-    assert spikes.edge_shift(3**-0.5, 10, 10) == pytest.approx(1, abs=1e-15)

@@ -179,7 +179,7 @@ def _finish(
 ) -> None:
     """Keep what the federation found, with its N columns in this order, and as they are called."""
     from hopfed.archetypes.weights import counted
-    from hopfed.hopfield.told import read as read_told
+    from hopfed.hopfield.announcement import read as read_told
     from hopfed.hopfield.verdict import STATUS, own_verdict
     from hopfed.tables.table import made_up
 

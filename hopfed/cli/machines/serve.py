@@ -112,7 +112,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     from hopfed.experiments.runner import execute
     from hopfed.federation.machines.server import Listening, MachinesEngine, Server
     from hopfed.federation.machines.wire import STOPPED
-    from hopfed.hopfield.told import read
+    from hopfed.hopfield.announcement import read
     from hopfed.runs import blaming
 
     experiment = find("serve")
@@ -144,7 +144,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
                 engine.tell(config.make().client, {STOPPED: np.ones(())})
             raise HopfedError(f"{error}; {_advice(error)}") from None
         with blaming(out_file, run.kind):  # what nobody would take is not told
-            told = read(experiment.told(config, run.arrays).message(), config.columns)
+            told = read(experiment.announcement(config, run.arrays).message(), config.columns)
         holding(run, told.archetypes(columns=config.names or None)).save(out_file)
         engine.tell(config.make().client, told.message())
     print_summary(run)
@@ -165,7 +165,7 @@ def _is_refused(error: HopfedError) -> bool:
 
 def _advice(error: HopfedError) -> str:
     """Say how a federation that stopped goes on."""
-    if _is_refused(error) and OtherColumnsError.told in str(error):
+    if _is_refused(error) and OtherColumnsError.public in str(error):
         return (
             "name the columns that all clients have once they have read their files: --columns "
             "FILE, one a line"

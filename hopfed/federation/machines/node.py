@@ -85,7 +85,7 @@ class Node:
             reply = self._reply(request)
         except Exception as error:  # whatever goes wrong here concerns this client alone
             words = shown(error if isinstance(error, HopfedError) else type(error).__name__)
-            told = error.told if isinstance(error, LocalError) else words
+            told = error.public if isinstance(error, LocalError) else words
             self.refused = shown(error)
             if isinstance(error, OtherColumnsError):  # which is said in the end
                 self.others = error

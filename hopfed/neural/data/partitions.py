@@ -1,9 +1,7 @@
 """`partition`: divides a dataset among clients, each with training, validation and test parts.
 
 Sources of the schemes: theory/NOTES.md, "Data splits of the neural experiments" and "Domains and
-public data". A scheme is a function of the data, the number of clients, the seed, and the
-words behind its name; it returns the data (turned, by `rotation`) and the rows of each client.
-Schemes draw from streams of their own under the seed.
+public data". A scheme returns the data (turned, by `rotation`) and the rows of each client.
 """
 
 from __future__ import annotations
@@ -12,8 +10,10 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,16 +21,91 @@ import numpy as np
 from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError
-from hopfed.neural.data.dataset import Dataset, rotated
-from hopfed.neural.data.splits import TEST, VALIDATION, Partition, parts_of
+from hopfed.neural.data.dataset import Dataset
 from hopfed.tables.files import opened, reading
 
-Divided = tuple[Dataset, list[np.ndarray]]
+Rows = tuple[np.ndarray, ...]
+PARTS = ("train", "validation", "test")
+TRAIN, VALIDATION, TEST = range(3)
 LOW, HIGH = 0.4, 0.6  # range of the weights that divide a class among its clients
 LEAST = 3  # examples of a client, one for each part
+PER_CLASS = 100  # images per class in each domain of Rotated MNIST
+MORE = "take fewer clients, or a larger alpha, or dirichlet:ALPHA:redistribute"
 ARRAYS = "given:arrays:"  # of the name of a partition that is given as arrays
 
 _GIVEN: dict[str, Any] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The rows of a dataset that each client has for training, validation and test.
+
+    Attributes
+    ----------
+    scheme, seed : the arguments of `partition`.
+    dataset : the dataset to which rows refer: the given one, or its rotations.
+    train, validation, test : one sorted index array per client, all disjoint and none empty.
+
+    Examples
+    --------
+    >>> from hopfed.neural.data import load
+    >>> part = partition("iid", load("digits"), clients=3)
+    >>> len(part), [len(rows) for rows in part.train], part.dataset.classes
+    (3, [479, 479, 479], 10)
+    """
+
+    scheme: str
+    seed: int
+    dataset: Dataset
+    train: Rows = field(repr=False)
+    validation: Rows = field(repr=False)
+    test: Rows = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.train)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """(clients, 3) numbers of training, validation and test examples."""
+        return np.array([[len(rows) for rows in getattr(self, part)] for part in PARTS]).T
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the clients: their domain or writer if the scheme uses it, else their number."""
+        data, kind = self.dataset, re.split("[:@]", self.scheme)[0]
+        code, words = None, data.domain_names
+        if kind in ("domain", "rotation"):
+            code = data.domain
+        elif kind in ("writer", "role") or self.scheme == "given":
+            code, words = data.writer, data.writer_names
+        return tuple(
+            str(k) if code is None else words[code[rows[0]]] for k, rows in enumerate(self.train)
+        )
+
+    @property
+    def unused(self) -> int:
+        """Number of examples that no client has."""
+        return len(self.dataset) - int(self.sizes.sum())
+
+    def counts(self, part: str = "all") -> np.ndarray:
+        """(clients, classes) numbers of examples in a part: train, validation, test or all."""
+        labels, classes = self.dataset.labels, self.dataset.classes
+        parts = [getattr(self, name) for name in (PARTS if part == "all" else (part,))]
+        own = (labels[np.concatenate(rows)] for rows in zip(*parts, strict=True))
+        return np.stack([np.bincount(y, minlength=classes) for y in own])
+
+    @property
+    def held(self) -> dict[str, np.ndarray]:
+        """The `client` of each row, -1 for none, and its `part`, both (n,)."""
+        client, part = np.full(len(self.dataset), -1), np.zeros(len(self.dataset), np.int8)
+        for number, name in enumerate(PARTS):
+            for k, rows in enumerate(getattr(self, name)):
+                client[rows], part[rows] = k, number
+        return {"client": client, "part": part}
+
+    def save(self, path: str | Path) -> None:
+        """Write client and part of each row to the .npz file `path`, for the scheme given:FILE."""
+        np.savez_compressed(path, client=self.held["client"], part=self.held["part"])
 
 
 def partition(
@@ -84,87 +159,46 @@ def partition(
 
     Examples
     --------
-    >>> from hopfed.neural.data.sources import digits
-    >>> part = partition("dirichlet:0.5", digits(), clients=10, seed=1)
+    >>> from hopfed.neural.data import load
+    >>> part = partition("dirichlet:0.5", load("digits"), clients=10, seed=1)
     >>> len(part), int(part.sizes.sum())
     (10, 1797)
     """
     fractions = np.asarray(shares, dtype=np.float64)
-    if fractions.shape != (3,) or not (np.isfinite(fractions) & (fractions > 0)).all():
-        rule = "three numbers above 0: training, validation, test"
-        raise ArgumentError("shares", rule, tuple(shares))
+    sound = fractions.shape == (3,) and bool((np.isfinite(fractions) & (fractions > 0)).all())
+    require(sound, "shares", "three numbers above 0: training, validation, test", tuple(shares))
     scheme = as_named(scheme)
     fixed = re.fullmatch(r"(?!given)(.+)@(\d{1,18})", scheme)
-    seed = int(fixed[2]) if fixed else seed
-    check_seed(seed)
+    seed = check_seed(int(fixed[2]) if fixed else seed)
     parts: np.ndarray | None = None
-    training: np.ndarray | None = None
     if scheme.startswith("given:"):
         own, parts = _read(scheme, len(dataset))
-        rule = f"{len(own)}, as in {_held(scheme)[0]}"
-        require(clients in (None, len(own)), "clients", rule, clients)
-        if parts is not None and not (parts == VALIDATION).any():
-            training = parts != TEST
-            parts = None
+        require(
+            clients in (None, len(own)), "clients", f"{len(own)}, as in {_file(scheme)}", clients
+        )
     else:
         dataset, own = _divided(fixed[1] if fixed else scheme, dataset, clients, seed)
-    if training is None and (published or scheme == "given"):
-        training = dataset.train
-        if published and training is None and parts is None:
-            raise DataError(f"{dataset.name}: there is no published split")
-    check_sizes(own, "take fewer clients")
-    parts = (
-        parts_of(dataset, own, fractions / fractions.sum(), training, seed)
-        if parts is None
-        else parts
-    )
-    train, validation, test = (tuple(rows[parts[rows] == k] for rows in own) for k in range(3))
-    result = Partition(scheme, seed, dataset, train, validation, test)
-    for k, what in enumerate(("training", "validation", "test")):
-        none = np.flatnonzero(result.sizes[:, k] == 0).tolist()
-        if none:
-            who = _named([str(k) for k in none], len(own))
-            raise DataError(f"partition: no {what} examples for {who}")
-    return result
+    if short := [f"{k} ({len(rows)})" for k, rows in enumerate(own) if len(rows) < LEAST]:
+        few = f"too few examples for {_listed(short, len(own))}, at least {LEAST} each"
+        raise DataError(f"partition: {few}; {MORE}")
+    training = dataset.train if published or scheme == "given" else None
+    if published and training is None and parts is None:
+        raise DataError(f"{dataset.name}: there is no published split")
+    if parts is not None and not (parts == VALIDATION).any():
+        training = np.asarray(parts != TEST)
+        parts = None
+    if parts is None:
+        parts = parts_of(dataset, own, fractions / fractions.sum(), training, seed)
+    held = [tuple(rows[parts[rows] == k] for rows in own) for k in range(3)]
+    for each, what in zip(held, ("training", "validation", "test"), strict=True):
+        if none := [str(k) for k, rows in enumerate(each) if not len(rows)]:
+            raise DataError(f"partition: no {what} examples for {_listed(none, len(own))}")
+    return Partition(scheme, seed, dataset, *held)
 
 
-def as_named(scheme: Any) -> str:
-    """Return the name of a partition; one that is given is kept, and gets a name."""
-    if isinstance(scheme, str):
-        return scheme
-    try:
-        held = scheme.held if isinstance(scheme, Partition) else list(scheme)
-        text = json.dumps(held, default=lambda rows: np.asarray(rows).tolist())
-    except (TypeError, ValueError):
-        rule = "a name, a Partition, or arrays of the rows of each client"
-        raise ArgumentError("partition", rule, type(scheme).__name__) from None
-    name = ARRAYS + sha256(text.encode()).hexdigest()[:16]
-    _GIVEN[name] = json.loads(text)
-    return name
+# The schemes
 
-
-def check_clients(clients: int | None, most: int, minimum: int = 1) -> int:
-    """Return `clients`; ArgumentError unless each can get `minimum` out of `most` examples."""
-    each = f" with {minimum} each" if minimum > 1 else ""
-    if clients is None:
-        raise ArgumentError("clients", "given for this partition", None)
-    require(clients >= 1, "clients", "1 or more", clients)
-    require(clients * minimum <= most, "clients", f"within the {most} there are{each}", clients)
-    return clients
-
-
-def check_sizes(own: Sequence[np.ndarray], advice: str) -> None:
-    """Raise DataError if clients have too few examples; name all of them."""
-    short = [f"{k} ({len(rows)})" for k, rows in enumerate(own) if len(rows) < LEAST]
-    if short:
-        raise DataError(
-            f"partition: too few examples for {_named(short, len(own))}, at least {LEAST} each; "
-            f"{advice}"
-        )
-
-
-def _named(clients: list[str], of: int) -> str:
-    return f"client{'s' * (len(clients) > 1)} {', '.join(clients)} of {of}"
+Divided = tuple[Dataset, list[np.ndarray]]
 
 
 def _divided(scheme: str, data: Dataset, clients: int | None, seed: int) -> Divided:
@@ -183,15 +217,13 @@ def _divided(scheme: str, data: Dataset, clients: int | None, seed: int) -> Divi
 
 
 def _iid(data: Dataset, clients: int | None, seed: int) -> Divided:
-    clients = check_clients(clients, len(data))
     order = stream(seed, "partition", "iid").permutation(len(data))
-    return data, [np.sort(own) for own in np.array_split(order, clients)]
+    return data, [np.sort(own) for own in np.array_split(order, _count(clients, len(data)))]
 
 
 def _classes(data: Dataset, clients: int | None, seed: int, each: str) -> Divided:
     """Exactly so many classes for each client; the numbers of holders differ by at most one."""
-    clients, labels = check_clients(clients, len(data)), data.labels
-    classes = np.unique(labels)
+    clients, classes = _count(clients, len(data)), np.unique(data.labels)
     rule = f"from 1 to the {len(classes)} classes there are"
     require(1 <= int(each) <= len(classes), "classes per client", rule, int(each))
     rng = stream(seed, "partition", "classes")
@@ -202,12 +234,13 @@ def _classes(data: Dataset, clients: int | None, seed: int, each: str) -> Divide
             holders[k].append(client)
     own: list[list[np.ndarray]] = [[] for _ in range(clients)]
     for label, held in zip(classes, holders, strict=True):
-        rows = rng.permutation(np.flatnonzero(labels == label))
-        if len(rows) < len(held):
-            got = f"{clients} with class {label} at {len(held)} of them, of {len(rows)} examples"
-            raise ArgumentError("clients", "few enough for one example of each class", got)
+        rows = rng.permutation(np.flatnonzero(data.labels == label))
+        got = f"{clients} with class {label} at {len(held)} of them, of {len(rows)} examples"
+        rule = "few enough for one example of each class"
+        require(len(rows) >= len(held), "clients", rule, got)
         weights = rng.uniform(LOW, HIGH, size=len(held))
-        for client, part in zip(held, _share_out(rows, weights, at_least=1), strict=True):
+        parts = _share_out(rows, weights, at_least=1) if held else []
+        for client, part in zip(held, parts, strict=True):
             own[client].append(part)
     return data, [np.sort(np.concatenate(parts)) for parts in own]
 
@@ -215,7 +248,7 @@ def _classes(data: Dataset, clients: int | None, seed: int, each: str) -> Divide
 def _dirichlet(
     data: Dataset, clients: int | None, seed: int, alpha: str, fill: str | None
 ) -> Divided:
-    clients, law = check_clients(clients, len(data), LEAST), _above_zero("alpha", alpha)
+    clients, law = _count(clients, len(data), LEAST), _above_zero("alpha", alpha)
     rng = stream(seed, "partition", "dirichlet")
     own: list[list[np.ndarray]] = [[] for _ in range(clients)]
     for label in np.unique(data.labels):
@@ -230,21 +263,16 @@ def _dirichlet(
             while len(short) < LEAST:
                 short.append(max(lists, key=len).pop())
         drawn = [np.array(rows, dtype=np.int64) for rows in lists]
-    advice = f"take a larger alpha, fewer clients, or dirichlet:{law:g}:redistribute"
-    check_sizes(drawn, advice)
     return data, [np.sort(rows) for rows in drawn]
 
 
 def _pachinko(
     data: Dataset, clients: int | None, seed: int, alpha: str | None, beta: str | None
 ) -> Divided:
-    """For each example a client draws a coarse label, then a fine label (Reddi et al., 2021).
-
-    Examples are drawn without replacement; a label without remaining examples is not drawn again.
-    """
+    """Each example by a coarse, then a fine label (Reddi et al., 2021), without replacement."""
     if data.coarse is None:
         raise DataError(f"{data.name}: pachinko needs superclasses, and there are none")
-    clients = check_clients(clients, len(data))
+    clients = _count(clients, len(data))
     a, b = _above_zero("alpha", alpha or "0.3"), _above_zero("beta", beta or "10")
     rng = stream(seed, "partition", "pachinko")
     each = (np.flatnonzero(data.labels == k) for k in range(data.classes))
@@ -280,7 +308,7 @@ def _writer(data: Dataset, clients: int | None, seed: int) -> Divided:
     large = writers[counts >= LEAST]
     if len(large) == 0:
         raise DataError(f"no writer has {LEAST} examples or speeches")
-    clients = check_clients(len(large) if clients is None else clients, len(large))
+    clients = _count(len(large) if clients is None else clients, len(large))
     chosen = np.sort(stream(seed, "partition", "group").permutation(large)[:clients])
     return data, [np.flatnonzero(data.writer == k) for k in chosen]
 
@@ -303,8 +331,7 @@ def _domain(data: Dataset, clients: int | None, seed: int) -> Divided:
     clients = len(present) if clients is None else clients
     rule = f"a multiple of the {len(present)} domains"
     require(clients > 0 and clients % len(present) == 0, "clients", rule, clients)
-    rng = stream(seed, "partition", "domain")
-    own = []
+    rng, own = stream(seed, "partition", "domain"), list[np.ndarray]()
     for k in present:
         rows = rng.permutation(np.flatnonzero(data.domain == k))
         own += [np.sort(part) for part in np.array_split(rows, clients // len(present))]
@@ -312,12 +339,42 @@ def _domain(data: Dataset, clients: int | None, seed: int) -> Divided:
 
 
 def _rotated(
-    data: Dataset, clients: int | None, seed: int, angles: str, each: str | None, same: str | None
+    data: Dataset, clients: int | None, seed: int, words: str, each: str | None, same: str | None
 ) -> Divided:
-    """Domains of turned images, equally many of a class (arXiv:2101.11296, Section IV)."""
-    turns, size = [float(angle) for angle in angles.split(",")], None if each is None else int(each)
-    turned = rotated(data, turns, size, same is not None, stream(seed, "partition", "rotation"))
-    return _domain(turned, clients, seed)
+    """A domain of turned images, or of the `same` turned, for each angle (arXiv:2101.11296, IV)."""
+    from scipy.ndimage import rotate
+
+    if not data.is_images or data.shape[1:] == (1, 1):
+        raise DataError(f"{data.name}: only images can be rotated")
+    angles, rng = (
+        [float(angle) for angle in words.split(",")],
+        stream(seed, "partition", "rotation"),
+    )
+    distinct = len({angle % 360 for angle in angles}) == len(angles)
+    require(distinct, "angles", "one or more different angles", angles)
+    counts = np.bincount(data.labels, minlength=data.classes)
+    most = int(counts[counts > 0].min()) // (1 if same else len(angles))
+    size = min(PER_CLASS, most) if each is None else int(each)
+    require(1 <= size <= most, "images per class", f"from 1 to {most}", size)
+    orders = [rng.permutation(np.flatnonzero(data.labels == k)) for k in range(data.classes)]
+    starts = [0 if same else size * j for j in range(len(angles))]
+    shown = [np.concatenate([order[i : i + size] for order in orders]) for i in starts]
+    images = []
+    for rows, angle in zip(shown, angles, strict=True):
+        block = data.inputs[rows]
+        if angle % 360:
+            turned = rotate(block.astype(np.float32), -angle, axes=(3, 2), reshape=False, order=1)
+            block = (np.rint(turned) if block.dtype == np.uint8 else turned).astype(block.dtype)
+        images.append(block)
+    base = np.concatenate(shown)
+    turned_data = replace(
+        data.take(base),
+        inputs=np.concatenate(images),
+        group=base,  # the image that a row shows
+        domain=np.arange(len(angles)).repeat(len(shown[0])),
+        domain_names=tuple(f"{angle:g}°" for angle in angles),
+    )
+    return _domain(turned_data, clients, seed)
 
 
 _N = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"  # a number
@@ -336,47 +393,18 @@ _SCHEMES: dict[str, tuple[Callable[..., Divided], str, str]] = {
 }
 
 
-def in_order(name: str) -> tuple[int, str]:
-    """Sort key of the names of clients: numbers by size, then words."""
-    return (int(name), "") if name.isdecimal() else (1 << 63, name)
+def _count(clients: int | None, most: int, least: int = 1) -> int:
+    """The number of clients, if each can get `least` out of `most` examples."""
+    each = f" with {least} each" if least > 1 else ""
+    if clients is None:
+        raise ArgumentError("clients", "given for this partition", None)
+    require(clients >= 1, "clients", "1 or more", clients)
+    require(clients * least <= most, "clients", f"within the {most} there are{each}", clients)
+    return clients
 
 
-def clients_in(scheme: str) -> int:
-    """Return how many clients a partition has whose name is given:..."""
-    path, held = _held(scheme)
-    with reading(path):
-        return len(held) if isinstance(held, list) else int(np.max(held["client"])) + 1
-
-
-def _held(scheme: str) -> tuple[str, Any]:
-    """Name for messages and content of a partition whose name is given:..."""
-    path = scheme.removeprefix("given:")
-    if scheme in _GIVEN:
-        return "partition", _GIVEN[scheme]
-    if scheme.startswith(ARRAYS):
-        raise DataError(f"{scheme}: known only to the process that got it; give it again")
-    with opened(path) as file, reading(path):
-        whole = path.lower().endswith(".json")
-        return path, list(json.load(file)) if whole else dict(np.load(file, allow_pickle=False))
-
-
-def _read(scheme: str, examples: int) -> tuple[list[np.ndarray], np.ndarray | None]:
-    """Rows of each client, and the part of each row if it is told, of a name given:..."""
-    path, held = _held(scheme)
-    with reading(path):
-        if not isinstance(held, list):
-            client = np.asarray(held["client"])
-            part = np.asarray(held["part"]) if "part" in held else None
-            if not client.shape == (client if part is None else part).shape == (examples,):
-                raise ValueError(f"a partition of {len(client)} rows, not of {examples}")
-            return [np.flatnonzero(client == k) for k in range(int(client.max()) + 1)], part
-        own = [np.sort(np.asarray(rows)) for rows in held]
-        if any(r.ndim != 1 or (r.size and r.dtype.kind not in "iu") for r in own):
-            raise ValueError("rows of a client are a list of whole numbers")
-        every = np.sort(np.concatenate([*own, [-1, examples]]))
-        if not (np.diff(every) > 0).all():
-            raise ValueError(f"clients have different rows of the {examples} there are, not others")
-        return [rows.astype(np.int64) for rows in own], None
+def _listed(clients: list[str], of: int) -> str:
+    return f"client{'s' * (len(clients) > 1)} {', '.join(clients)} of {of}"
 
 
 def _above_zero(name: str, text: str) -> float:
@@ -387,8 +415,141 @@ def _above_zero(name: str, text: str) -> float:
 
 def _share_out(rows: np.ndarray, weights: np.ndarray, at_least: int = 0) -> list[np.ndarray]:
     """Cut `rows` into parts in proportion to `weights`, none smaller than `at_least`."""
-    if len(weights) == 0:
-        return []
     free = len(rows) - at_least * len(weights)
     cuts = np.rint(np.cumsum(weights) / weights.sum() * free).astype(int)
     return np.split(rows, (cuts + at_least * np.arange(1, len(weights) + 1))[:-1])
+
+
+# Partitions that are given
+
+
+def as_named(scheme: Any) -> str:
+    """Return the name of a partition; one that is given is kept, and gets a name."""
+    if isinstance(scheme, str):
+        return scheme
+    try:
+        held = scheme.held if isinstance(scheme, Partition) else list(scheme)
+        text = json.dumps(held, default=lambda rows: np.asarray(rows).tolist())
+    except (TypeError, ValueError):
+        rule = "a name, a Partition, or arrays of the rows of each client"
+        raise ArgumentError("partition", rule, type(scheme).__name__) from None
+    name = ARRAYS + sha256(text.encode()).hexdigest()[:16]
+    _GIVEN[name] = json.loads(text)
+    return name
+
+
+def clients_in(scheme: str) -> int:
+    """Return how many clients a partition has whose name is given:..."""
+    return len(_read(scheme)[0])
+
+
+def _file(scheme: str) -> str:
+    """What messages call a partition whose name is given:..."""
+    return "partition" if scheme.startswith(ARRAYS) else scheme.removeprefix("given:")
+
+
+def _read(scheme: str, examples: int | None = None) -> tuple[list[np.ndarray], np.ndarray | None]:
+    """Rows of each client, and the part of each row if it is said, of a name given:..."""
+    path, held = _file(scheme), _GIVEN.get(scheme)
+    if held is None and scheme.startswith(ARRAYS):
+        raise DataError(f"{scheme}: known only to the process that got it; give it again")
+    with reading(path):
+        if held is None:
+            with opened(path) as file:
+                whole = path.lower().endswith(".json")
+                held = list(json.load(file)) if whole else dict(np.load(file, allow_pickle=False))
+        if not isinstance(held, list):
+            client = np.asarray(held["client"])
+            part = np.asarray(held["part"]) if "part" in held else None
+            due = (len(client) if examples is None else examples,)
+            if client.shape != due or (part is not None and part.shape != due):
+                raise ValueError(f"a partition of {len(client)} rows, not of {due[0]}")
+            return [np.flatnonzero(client == k) for k in range(int(client.max()) + 1)], part
+        own = [np.sort(np.asarray(rows)) for rows in held]
+        if any(r.ndim != 1 or (r.size and r.dtype.kind not in "iu") for r in own):
+            raise ValueError("rows of a client are a list of whole numbers")
+        every = np.sort(np.concatenate([*own, [-1, examples or 1 << 62]]))
+        if not (np.diff(every) > 0).all():
+            raise ValueError(f"clients have different rows of the {examples} there are, not others")
+        return [rows.astype(np.int64) for rows in own], None
+
+
+# Parts of a client
+
+
+def split(
+    labels: np.ndarray, group: np.ndarray | None, shares: Sequence[float], rng: np.random.Generator
+) -> np.ndarray:
+    """Part of each example, (n,) ints: stratified by class, and no group in two parts."""
+    if group is None:
+        return stratified(labels, shares, rng)
+    _, first, code = np.unique(group, return_index=True, return_inverse=True)
+    if (labels[first][code] == labels).all():
+        return stratified(labels[first], shares, rng)[code]
+    return grouped(code, shares, rng)
+
+
+def stratified(labels: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
+    """Part of each example; the count of a class in it differs from its share by less than 1."""
+    n = len(labels)
+    if n < len(shares):
+        raise DataError(f"partition: {n} examples cannot be split into {len(shares)} parts")
+    sizes = np.diff(np.rint(np.cumsum(shares) / np.sum(shares) * n).astype(int), prepend=0)
+    while sizes.min() == 0:  # each part has an example
+        sizes[sizes.argmax()] -= 1
+        sizes[sizes.argmin()] += 1
+    parts = np.zeros(n, dtype=np.int64)
+    classes, code = np.unique(labels, return_inverse=True)
+    line = np.lexsort((rng.random(n), rng.permutation(len(classes))[code]))
+    for part in range(len(shares) - 1, 0, -1):
+        size, n = sizes[part], len(line)
+        picks = (np.arange(size) * n + rng.integers(n)) // size
+        parts[line[picks]] = part
+        line = np.delete(line, picks)
+    return parts
+
+
+def grouped(group: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
+    """Return the part of each example, (n,) ints; groups 0, 1, ... are dealt whole."""
+    counts = np.bincount(group)
+    if len(counts) < len(shares):
+        fault = f"{len(counts)} groups of examples cannot be split into {len(shares)} parts"
+        raise DataError(f"partition: {fault}")
+    order = rng.permutation(len(counts))
+    middle = np.cumsum(counts[order]) - counts[order] / 2
+    bounds = np.cumsum(shares)[:-1] / np.sum(shares) * len(group)
+    of_group = np.empty(len(counts), dtype=np.int64)
+    of_group[order] = np.searchsorted(bounds, middle)
+    for part in range(len(shares)):
+        if not (of_group == part).any():
+            present = np.bincount(of_group, minlength=len(shares))
+            donors = np.flatnonzero(of_group == present.argmax())
+            of_group[donors[counts[donors].argmin()]] = part
+    return of_group[group]
+
+
+def parts_of(
+    dataset: Dataset,
+    own: list[np.ndarray],
+    shares: Sequence[float],
+    training: np.ndarray | None,
+    seed: int,
+) -> np.ndarray:
+    """Part of each row, client by client; a group that several hold is in one part at all."""
+    parts, group = np.full(len(dataset), TEST), dataset.group
+    shared = False
+    if group is not None:
+        each = np.concatenate([np.unique(group[rows]) for rows in own])
+        shared = len(np.unique(each)) < len(each)
+    for client, rows in enumerate([np.concatenate(own)] if shared else own):
+        rng = stream(seed, "split", "all" if shared else client)
+        if training is not None:  # other examples stay test examples
+            rows = rows[training[rows]]
+        together = None if group is None else group[rows]
+        try:
+            fractions = shares if training is None else shares[:2]
+            parts[rows] = split(dataset.labels[rows], together, fractions, rng)
+        except DataError as error:
+            whose = "all clients" if shared else f"client {client} of {len(own)}"
+            raise DataError(f"{error} ({whose})") from None
+    return parts

@@ -9,32 +9,24 @@ import numpy as np
 import torch
 
 from hopfed._lib.random import derive
-from hopfed._lib.settings import check_types, require
-from hopfed.errors import ArgumentError, BackendError
-from hopfed.neural.data.splits import Partition
+from hopfed._lib.settings import require
+from hopfed.errors import BackendError
+from hopfed.neural.data.partitions import Partition
 
 # Examples in a forward pass without gradients. On a CPU the allocator reuses the memory of the
 # activations of 64 examples. From 512 examples (CNN-3, 28 x 28) or 128 (CNN-1, 64 x 64) every pass
 # gets new pages from the system; at 1,024 an example then takes 1.6 and 1.8 times as long.
 ON_CPU, ON_DEVICE = 64, 1024
+PADDING = 4  # pixels on each side of an augmented image, before the crop back to its size
 
 
 @dataclass(frozen=True, eq=False)
 class Tensors:
-    """Inputs and labels of a whole dataset on one device.
+    """Inputs and labels of a whole dataset on one device; images stay uint8 where they are."""
 
-    Images keep their dtype, since uint8 takes a quarter of the memory of float32. Each batch is
-    converted to normalised float32.
-
-    Attributes
-    ----------
-    inputs : images (n, channels, height, width), or tokens (n, length).
-    mean, std : (channels, 1, 1) float32 by which images are scaled; None for tokens.
-    """
-
-    inputs: torch.Tensor = field(repr=False)
+    inputs: torch.Tensor = field(repr=False)  # images (n, channels, height, width), or tokens
     labels: torch.Tensor = field(repr=False)  # (n,) int64
-    mean: torch.Tensor | None = None
+    mean: torch.Tensor | None = None  # (channels, 1, 1), by which images are scaled
     std: torch.Tensor | None = None
 
     @property
@@ -47,70 +39,37 @@ class Tensors:
         return torch.as_tensor(np.array(index, dtype=np.int64), device=self.device)
 
     def batch(
-        self,
-        rows: torch.Tensor,
-        augment: Augment | None = None,
-        generator: torch.Generator | None = None,
+        self, rows: torch.Tensor, draws: torch.Generator | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the inputs and labels of `rows` (...), such as (clients, batch) int64.
-
-        Images (..., channels, height, width) are float32, normalised and augmented by `augment`
-        with random numbers from `generator`; tokens (..., length) are int64.
-        """
+        """Normalised float32 inputs of `rows` (...), augmented by `draws`, or tokens; labels."""
         inputs, labels = self.inputs[rows], self.labels[rows]
         if self.mean is None or self.std is None:
             return inputs.long(), labels
-        if augment is not None:
-            if generator is None:
-                raise ArgumentError("generator", "given with augment", None)
-            inputs = augment(inputs, generator)
+        inputs = inputs if draws is None else augmented(inputs, draws)
         return (inputs.float() - self.mean) / self.std, labels
 
     def batches(self, index: np.ndarray) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield inputs and labels of the examples `index`, in order, for passes without gradients.
-
-        Without examples it yields one empty batch.
-        """
+        """Yield inputs and labels of examples in order; without any, one empty batch."""
         size = ON_CPU if self.device.type == "cpu" else ON_DEVICE
         for i in range(0, max(len(index), 1), size):
             yield self.batch(self.rows(index[i : i + size]))
 
 
-@dataclass(frozen=True)
-class Augment:
-    """Random crop after padding with zeros, and random horizontal flip, image by image."""
+def augmented(images: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
+    """Crop images (n, channels, height, width) at random after padding, and mirror half of them."""
+    n, (height, width), device = len(images), images.shape[-2:], images.device
 
-    padding: int = 4  # pixels added on each side before the crop back to size; 0 for no crop
-    flip: bool = True  # whether an image is mirrored with probability one half
+    def draw(high: int) -> torch.Tensor:
+        where = draws.device
+        return torch.randint(high, (n, 1), generator=draws, device=where).to(device)
 
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self.padding >= 0, "padding", "0 or more", self.padding)
-
-    def __call__(self, images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        """Augment images (..., channels, height, width) of any dtype; the result is a new tensor.
-
-        Random numbers are drawn on the generator's device: with a generator on the CPU they are
-        the same for images on every device.
-        """
-        height, width = images.shape[-2:]
-        flat = images.reshape(-1, *images.shape[-3:])
-        n, device = len(flat), images.device
-
-        def draw(high: int) -> torch.Tensor:
-            where = generator.device
-            return torch.randint(high, (n, 1), generator=generator, device=where).to(device)
-
-        rows = torch.arange(height, device=device) + draw(2 * self.padding + 1)
-        columns = torch.arange(width, device=device).expand(n, width)
-        if self.flip:
-            columns = torch.where(draw(2) == 1, width - 1 - columns, columns)
-        columns = columns + draw(2 * self.padding + 1)
-        padded = torch.nn.functional.pad(flat, [self.padding] * 4)
-        image = torch.arange(n, device=device)[:, None, None]
-        # Indexing with arrays on both sides of the channel axis moves that axis to the end.
-        cropped = padded[image, :, rows[:, :, None], columns[:, None, :]]
-        return cropped.permute(0, 3, 1, 2).reshape(images.shape)
+    rows = torch.arange(height, device=device) + draw(2 * PADDING + 1)
+    columns = torch.arange(width, device=device).expand(n, width)
+    columns = torch.where(draw(2) == 1, width - 1 - columns, columns) + draw(2 * PADDING + 1)
+    padded = torch.nn.functional.pad(images, [PADDING] * 4)
+    image = torch.arange(n, device=device)[:, None, None]
+    # Indexing with arrays on both sides of the channel axis moves that axis to the end.
+    return padded[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
 
 def to_tensors(
@@ -129,23 +88,21 @@ def to_tensors(
         both = np.array(given[0]), np.array(given[1])
         rule = f"one number, or one for each of the {channels} channels"
         require({len(m) for m in both} <= {1, channels}, "scaling", rule, scaling)
-    columns = [
-        torch.tensor(np.broadcast_to(m, channels), dtype=torch.float32, device=place) for m in both
-    ]
-    return Tensors(inputs, labels, *(c[:, None, None] for c in columns))
+    columns = [torch.from_numpy(np.broadcast_to(m, channels).astype(np.float32)) for m in both]
+    return Tensors(inputs, labels, *(c.to(place)[:, None, None] for c in columns))
 
 
 def check_scaling(scaling: str) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
     """Return the numbers of a scaling "MEAN:STD", None for a word; ArgumentError for others."""
     if scaling in ("auto", "train", "none"):
         return None
-    rule = "auto, train, none or MEAN:STD, such as 0.5:0.25, with a number for each channel"
     try:
         mean, std = (tuple(map(float, part.split(","))) for part in scaling.split(":"))
+        sound = bool(np.isfinite([*mean, *std]).all()) and min(std) > 0
     except ValueError:
-        raise ArgumentError("scaling", rule, repr(scaling)) from None
-    finite = bool(np.isfinite([*mean, *std]).all()) and min(std) > 0
-    require(finite, "scaling", "finite numbers, deviations above 0", scaling)
+        sound = False
+    rule = "auto, train, none or MEAN:STD of finite numbers, such as 0.5:0.25, one a channel"
+    require(sound, "scaling", rule, repr(scaling))
     return mean, std
 
 
@@ -158,13 +115,8 @@ def opened(device: str | torch.device) -> torch.device:
 
 
 def moments(images: np.ndarray, rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and standard deviation per channel of the images of clients, float64.
-
-    Each client sends its number of values, their sums and their sums of squares. A constant channel
-    has the deviation 1, so that normalisation gives 0 and not NaN.
-    """
-    sums = np.zeros((2, images.shape[1]))
-    count = 0
+    """Mean and deviation per channel, float64, from sums of clients; 1 where it is constant."""
+    sums, count = np.zeros((2, images.shape[1])), 0
     for own in rows:
         values = images[own].astype(np.float64)
         sums += values.sum(axis=(0, 2, 3)), (values**2).sum(axis=(0, 2, 3))

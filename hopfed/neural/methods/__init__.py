@@ -14,10 +14,9 @@ _MODULES = {  # module, which is loaded when a method of it is asked for -> name
     "fedavg": "fedavg fedavg+ fedprox fedavg-prior scaffold feddyn moon fedbn fedper fedbabu "
     "fedrep per-fedavg pfedme fedala",
     "stepwise": "agg fedmd fedh2l",
-    "knn_per": "knn-per",
+    "knn_per": "knn-per pfedgp",
     "clustered_fl": "clustered-fl",
     "pairs": "ditto apfl fml fedkd fedmrl fedral pfedes",
-    "pfedgp": "pfedgp",
     "heads": "lg-fedavg fedclassavg fedssa",
     "fedproto": "fedproto fd fedgh fedtgp fedgen",
 }

@@ -6,17 +6,17 @@ its clients' are large: a stationary point of the common loss, but not of each c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
-from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, State
-from hopfed.federation.messages import Message
+from hopfed.federation.messages import Message, below
 from hopfed.federation.rounds import Session
+from hopfed.neural.averaged import mean_of
 from hopfed.neural.method import Answer, Client, Played, pack, setting, unpack
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.training.evaluation import Network
@@ -26,28 +26,25 @@ __all__ = ["ClusteredFL"]
 
 LEAST = 3  # smallest number of clients of a cluster that can be split
 
-Arrays = dict[str, np.ndarray]
-
 
 @dataclass(frozen=True)
-class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 2020", shared=False):
+class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 2020"):
     """Clustered federated learning of Sattler et al. (2020).
 
-    A cluster is split if ``|mean update| < tol_1`` and ``max |update| > tol_2``. Both use the
-    updates that arrived in time this round; the mean is weighted by size. The other members of a
-    split cluster, and clients that never took part, choose the cluster whose model is best on their
-    validation examples. For that they receive the models of all clusters while there is more than
-    one, and every message names its cluster.
+    A cluster is split if ``|mean update| < tol_1`` and ``max |update| > tol_2``, of the updates
+    that arrived in time this round. The other members of a split cluster, and clients that never
+    took part, choose the cluster whose model is best on their validation examples: they receive the
+    models of all clusters while there is more than one, and every message names its cluster.
 
-    Sources differ about the split. The paper uses the smallest similarity across the parts, which
-    is single linkage. The authors' program and that of kNN-Per use complete linkage; it is the
-    default here, because single linkage tends to cut off one client. The paper's further test, on
-    the norms of the gradients' noise, is in neither program and not here.
+    The paper splits where the smallest similarity across the parts is largest, which is single
+    linkage. The authors' program and that of kNN-Per use complete linkage, the default here,
+    because single linkage tends to cut off one client. The paper's test on the norms of the
+    gradients' noise is in neither program and not here.
 
     Attributes
     ----------
-    tol_1, tol_2 : the two tolerances, as in the programs. They are norms of updates of all weights,
-        so they fit one model and learning rate: with LeNet on digits nothing is ever split.
+    tol_1, tol_2 : as in the programs. They are norms of updates of all weights, and fit one model
+        and learning rate: with LeNet on digits nothing is ever split.
     linkage : "complete" or "single".
     """
 
@@ -56,25 +53,22 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
     linkage: str = setting("complete", ("complete", "single"))
 
     def begin(self, client: Client, down: Message) -> Params:
-        """The model of its cluster."""
         return self.choose(client, down)[1]
 
     def choose(self, client: Client, down: Message) -> tuple[int, Params]:
         """Return number and model of the client's cluster; without one, it chooses the best."""
         if "models" not in down:
             return int(down.get("cluster", 0)), super().begin(client, down)
-        models = [unpack(down, str(k)) for k in range(int(down["models"]))]
+        models = [unpack(down, f"{k}/model") for k in range(int(down["models"]))]
         best = max(range(len(models)), key=lambda k: self._fits(models[k], client))
         return best, models[best]
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train the model of its cluster; send it and the number of the cluster."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         cluster, model = self.choose(client, down)
         trained = yield client.train(model)
-        return pack(trained.params) | client.size | {"cluster": np.asarray(cluster)}
+        return self.sent(client, trained.params) | {"cluster": np.asarray(cluster)}
 
     def play(self, state: State, session: Session) -> Played:
-        """Average within clusters, and split those that meet the condition."""
         messages = session.ask()
         models, cluster_of = self._server(state)
         for k in range(len(models)):
@@ -82,20 +76,23 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
             timely = [c for c in heard if c not in session.ages]
             cluster_of[timely] = k  # a late message may name a cluster that was split meanwhile
             part = self.parts({c: heard[c] for c in timely}, models[k])
-            if part is None:
-                models[k] = self._mean(heard) or models[k]
-                continue
-            first, second = part
-            cluster_of[cluster_of == k] = -1  # clients that sent no update will choose
-            cluster_of[first], cluster_of[second] = k, len(models)
-            models.append(self._mean({c: heard[c] for c in second}))
-            models[k] = self._mean({c: heard[c] for c in first})
-        kept = {f"{k}/{n}": a for k, model in enumerate(models) for n, a in model.items()}
-        kept |= {"clusters": np.asarray(len(models)), "cluster_of": cluster_of}
-        return kept, self._down(models, cluster_of), {"clusters": len(models)}
+            if part is not None:
+                first, second = part
+                cluster_of[cluster_of == k] = -1  # clients that sent no update will choose
+                cluster_of[first], cluster_of[second] = k, len(models)
+                models.append(_mean([heard[c] for c in second]))
+                heard = {c: heard[c] for c in first}
+            models[k] = _mean(heard.values()) or models[k]
+        every = {f"{k}/{n}": a for k, model in enumerate(models) for n, a in model.items()}
+        every["models"] = np.asarray(len(models))
+        own = [model | {"cluster": np.asarray(k)} for k, model in enumerate(models)]
+        down = {EVERYONE: every if len(models) > 1 else own[0]}
+        if len(models) > 1:
+            down |= {c: own[k] for c, k in enumerate(cluster_of.tolist()) if k >= 0}
+        return every | {"cluster_of": cluster_of}, down, {"clusters": len(models)}
 
     def parts(
-        self, messages: Mapping[int, Message], model: Arrays
+        self, messages: Mapping[int, Message], model: Message
     ) -> tuple[list[int], list[int]] | None:
         """Return the two parts of a cluster's participants, or None if it is not split."""
         if len(messages) < LEAST:
@@ -111,7 +108,7 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         clients = np.array(list(messages))
         return clients[~second].tolist(), clients[second].tolist()
 
-    def _products(self, messages: Mapping[int, Message], model: Arrays) -> np.ndarray:
+    def _products(self, messages: Mapping[int, Message], model: Message) -> np.ndarray:
         """Inner products of the updates of the weights, (clients, clients)."""
         gram = np.zeros((len(messages), len(messages)))
         for name, _ in self.loaded.model(0).named_parameters():
@@ -120,33 +117,12 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
             gram += updates @ updates.T
         return gram
 
-    def _server(self, state: State) -> tuple[list[Arrays], np.ndarray]:
+    def _server(self, state: State) -> tuple[list[Message], np.ndarray]:
         """Models of the clusters, and the cluster of each client, -1 if it is not known."""
         if not state:
-            return [pack(self.loaded.initial(0))], np.full(len(self.loaded.split), -1)
-        models: list[Arrays] = [{} for _ in range(int(state["clusters"]))]
-        for name, array in state.items():
-            k, slash, rest = name.partition("/")
-            if slash:
-                models[int(k)][rest] = array
+            return [pack(self.initial(0))], np.full(len(self.loaded.split), -1)
+        models = [below(state, str(k)) for k in range(int(state["models"]))]
         return models, np.array(state["cluster_of"])
-
-    def _mean(self, messages: Mapping[int, Message]) -> Arrays:
-        told = ("cluster", "examples")
-        sent = [{n: a for n, a in m.items() if n not in told} for m in messages.values()]
-        sizes = [float(m["examples"]) for m in messages.values()]
-        return mean_tree(sent, sizes) if sent else {}
-
-    def _down(self, models: list[Arrays], cluster_of: np.ndarray) -> dict[int, Message]:
-        """Message of each client: the model of its cluster, or the models of all clusters."""
-        messages: list[Message] = [m | {"cluster": np.asarray(k)} for k, m in enumerate(models)]
-        if len(models) == 1:
-            return {EVERYONE: messages[0]}
-        every = {"models": np.asarray(len(models))}
-        for k, model in enumerate(models):
-            every |= {f"{k}/{n.removeprefix('model/')}": a for n, a in model.items()}
-        down = {EVERYONE: every}
-        return down | {c: messages[k] for c, k in enumerate(cluster_of.tolist()) if k >= 0}
 
     def _fits(self, params: Params, client: Client) -> tuple[float, float]:
         """Accuracy of a model on the client's validation examples, then its log-likelihood."""
@@ -156,6 +132,12 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         chances = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
         right = (logits.argmax(axis=1) == seen.labels).mean()
         return float(right), float(chances[np.arange(len(rows)), seen.labels].mean())
+
+
+def _mean(messages: Iterable[Message]) -> Message:
+    """Mean of the models in messages, by size; empty without messages."""
+    sent = [{n: a for n, a in m.items() if n != "cluster"} for m in messages]
+    return mean_of(sent) if sent else {}
 
 
 def bipartition(similarity: np.ndarray, method: str) -> np.ndarray:

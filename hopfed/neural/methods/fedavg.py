@@ -14,35 +14,16 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, softplus
 
 from hopfed._lib.cache import Recent
-from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.federation.contract import EVERYONE, Context, State
+from hopfed.federation.contract import Context, State
 from hopfed.federation.messages import Message, digest
-from hopfed.federation.rounds import Session
 from hopfed.neural.averaged import Averaged
-from hopfed.neural.method import Answer, Client, Played, above, below, pack, setting, unpack
+from hopfed.neural.method import Answer, Client, above, below, pack, setting, unpack
 from hopfed.neural.training.cost import training_flops
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net, squared_distance
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Job, Training, is_batch_norm
-
-__all__ = [
-    "MOON",
-    "FedALA",
-    "FedAvg",
-    "FedAvgPlus",
-    "FedAvgPrior",
-    "FedBABU",
-    "FedBN",
-    "FedDyn",
-    "FedPer",
-    "FedProx",
-    "FedRep",
-    "PFedMe",
-    "PerFedAvg",
-    "Scaffold",
-]
 
 _NETWORKS = Recent(1 << 28)
 
@@ -53,26 +34,17 @@ class FedAvg(
     name="fedavg",
     source="McMahan et al., 2017",
     same_model=True,
+    shares="",
     shared=True,
-    opens="",
     scored_with="all",
-    by_record=True,
 ):
-    """McMahan et al. (2017): the mean of parameters and buffers, weighted by size.
+    """McMahan et al. (2017): ``w = sum_k n_k w_k / sum_k n_k``, of parameters and buffers.
 
     Attributes
     ----------
     bound, noise, delta : of private means, see `hopfed.neural.averaged.Averaged`: the norm to which
         a client's update is cut, the noise multiplier, and the delta at which epsilon is told.
     """
-
-    def begin(self, client: Client, down: Message) -> Params:
-        """The global model."""
-        return unpack(down) or client.initial
-
-    def sent(self, client: Client, params: Params) -> Message:
-        """The whole model."""
-        return pack(params) | client.size
 
     def network(self, client: Client, down: Message) -> Network:
         """Return the model in the server's message to all, one object for all clients."""
@@ -94,42 +66,31 @@ class FedProx(FedAvg, name="fedprox", source="Li et al., MLSys 2020", by_record=
 
     mu: float = setting(0.01, "at least 0")
 
-    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
-        """The global model, of which buffers do not count."""
-        return {n: first[n] for n, _ in client.net.named_parameters()} if self.mu else {}
+    def extra(self, client: Client, first: Params, down: Message) -> Params:
+        return {n: first[n] for n, _ in client.net.named_parameters()}  # buffers do not count
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy and the penalty."""
-        loss = super().objective(net, batch)
-        return loss + self.mu / 2 * squared_distance(net.params, batch.extra) if self.mu else loss
+        far = squared_distance(net.params, batch.extra)
+        return super().objective(net, batch) + self.mu / 2 * far
 
 
 @dataclass(frozen=True)
-class Tuned(FedAvg, shared=False, tunes=True, by_record=True):
+class Tuned(FedAvg, tunes=True, by_record=True):
     """FedAvg whose clients adapt the global model to be scored, which is counted in each round."""
 
     def tuning(self, client: Client, down: Message) -> Job:
         """Training by which a client adapts the global model."""
         raise NotImplementedError
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:
-        """Train the global model; what adapting it costs is counted."""
-        message = yield from super().answer(client, question, down)
-        client.spend(self.reading_flops(client.number))
-        return message
-
     def ready(self, client: Client, down: Message) -> Answer:
-        """Adapt the global model."""
         tuned = yield self.tuning(client, down)
         client.keep(tuned.params, "tuned")
         return {}
 
-    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
-        """The adapted model."""
+    def personal(self, client: Client, down: Message) -> Params:
         return client.kept("tuned")
 
     def reading_flops(self, client: int) -> float:
-        """FLOPs of adapting the global model."""
         made = Client(self, {}, Context(self.task.seed, 0, 0, client))
         return training_flops(self.tuning(made, {}), self.loaded.tensors)
 
@@ -141,34 +102,22 @@ class FedAvgPlus(Tuned, name="fedavg+", source="Jiang et al., 2019", reads=FedAv
     Attributes
     ----------
     tune : epochs of fine-tuning.
-    capacity : share of a client's training examples that it is tuned on, the first in random order,
-        at least one.
     """
 
     tune: int = setting(1, "at least 0")
-    capacity: float = setting(1.0, "in (0, 1]")
 
     def tuning(self, client: Client, down: Message) -> Job:
-        """Fine-tuning of the whole model."""
-        rows = client.rows
-        if self.capacity < 1 and len(rows):
-            kept = max(1, round(self.capacity * len(rows)))
-            seen = stream(self.task.seed, "arrival", client.number).permutation(len(rows))
-            rows = rows[np.sort(seen[:kept])]
         first, path = self.begin(client, down), ("tune", client.number)
-        return client.train(first, rows=rows, path=path, training=self.training, epochs=self.tune)
+        return client.train(first, path=path, training=self.training, epochs=self.tune)
 
 
 @dataclass(frozen=True)
-class FedAvgPrior(
-    FedAvg, name="fedavg-prior", source="control, proposed here", shared=False, reads=FedAvg
-):
+class FedAvgPrior(FedAvg, name="fedavg-prior", source="control, proposed here", reads=FedAvg):
     """FedAvg with each client's label prior, a control in kNN-Per's tables, proposed here.
 
-    Source: theory/NOTES.md, "Label prior". ``p(y | x)`` is proportional to ``p_global(y | x)
-    pi_client(y)``: there are no neighbours, only the frequency of each label at the client. If
-    clients differ only in their label frequencies, and the global model was trained on equally
-    frequent labels, this is the correct posterior.
+    ``p(y | x)`` is proportional to ``p_global(y | x) pi_client(y)`` (theory/NOTES.md, "Label
+    prior"): no neighbours, only the frequency of each label at the client. It is the correct
+    posterior if clients differ in these alone, and the global model saw all labels equally often.
 
     Attributes
     ----------
@@ -179,7 +128,6 @@ class FedAvgPrior(
     smooth: float = setting(1.0, "at least 0")
 
     def decide(self, client: Client, down: Message) -> Classifier:
-        """The global model times the prior."""
         classes = self.loaded.classes
         counts = np.bincount(client.labels, minlength=classes)
         with np.errstate(divide="ignore"):
@@ -190,40 +138,21 @@ class FedAvgPrior(
 
 @dataclass(frozen=True)
 class FedPer(
-    FedAvg,
-    name="fedper",
-    source="Arivazhagan et al., 2019",
-    shared=False,
-    opens="features.",
-    trains_first=True,
-    by_record=True,
+    FedAvg, name="fedper", source="Arivazhagan et al., 2019", shares="features.", trains_first=True
 ):
     """Arivazhagan et al. (2019): the body is averaged, the head stays local, trained together.
 
-    A client classifies with its head on the latest global body. A client that never took part
-    first trains a head, and a body that it drops, from the global body for the epochs of a round.
-    The personal layers are the last one.
+    A client classifies with its head, the last layer, on the latest global body. A client that
+    never took part first trains a head, and a body that it drops, for the epochs of a round.
     """
-
-    def begin(self, client: Client, down: Message) -> Params:
-        """The global body and its own head."""
-        body = above(unpack(down, "body"), "features")
-        return client.initial | body | above(client.kept("head"), "head")
-
-    def sent(self, client: Client, params: Params) -> Message:
-        """Keep the head and send the body."""
-        client.keep(below(params, "head"), "head")
-        return pack(below(params, "features"), "body") | client.size
 
 
 @dataclass(frozen=True)
 class FedRep(FedPer, name="fedrep", source="Collins et al., ICML 2021"):
-    """Collins et al. (2021): the body is averaged, the head stays local, trained alternately.
+    """Collins et al. (2021): as FedPer, but body and head are trained in turn.
 
-    In each round a participant first trains its head with the global body frozen. It then trains
-    the body with its head frozen, and sends the body. Frozen parts do not change, running
-    statistics included. A client classifies with its head on the latest global body. A client that
-    never took part first trains a head on it.
+    In each round a participant trains its head with the global body frozen, then the body with its
+    head frozen, and sends the body. Frozen parts keep their running statistics too.
 
     Attributes
     ----------
@@ -232,8 +161,7 @@ class FedRep(FedPer, name="fedrep", source="Collins et al., ICML 2021"):
 
     head: int = setting(10, "at least 0")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train the head, then the body; keep the first and send the second."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         first = self.begin(client, down)
         head = yield client.train(first, epochs=self.head, frozen=("features.",))
         body = yield client.train(head.params, frozen=("head.",))
@@ -241,58 +169,46 @@ class FedRep(FedPer, name="fedrep", source="Collins et al., ICML 2021"):
 
 
 @dataclass(frozen=True)
-class FedBABU(Tuned, name="fedbabu", source="Oh et al., ICLR 2022", by_record=True):
+class FedBABU(
+    FedAvgPlus,
+    name="fedbabu",
+    source="Oh et al., ICLR 2022",
+    shares="features.",
+    opens="",
+    frozen=("head.",),
+):
     """Oh et al. (2022): bodies are trained and averaged under a head that keeps its first values.
 
-    All clients have the same head, which nobody trains or sends. To be scored, a client fine-tunes
-    body and head on its examples.
+    To be scored, a client fine-tunes body and head on its examples.
 
     Attributes
     ----------
-    tune : epochs of fine-tuning, of the whole model, 5 as in the paper.
+    tune : epochs of fine-tuning, of the whole model, 5 as in the paper and its authors' program.
     """
 
-    tune: int = setting(5, "at least 0")
-
-    def begin(self, client: Client, down: Message) -> Params:
-        """The global body and the first head."""
-        return client.initial | above(unpack(down, "body"), "features")
-
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train and send the body; what fine-tuning costs is counted."""
-        trained = yield client.train(self.begin(client, down), frozen=("head.",))
-        client.spend(self.reading_flops(client.number))
-        return pack(below(trained.params, "features"), "body") | client.size
-
-    def tuning(self, client: Client, down: Message) -> Job:
-        """Fine-tuning of the whole model."""
-        first, path = self.begin(client, down), ("tune", client.number)
-        return client.train(first, path=path, training=self.training, epochs=self.tune)
+    tune: int = 5
 
 
 @dataclass(frozen=True)
-class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", shared=False, trains_first=True):
+class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", trains_first=True):
     """Li et al. (2021): FedAvg of all but batch normalisation, which stays local.
 
-    Its scales, shifts and running statistics are neither sent nor averaged. A network without
-    batch normalisation makes it FedAvg: those of hopfed have it with ``norm=batch``. A client that
-    never took part first trains for the epochs of a round, and keeps what that makes of these
-    layers.
+    That are its scales, shifts and running statistics; networks of hopfed have it with
+    ``norm=batch``, and without it this is FedAvg. A client that never took part first trains for
+    the epochs of a round, and keeps what that makes of these layers.
     """
 
-    def begin(self, client: Client, down: Message) -> Params:
-        """The global model with its own batch normalisation."""
-        return client.initial | unpack(down) | client.kept()
+    def shared_of(self, client: Client, params: Params) -> Params:
+        own = tuple(f"{n}." for n, m in client.net.named_modules() if is_batch_norm(m))
+        return {n: t for n, t in params.items() if not own or not n.startswith(own)}
 
     def sent(self, client: Client, params: Params) -> Message:
-        """Keep the batch normalisation and send the rest."""
-        layers = tuple(f"{n}." for n, m in client.net.named_modules() if is_batch_norm(m))
-        own = {n: t for n, t in params.items() if layers and n.startswith(layers)}
-        client.state = pack(own) | client.size  # never empty: it took part
-        return pack({n: t for n, t in params.items() if n not in own}) | client.size
+        message = super().sent(client, params)
+        client.state |= client.size  # it took part, also where it has no such layer
+        return message
 
 
-def stepped(old: Mapping[str, np.ndarray], new: Message, step: float) -> Message:
+def _stepped(old: Mapping[str, np.ndarray], new: Message, step: float) -> Message:
     """Return ``old + step (new - old)`` of arrays of the same names, in their dtypes."""
     if step == 1:
         return new
@@ -300,16 +216,13 @@ def stepped(old: Mapping[str, np.ndarray], new: Message, step: float) -> Message
 
 
 @dataclass(frozen=True)
-class Scaffold(
-    FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", averages=True, by_record=True
-):
+class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", by_record=True):
     """Karimireddy et al. (2020): local steps less the client's drift, ``y -= lr (g - c_i + c)``.
 
-    After K steps from the global model x to y, the control variate of the client becomes
-    ``c_i - c + (x - y) / (K lr)``, option II of the paper: the mean gradient of the steps. With
-    momentum b, step j before the end counts ``(1 - b^j) / (1 - b)`` times, and K is the sum of
-    these. The server takes equal means over the participants: ``x += step mean(y - x)`` and
-    ``c += S / N mean(change of c_i)``, S of N clients being heard.
+    After K steps from the global model x to y, ``c_i += (x - y) / (K lr) - c``, option II of the
+    paper. With momentum b, step j before the end counts ``(1 - b^j) / (1 - b)`` times, and K is the
+    sum of these. The server takes equal means over the S of N clients that were heard,
+    ``x += step mean(y - x)`` and ``c += S / N mean(change of c_i)``.
 
     Attributes
     ----------
@@ -324,17 +237,15 @@ class Scaffold(
         require(optimizer == "sgd", "optimizer", f"sgd for {self.name}", optimizer)
 
     def server_start(self, seed: int) -> State:
-        """The first model."""
         return super().server_start(seed) | pack(self.initial(0))
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train with corrected gradients; send the model and the change of the control variate."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         first = self.begin(client, down)
-        job = client.train(first, direct=corrected)
-        zero = zeros(first, job.trained())
+        job = client.train(first, direct=_corrected)
+        zero = _zeros(first, job.trained())
         own, server = zero | client.kept("control"), zero | unpack(down, "control")
         job.extra = {n: server[n] - own[n] for n in zero}
-        reach = job.training.lr * weight_of_steps(job.training, len(job.steps()))
+        reach = job.training.lr * _weight_of_steps(job.training, len(job.steps()))
         trained = (yield job).params
         change = {
             n: (first[n] - trained[n]) / reach - server[n] if reach else zero[n] for n in zero
@@ -343,49 +254,43 @@ class Scaffold(
         return pack(trained) | pack(change, "control")
 
     def started(self, state: State) -> Message:
-        """The model; changes of control variates start from 0."""
-        return super().started({n: a for n, a in state.items() if n.startswith("model/")})
+        model = {n: a for n, a in state.items() if n.startswith("model/")}
+        return super().started(model)  # changes of control variates start from 0
 
-    def play(self, state: State, session: Session) -> Played:
-        """Move the model along the mean update, and the control variate by its share."""
-        heard = session.ask()
-        if not heard and not self.noise:
-            return state, {EVERYONE: state}, {}
-        mean = self.average(heard, state, session, sized=False)
-        share = np.float32(self.turnout(heard, session))
-        after = stepped(state, {n: a for n, a in mean.items() if n.startswith("model/")}, self.step)
-        for n in mean.keys() - after.keys():
-            after[n] = state.get(n, 0 * mean[n]) + share * mean[n]
-        return after, {EVERYONE: after}, {}
+    def moved(self, state: State, mean: Message, share: float) -> State:
+        model = {n: a for n, a in mean.items() if n.startswith("model/")}
+        control = {
+            n: state.get(n, 0 * a) + np.float32(share) * a
+            for n, a in mean.items()
+            if n not in model
+        }
+        return _stepped(state, model, self.step) | control
 
 
 @dataclass(frozen=True)
-class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", averages=True, by_record=True):
+class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", by_record=True):
     """Acar et al. (2021): ``CE - <g_i, w> + alpha / 2 |w - w_global|^2``, linear at each client.
 
     After training ``g_i -= alpha (w_i - w_global)``, the gradient of the client's loss at its
     optimum. The server keeps ``h -= alpha / N sum(w_i - w_global)`` over the participants, of N
-    clients; the global model is ``mean(w_i) - h / alpha``, with equal weights. Buffers are
-    averaged.
+    clients; the global model is ``mean(w_i) - h / alpha``. Buffers are averaged.
 
     Attributes
     ----------
     alpha : strength of the penalty; the authors' program has 0.01 for CIFAR-10, of the paper's
-        0.1, 0.01 and 0.001.
+        0.1, 0.01 and 0.001, and divides it by a client's size over the mean size.
     """
 
     alpha: float = setting(0.01, "above 0")
 
     def server_start(self, seed: int) -> State:
-        """The first model, and an h of zeros."""
         first, names = self.initial(0), [n for n, _ in self.net(0).named_parameters()]
-        return super().server_start(seed) | pack(first) | pack(zeros(first, names), "h")
+        return super().server_start(seed) | pack(first) | pack(_zeros(first, names), "server")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train with the linear term and the penalty; keep the gradient, send the model."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         first = self.begin(client, down)
         job = client.train(first)
-        slope = zeros(first, job.trained()) | client.kept("slope")
+        slope = _zeros(first, job.trained()) | client.kept("slope")
         job.extra = above({n: first[n] for n in slope}, "first") | above(slope, "slope")
         trained = (yield job).params
         moves = {n: g - self.alpha * (trained[n] - first[n]) for n, g in slope.items()}
@@ -393,36 +298,28 @@ class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", averages=Tr
         return pack(trained)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy, linear term and penalty."""
         first, slope = below(batch.extra, "first"), below(batch.extra, "slope")
         along = [(g * net.params[n]).sum() for n, g in slope.items()]
         far = squared_distance(net.params, first)
         return super().objective(net, batch) - sum(along[1:], along[0]) + self.alpha / 2 * far
 
-    def play(self, state: State, session: Session) -> Played:
-        """Move h, and subtract it from the mean model."""
-        heard = session.ask()
-        model = {n: a for n, a in state.items() if n.startswith("model/")}
-        if not heard and not self.noise:
-            return state, {EVERYONE: model}, {}
-        mean, h = self.average(heard, state, session, sized=False), dict[str, np.ndarray]()
-        scale = np.float32(self.alpha * self.turnout(heard, session))
-        for name in (n for n in state if n.startswith("h/")):
-            of = name.replace("h/", "model/", 1)
-            h[name] = state[name] - scale * (mean[of] - model[of])
+    def moved(self, state: State, mean: Message, share: float) -> State:
+        h, scale = dict[str, np.ndarray](), np.float32(self.alpha * share)
+        for name in (n for n in state if n.startswith("server/")):
+            of = name.replace("server/", "model/", 1)
+            h[name] = state[name] - scale * (mean[of] - state[of])
             mean[of] = mean[of] - h[name] / np.float32(self.alpha)
-        return mean | h, {EVERYONE: mean}, {}
+        return mean | h
 
 
 @dataclass(frozen=True)
-class MOON(FedAvg, name="moon", source="Li et al., CVPR 2021", by_record=True):
+class MOON(FedAvg, name="moon", source="Li et al., CVPR 2021", keeps=True, by_record=True):
     """Li et al. (2021): FedAvg with a contrast of features between models.
 
-    The features z of an example are drawn to those of the global model, z_g, away from those of
-    the client's own model after its last training, z_p:
-    ``CE + mu softplus((cos(z, z_p) - cos(z, z_g)) / temperature)``. A client that takes part for
-    the first time has no such model, and the term has no gradient. The paper's projection head is
-    left out: z is what the head reads.
+    Features z are drawn to those of the global model, z_g, away from those of the client's own
+    model after its last training, z_p: ``CE + mu softplus((cos(z, z_p) - cos(z, z_g)) /
+    temperature)``. Without such a model, the first time, the term has no gradient. The paper's
+    projection head is left out: z is what the head reads.
 
     Attributes
     ----------
@@ -433,45 +330,33 @@ class MOON(FedAvg, name="moon", source="Li et al., CVPR 2021", by_record=True):
     mu: float = setting(5.0, "at least 0")
     temperature: float = setting(0.5, "above 0")
 
-    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
-        """The global and the last own model."""
-        return above(first, "first") | above(client.kept() or first, "last") if self.mu else {}
-
-    def sent(self, client: Client, params: Params) -> Message:
-        """Keep the model and send it."""
-        client.keep(params)
-        return super().sent(client, params)
+    def extra(self, client: Client, first: Params, down: Message) -> Params:
+        return above(first, "first") | above(client.kept() or first, "last")
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy and contrast."""
         features, logits = net(batch.x)
-        loss = batch.cross_entropy(logits)
-        if not self.mu:
-            return loss
         others = (net.with_(below(batch.extra, n))(batch.x)[0].detach() for n in ("last", "first"))
         last, first = (cosine_similarity(features, z, dim=1) for z in others)
-        return loss + self.mu * batch.mean(softplus((last - first) / self.temperature))
+        contrast = batch.mean(softplus((last - first) / self.temperature))
+        return batch.cross_entropy(logits) + self.mu * contrast
 
 
-def zeros(params: Params, names: Iterable[str]) -> Params:
+def _zeros(params: Params, names: Iterable[str]) -> Params:
     """Return zeros in place of some parameters."""
     return {n: torch.zeros_like(params[n]) for n in names}
 
 
-def corrected(gradient: Params, extra: Params) -> Params:
+def _corrected(gradient: Params, extra: Params) -> Params:
     """Return a gradient plus what a job has as `extra`."""
     return {n: g + extra[n] for n, g in gradient.items()}
 
 
-def weight_of_steps(training: Training, steps: int) -> float:
+def _weight_of_steps(training: Training, steps: int) -> float:
     """Sum of the weights of the gradients of so many steps in the way that SGD went, over lr."""
     b = training.momentum
     if b == 1:
         return steps * (steps + 1) / 2
     return (steps - b * (1 - b**steps) / (1 - b)) / (1 - b)
-
-
-WINDOW, CLOSE, MOST = 10, 0.1, 100  # epochs of FedALA's first weights: see its docstring
 
 
 @dataclass(frozen=True)
@@ -480,9 +365,8 @@ class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
 
     On each batch w follows the gradient of ``f(w - alpha grad f(w; D); D')``, second derivatives
     included. D and D' are every other example of the batch, and the same if it has but one. The
-    learning rate of the step of w is `Training.lr`, beta in the paper. A client classifies with
-    the global model after a step along the gradient of all of its training examples. Weights of
-    the mean are the data sizes.
+    learning rate of w is `Training.lr`, beta in the paper. A client classifies with the global
+    model after a step along the gradient of all of its examples. The mean is by data sizes.
 
     Attributes
     ----------
@@ -490,11 +374,10 @@ class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
     hessian : whether second derivatives count; without them it is the paper's first-order variant.
     """
 
-    alpha: float = setting(0.01, "at least 0")
+    alpha: float = setting(0.01, "above 0")
     hessian: bool = True
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy of the second half of a batch after a step on the first."""
         mask = torch.ones_like(batch.y, dtype=torch.float32) if batch.mask is None else batch.mask
         odd = mask * (torch.arange(len(mask), device=mask.device) % 2)
         first, second = mask - odd, torch.where(odd.sum() > 0, odd, mask)
@@ -513,31 +396,27 @@ class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
         return replace(batch, mask=second).cross_entropy(moved(batch.x)[1])
 
     def tuning(self, client: Client, down: Message) -> Job:
-        """A step along the gradient of all examples."""
-        plan = [client.rows] if len(client.rows) and self.alpha else []
+        plan = [client.rows] if len(client.rows) else []
         plain = replace(self.training, optimizer="sgd", momentum=0.0, weight_decay=0.0, clip=0.0)
-        step = replace(plain, lr=self.alpha or 1.0)
         first = self.begin(client, down)
-        return client.train(first, super().objective, training=step, augment=False, plan=plan)
+        return client.train(
+            first,
+            super().objective,
+            training=replace(plain, lr=self.alpha),
+            augment=False,
+            plan=plan,
+        )
 
 
 @dataclass(frozen=True)
-class PFedMe(
-    FedAvg,
-    name="pfedme",
-    source="Dinh et al., NeurIPS 2020",
-    averages=True,
-    shared=False,
-    scored_with="new",
-    trains_first=True,
-):
+class PFedMe(FedAvg, name="pfedme", source="Dinh et al., NeurIPS 2020", scored_with="new"):
     """Dinh et al. (2020): a personal model theta that is pulled to a shared w, and w to it.
 
     On each batch theta takes `steps` steps of plain gradient descent on
     ``CE + lam / 2 |theta - w|^2``, then w the step ``w -= lr lam (w - theta)`` with `Training.lr`
-    and no momentum. In a round both start as the global model, and theta goes on from batch to
-    batch. The server's model is ``(1 - beta) w + beta mean(w_i)``, with equal weights. A client
-    classifies with theta; a client that never took part trains it for the epochs of a round.
+    and no momentum. In a round both start as the global model, ``(1 - beta) w + beta mean(w_i)`` of
+    equal weights. A client classifies with theta; one that never took part trains it for the epochs
+    of a round.
 
     Attributes
     ----------
@@ -553,8 +432,7 @@ class PFedMe(
     theta_lr: float = setting(0.05, "above 0")
     beta: float = setting(1.0, "above 0")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train theta and w in turn; keep the first and send the second."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         theta = w = self.begin(client, down)
         whole = client.train(w)
         inner = replace(whole.training, optimizer="sgd", lr=self.theta_lr, momentum=0.0)
@@ -567,59 +445,48 @@ class PFedMe(
         return pack(w)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy and the penalty."""
-        far = [((net.params[n] - t) ** 2).sum() for n, t in batch.extra.items()]
-        return super().objective(net, batch) + self.lam / 2 * sum(far[1:], far[0])
+        far = squared_distance(net.params, batch.extra)
+        return super().objective(net, batch) + self.lam / 2 * far
 
-    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
-        """The client's theta."""
-        return client.kept()
+    def moved(self, state: State, mean: Message, share: float) -> State:
+        return _stepped(self.started(state), mean, self.beta)
 
-    def play(self, state: State, session: Session) -> Played:
-        """Move the model along the mean update."""
-        heard, after = session.ask(), self.started(state)
-        if heard or self.noise:
-            after = stepped(after, self.average(heard, state, session, sized=False), self.beta)
-        return after, {EVERYONE: after}, {}
+
+WINDOW, CLOSE, MOST = 10, 0.1, 100  # epochs of FedALA's first weights: see its docstring
 
 
 @dataclass(frozen=True)
 class FedALA(
-    FedAvg,
-    name="fedala",
-    source="Zhang et al., AAAI 2023",
-    shared=False,
-    trains_first=True,
-    scored_with="new",
+    FedAvg, name="fedala", source="Zhang et al., AAAI 2023", keeps=True, scored_with="new"
 ):
     """Zhang et al. (2023): clients learn to mix their own head with the global one.
 
     With the global model g and the client's own after its last training, v, a round starts from
     g's body and the head ``v + W (g - v)``. The weights W in [0, 1], one for each parameter, start
-    at 1 and stay with the client. They are learned on a share of its examples by
-    ``W -= eta grad (g - v)``, cut to [0, 1]. The first time this goes on until the loss has a
-    deviation below .1 over 10 epochs, at most 100 epochs; afterwards for one epoch. A client
-    classifies with its own model after training. A client that never took part first trains one.
+    at 1 and stay with the client. They are learned on a share of its examples by ``W -= eta grad (g
+    - v)``, cut to [0, 1]: the first time until the loss has a deviation below .1 over 10 epochs, at
+    most 100, afterwards for one epoch. A client classifies with its own model after training; one
+    that never took part first trains one.
 
     Attributes
     ----------
-    share : of the examples on which W is learned, drawn in each round; 0.8 as in the paper.
-    eta : learning rate of W, 1 as in the paper.
+    share : of the examples on which W is learned, drawn in each round; 0.8 as in the paper and its
+        authors' program, which like this learns W for the last layer.
+    eta : learning rate of W, 1 as in both.
     """
 
     share: float = setting(0.8, "in (0, 1]")
     eta: float = setting(1.0, "at least 0")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Learn the weights and train from the mixture; keep both, send the model."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         first, weights = self.begin(client, down), client.kept("weights")
         if client.kept() and len(client.rows):
             weights = yield from self.learned(client, first, weights)
-            first = first | mixed(client.kept(), first, weights)
+            first = first | _mixed(client.kept(), first, weights)
         here = (client.context.round, client.context.exchange, client.number)
-        trained = (yield client.train(first, path=here)).params
-        client.state = pack(trained) | pack(weights, "weights")
-        return pack(trained) | client.size
+        message = self.sent(client, (yield client.train(first, path=here)).params)
+        client.state |= pack(weights, "weights")
+        return message
 
     def learned(
         self, client: Client, first: Params, weights: Params
@@ -632,7 +499,7 @@ class FedALA(
         losses: list[float] = []
         for _ in range(epochs):
             for at in range(0, len(rows), batch):
-                start = first | mixed(own, first, w)
+                start = first | _mixed(own, first, w)
                 plan, body = [rows[at : at + batch]], ("features.",)
                 job = yield client.train(start, augment=False, plan=plan, frozen=body, moments={})
                 w = {
@@ -644,11 +511,7 @@ class FedALA(
                 break
         return w
 
-    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
-        """The client's own model."""
-        return client.kept()
 
-
-def mixed(own: Params, other: Params, weights: Params) -> Params:
+def _mixed(own: Params, other: Params, weights: Params) -> Params:
     """Return those parameters that have weights: ``own + weights (other - own)``."""
     return {n: own[n] + w * (other[n] - own[n]) for n, w in weights.items()}

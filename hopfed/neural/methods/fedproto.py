@@ -1,4 +1,5 @@
-"""Methods whose messages have one row for each class: FedProto and FD.
+"""Methods whose clients send one row for each class that they hold, or share a head beside a server
+that trains: FedProto and FD, FedGH, FedTGP and FedGen.
 
 Source: theory/NOTES.md, "Baselines". A message is ``{"labels": (K,), "rows": (K, d)}`` for the K
 classes that its sender knows. FedProto adds ``"counts": (K,)``, the number of examples behind each
@@ -7,8 +8,9 @@ row, where these are its weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -16,12 +18,12 @@ from scipy.special import softmax
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
+from hopfed.neural.averaged import mean_of
 from hopfed.neural.method import Client, NeuralMethod, Played, above, below, pack, setting, unpack
-from hopfed.neural.methods.heads import LGFedAvg, require_one_head
+from hopfed.neural.methods.heads import LGFedAvg
 from hopfed.neural.models.networks import drawing
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.losses import Batch, Net
@@ -35,6 +37,8 @@ __all__ = ["FD", "FedGH", "FedGen", "FedProto", "FedTGP"]
 class Classwise(NeuralMethod):
     """Clients that train beside rows of classes, and send such rows, of one counted pass."""
 
+    counted: ClassVar[bool] = False  # whether messages tell the number of examples behind each row
+
     @property
     def length(self) -> int:
         """Numbers in a row."""
@@ -44,21 +48,13 @@ class Classwise(NeuralMethod):
         """What a row is the mean of, in the examples `seen`: features (n, d)."""
         return seen.features
 
-    @property
-    def counted(self) -> bool:
-        """Whether messages tell the number of examples behind each row."""
-        return False
-
-    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
-        """The rows of the server, and which are known."""
+    def extra(self, client: Client, first: Params, down: Message) -> Params:
         rows, counts = self.table(down)
         return {"rows": torch.as_tensor(rows), "known": torch.as_tensor(np.float32(counts > 0))}
 
     def sent(self, client: Client, params: Params) -> Message:
-        """Keep the model; send the means of the classes held."""
-        client.keep(params)
-        client.spend(client.pass_flops)
-        seen = Network(client.model, params).embed(client.task.tensors, client.rows)
+        super().sent(client, params)
+        seen = client.look(params, client.rows)
         held, where, counts = np.unique(client.labels, return_inverse=True, return_counts=True)
         sums = np.zeros((len(held), self.length))
         np.add.at(sums, where, self.values(seen))
@@ -74,11 +70,10 @@ class Classwise(NeuralMethod):
         classes = self.loaded.classes
         rows, counts = np.zeros((classes, self.length), np.float32), np.zeros(classes)
         if "labels" in message:
-            labels = np.asarray(message["labels"])
+            labels, told = np.asarray(message["labels"]), message.get("counts", 1)
             there = (labels >= 0) & (labels < classes)
             rows[labels[there]] = np.asarray(message["rows"])[there]
-            told = np.asarray(message.get("counts", np.ones(len(labels))))
-            counts[labels[there]] = np.maximum(told, 0)[there]
+            counts[labels[there]] = np.broadcast_to(np.maximum(told, 0), labels.shape)[there]
         return rows, counts
 
     def means(self, messages: Iterable[Message]) -> tuple[np.ndarray, np.ndarray]:
@@ -90,6 +85,12 @@ class Classwise(NeuralMethod):
         return (total / np.maximum(counts, 1)[:, None]).astype(np.float32), counts
 
 
+def as_message(rows: np.ndarray, known: np.ndarray) -> Message:
+    """Return the rows (classes, d) of those classes that are known, and their labels."""
+    held = np.flatnonzero(known)
+    return {"labels": held.astype(np.int32), "rows": rows[held]}
+
+
 @dataclass(frozen=True)
 class Prototypical(Classwise):
     """Clients that pull features to prototypes C from the server: CE + lam ||z - C_y||^2 / d."""
@@ -97,30 +98,24 @@ class Prototypical(Classwise):
     lam: float = setting(1.0, "at least 0")
     nearest: bool = False
 
-    def fetches(self, known: bool) -> bool:  # noqa: ARG002
-        """Prototypes are needed only by the nearest."""
-        return self.nearest
+    def fetches(self, known: bool) -> bool:
+        return self.nearest  # prototypes are needed only by the nearest
 
     def server_start(self, seed: int) -> State:
-        """No prototype yet."""
         super().server_start(seed)
         return as_message(*self.table({}))
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy and penalty; examples of a class without prototype have penalty 0."""
         features, logits = net(batch.x)
-        if not self.lam:
-            return batch.cross_entropy(logits)
         far = ((features - batch.extra["rows"][batch.y]) ** 2).mean(dim=1)
-        penalty = batch.mean(far * batch.extra["known"][batch.y])
+        penalty = batch.mean(far * batch.extra["known"][batch.y])  # 0 for a class without prototype
         return batch.cross_entropy(logits) + self.lam * penalty
 
     def decide(self, client: Client, down: Message) -> Classifier:
-        """The model, or its features and the nearest prototype."""
         if not self.nearest or not len(down.get("labels", ())):
             return super().decide(client, down)
-        rows, known = map(torch.as_tensor, self.table(down))
         network = Network(client.model, self.personal(client, down))
+        rows, known = map(torch.as_tensor, self.table(down))
 
         def scores(x: Tensor) -> Tensor:  # minus the distances; one without a row is never nearest
             features = network.outputs(x)[0]
@@ -134,30 +129,28 @@ class Prototypical(Classwise):
 class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
     """Tan et al. (2022): cross-entropy + lam ||z - C_y||^2 / d.
 
-    A client's prototypes are the mean features of its classes. The server's prototype C of a class
-    is the mean over the clients that hold the class. A class that nobody sent this round keeps its
-    last prototype; a class that nobody ever sent has no penalty. The squared distance is divided by
-    the feature length d, as in the authors' program, so that `lam` has the same effect for wide and
-    narrow features. All clients must have the same d.
+    A client's prototypes are the mean features z of its classes, the server's, C, the means over
+    the clients that hold the class. A class that nobody sent this round keeps its last prototype;
+    one that nobody ever sent has no penalty. The squared distance is divided by the feature length
+    d, as in the authors' program, so that `lam` has the same effect for wide and narrow features.
 
     Attributes
     ----------
     lam : strength of the penalty; 0 is Standalone.
     weights : of the mean over clients: "equal", as in the authors' program; or "size", by their
-        examples of the class, as in the paper's eq. (6) (arXiv:2105.00243) without its second
-        division by the number of clients, which that program leaves out too.
+        examples of the class, as in the paper's eq. (6) without its second division by the number
+        of clients (arXiv:2105.00243), which that program leaves out too.
     nearest : classify by the nearest prototype, as in the paper, instead of by the head.
     """
 
     weights: str = setting("equal", ("size", "equal"))
 
     @property
-    def counted(self) -> bool:
+    def counted(self) -> bool:  # type: ignore[override]
         """Whether these are weights."""
         return self.weights == "size"
 
     def play(self, state: State, session: Session) -> Played:
-        """Mean rows, class by class; a class that nobody sent keeps its last row."""
         rows, counts = self.means(session.ask().values())
         before, known = self.table(state)
         rows = np.where(counts[:, None] > 0, rows, before)
@@ -169,14 +162,10 @@ class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
 class FD(Classwise, name="fd", source="Jeong et al., 2018"):
     """Jeong et al. (2018), federated distillation: cross-entropy + lam CE(t_y, softmax).
 
-    For each class that it holds, a client sends the mean softmax output over its examples of the
-    class. The target t_y of class y at a client is the unweighted mean of the outputs that the
-    *other* clients sent for y. The server computes the targets. Each participant gets its own
-    message, for the classes that it and at least one other client hold. Absent clients get the mean
-    over all participants. A class that no other client sent has no target.
-
-    The paper averages outputs during training. Here the trained model computes them in one pass
-    after training.
+    For each class that it holds, a client sends the mean softmax output over its examples, after
+    training; in the paper they are those during it. The target t_y of class y at a client is the
+    unweighted mean of the outputs that the *other* clients sent, for the classes that it and at
+    least one of them hold; without one there is no target. Absent clients get the mean over all.
 
     Attributes
     ----------
@@ -187,25 +176,18 @@ class FD(Classwise, name="fd", source="Jeong et al., 2018"):
 
     @property
     def length(self) -> int:
-        """Numbers in a row."""
         return self.loaded.classes
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Sum of both cross-entropies; examples without a target add 0 to the second."""
         _, logits = net(batch.x)
-        if not self.lam:
-            return batch.cross_entropy(logits)
         soft = -(batch.extra["rows"][batch.y] * logits.log_softmax(dim=1)).sum(dim=1)
         taught = batch.mean(soft * batch.extra["known"][batch.y])
         return batch.cross_entropy(logits) + self.lam * taught
 
     def values(self, seen: Embedded) -> np.ndarray:
-        """What a row is the mean of, in the examples `seen`: outputs (n, classes)."""
-        outputs: np.ndarray = softmax(seen.logits, axis=1)
-        return outputs
+        return np.asarray(softmax(seen.logits, axis=1))
 
     def play(self, state: State, session: Session) -> Played:
-        """Mean rows, class by class; a client's own row is left out of its message."""
         heard = session.ask()
         rows, counts = self.means(heard.values())
         down = {EVERYONE: as_message(rows, counts)}
@@ -215,74 +197,79 @@ class FD(Classwise, name="fd", source="Jeong et al., 2018"):
         return state, down, {}
 
 
-def as_message(rows: np.ndarray, known: np.ndarray) -> Message:
-    """Return the rows (classes, d) of those classes that are known, and their labels."""
-    held = np.flatnonzero(known)
-    return {"labels": held.astype(np.int32), "rows": rows[held]}
-
-
 @dataclass(frozen=True)
-class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="head."):
+class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="head.", one_head=True):
     """Yi et al. (2023): the server trains a head on the mean features of clients' classes.
 
     A client replaces its head by the global one, trains its model, and sends the mean features of
     each of its classes. The server goes through them, client by client and class by class, with a
     step of gradient descent of the head's cross-entropy on each. A client classifies with its
-    model after training, as FedSSA's paper states for all methods that it compares.
+    model after training.
 
     Attributes
     ----------
-    head_lr : learning rate of the server; 0.01 as in HtFLlib, the paper was not at hand.
+    head_lr : learning rate of the server; 0.01 as in the authors' program and HtFLlib. In that
+        program the step is taken by the optimizer of another network, so the head never moves.
     """
 
     head_lr: float = setting(0.01, "above 0")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_one_head(self)
-
-    def begin(self, client: Client, down: Message) -> Params:
-        """The client's own body and the global head."""
-        return super().begin(client, down) | above(unpack(down, "head"), "head")
-
-    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
-        """The client's own model."""
-        return super().begin(client, {})
-
     def play(self, state: State, session: Session) -> Played:
-        """Train the head, ``W -= lr (softmax(W z + b) - e_y) z^T``."""
-        head = dict(state) or pack(below(self.initial(0), "head"), "head")
-        for message in session.ask().values():
-            rows, known = self.table(message)
+        head = dict(state) or pack({n: t for n, t in self.initial(0).items() if n[:5] == "head."})
+        W, b = "model/head.weight", "model/head.bias"
+        for rows, known in map(self.table, session.ask().values()):
             for y in np.flatnonzero(known):
-                z = rows[y][: head["head/weight"].shape[1]]
-                slope = softmax(head["head/weight"] @ z + head.get("head/bias", 0.0))
-                slope[y] -= 1
-                head["head/weight"] = head["head/weight"] - self.head_lr * np.outer(slope, z)
-                if "head/bias" in head:
-                    head["head/bias"] = head["head/bias"] - self.head_lr * slope
+                z = rows[y][: head[W].shape[1]]
+                slope = (
+                    softmax(head[W] @ z + head.get(b, 0.0))
+                    - np.eye(len(known), dtype=np.float32)[y]
+                )
+                steps = {W: np.outer(slope, z), b: slope}
+                head = {n: a - self.head_lr * steps[n] for n, a in head.items()}
         head = {n: np.asarray(a, np.float32) for n, a in head.items()}
         return head, {EVERYONE: head}, {}
+
+
+Steps = Iterable[tuple[Tensor, ...]]
+
+
+def descended(
+    params: Params, optimizer: torch.optim.Optimizer, steps: Steps, loss: Callable[..., Tensor]
+) -> Params:
+    """Return parameters after a step along the gradient of a loss for each of some batches."""
+    with one_thread():
+        for batch in steps:
+            optimizer.zero_grad()
+            loss(*batch).backward()
+            optimizer.step()
+    return {n: t.detach() for n, t in params.items()}
+
+
+def layers(params: Params, x: Tensor) -> Tensor:
+    """Output of two layers with a ReLU between them, as ``nn.Sequential`` names them."""
+    hidden = (x @ params["0.weight"].T + params["0.bias"]).relu()
+    return hidden @ params["2.weight"].T + params["2.bias"]
 
 
 @dataclass(frozen=True)
 class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
     """Zhang et al. (2024): FedProto with prototypes that the server trains, by adaptive margins.
 
-    The server's prototypes are a network of one hidden layer of trained vectors, one for each
-    class. They are trained on the clients' mean features, with the distance of a row z of class y
-    to the prototype C_y increased by a margin: the loss is
-    ``CE(softmax(-|z - C_s| - margin [s = y]), y)``. The margin is the largest distance between
-    two classes' means over the clients, at most `margin`. The network has d hidden units; its
-    batches have as many rows as those of the clients.
+    The server's prototypes are trained vectors, one for each class, through a network of one hidden
+    layer of d units. They are trained on the clients' mean features z, by
+    ``CE(softmax(-|z - C_s| - margin [s = y]), y)``, in batches of as many rows as those of clients.
+    The margin is the largest distance between two classes' means over the clients, at most
+    `margin`.
 
     Attributes
     ----------
-    lam : strength of the penalty, 0.1 as in the paper; 0 is Standalone.
+    lam : strength of the penalty, 0.1 as in the paper (1 in the authors' program); 0 is Standalone.
     nearest : classify by the nearest prototype instead of by the head.
-    margin : largest margin, tau in the paper, which has 100.
-    passes : over the rows in a round, 100 as in the paper.
-    prototype_lr : learning rate of the server, which takes plain gradient descent.
+    margin : largest margin, tau in the paper, which has 100. In the authors' program the margin is
+        the largest distance of a class to the one nearest to it.
+    passes : over the rows in a round, 100 as in the paper (1000 in the program).
+    prototype_lr : learning rate of the server, which takes plain gradient descent, 0.01 as that of
+        the paper's clients (0.005 in the program).
     """
 
     lam: float = setting(0.1, "at least 0")
@@ -299,33 +286,31 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
         return {"points": points} | above(copied(net), "net")
 
     def play(self, state: State, session: Session) -> Played:
-        """Train the prototypes on the rows; those of classes that were ever sent go down."""
         sent = [self.table(message) for message in session.ask().values()]
         known = np.any([self.table(state)[1], *(c for _, c in sent)], axis=0)
         params = unpack(state, "server") or self.first()
         if sent:
             z = torch.as_tensor(np.concatenate([rows[held > 0] for rows, held in sent]))
             y = torch.as_tensor(np.concatenate([np.flatnonzero(held) for _, held in sent]))
-            with one_thread():
-                params = self.trained(params, z, y, session)
-        down = as_message(prototypes(params).numpy(), known)
+            params = self.trained(params, z, y, session.context.rng("prototypes"))
+        down = as_message(prototypes(params).numpy(), known)  # of classes that were ever sent
         return down | pack(params, "server"), {EVERYONE: down}, {}
 
-    def trained(self, params: Params, z: Tensor, y: Tensor, session: Session) -> Params:
-        """Return prototypes trained on rows z (n, d) of classes y (n,)."""
+    def trained(self, params: Params, z: Tensor, y: Tensor, rng: np.random.Generator) -> Params:
+        """Return prototypes trained on rows z (n, d) of classes y (n,), in orders of `rng`."""
         means = torch.stack([z[y == s].mean(0) for s in y.unique()])
         margin = min(float(torch.cdist(means, means).max()), self.margin)
-        rng, batch = session.context.rng("prototypes"), self.training.batch
         params = {n: t.requires_grad_() for n, t in params.items()}
-        optimizer = torch.optim.SGD(params.values(), lr=self.prototype_lr)
-        for _ in range(self.passes):
-            for at in torch.as_tensor(rng.permutation(len(z))).split(batch):
-                far = torch.cdist(z[at], prototypes(params))
-                far = far + margin * one_hot(y[at], far.shape[1])
-                optimizer.zero_grad()
-                cross_entropy(-far, y[at]).backward()
-                optimizer.step()
-        return {n: t.detach() for n, t in params.items()}
+
+        def loss(at: Tensor) -> Tensor:
+            far = torch.cdist(z[at], prototypes(params))
+            far = far + margin * one_hot(y[at], far.shape[1])
+            return cross_entropy(-far, y[at])
+
+        orders = (torch.as_tensor(rng.permutation(len(z))) for _ in range(self.passes))
+        steps = ((at,) for order in orders for at in order.split(self.training.batch))
+        sgd = torch.optim.SGD(params.values(), lr=self.prototype_lr)
+        return descended(params, sgd, steps, loss)
 
 
 def prototypes(params: Params) -> Tensor:
@@ -333,22 +318,16 @@ def prototypes(params: Params) -> Tensor:
     return layers(below(params, "net"), params["points"])
 
 
-def layers(params: Params, x: Tensor) -> Tensor:
-    """Output of two layers with a ReLU between them, as ``nn.Sequential`` names them."""
-    hidden = (x @ params["0.weight"].T + params["0.bias"]).relu()
-    return hidden @ params["2.weight"].T + params["2.bias"]
-
-
 @dataclass(frozen=True)
 class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
     """Zhu et al. (2021): a generator of features by label, trained at the server, teaches clients.
 
     Clients share heads, as the paper does where models are not to be sent, and tell their numbers
-    of examples of each label. The server averages the heads. It trains the generator z = G(y, e),
-    of labels y in the clients' proportions and normal e, by Adam on the cross-entropy of the mean
-    logits of the clients' heads, plus ``diversity exp(-mean(|z - z'| |e - e'|^2))`` over pairs,
-    of means over the entries. A client adds ``lam CE(head(z), y)`` over generated z, which it
-    draws anew in each round; in the first there is no generator. G has one hidden layer.
+    of examples of each label. The server trains the generator z = G(y, e), of labels y in these
+    proportions and normal e, by Adam on the cross-entropy of the mean logits of the clients' heads,
+    plus ``diversity exp(-mean(|z - z'| |e - e'|^2))`` over pairs, of means over the entries. A
+    client adds ``lam CE(head(z), y)`` over generated z, drawn anew in each round but the first. G
+    has one hidden layer.
 
     Attributes
     ----------
@@ -387,8 +366,7 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
         """Features (n, d) of labels y and noise, by the generator's `params`."""
         return layers(params, torch.cat([one_hot(y, self.loaded.classes), noise], dim=1))
 
-    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
-        """Generated features and their labels."""
+    def extra(self, client: Client, first: Params, down: Message) -> Params:
         generator = unpack(down, "generator")
         if not generator or not self.lam:
             return {}
@@ -396,12 +374,10 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
         return {"y": y, "z": self.generated(generator, y, noise)}
 
     def sent(self, client: Client, params: Params) -> Message:
-        """Keep the model; send its head and the numbers of labels."""
         counts = np.bincount(client.labels, minlength=self.loaded.classes).astype(np.int32)
         return super().sent(client, params) | {"labels": counts}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy of examples and of what is generated."""
         loss, more = super().objective(net, batch), batch.extra
         if not more:
             return loss
@@ -410,33 +386,34 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
         return loss - self.lam * told.mean()
 
     def play(self, state: State, session: Session) -> Played:
-        """Average the heads and train the generator."""
         heard = session.ask()
         if not heard:
             return state, {EVERYONE: state}, {}
-        heads = [{n: a for n, a in m.items() if n.startswith("head/")} for m in heard.values()]
-        sizes = [float(m["examples"]) for m in heard.values()] if self.weights == "size" else None
+        heads = [{n: a for n, a in m.items() if n != "labels"} for m in heard.values()]
         counts = np.sum([np.maximum(m["labels"], 0) for m in heard.values()], axis=0)
         generator = unpack(state, "generator") or self.first()
         if self.lam and counts.sum():
-            with one_thread():
-                generator = self.trained(generator, heads, counts, session)
-        after = mean_tree(heads, sizes) | pack(generator, "generator") | {"labels": counts}
+            plain = [{n: a for n, a in head.items() if n != "examples"} for head in heads]
+            rng = session.context.rng("generator")
+            generator = self.trained(generator, unpack(mean_of(plain)), counts, rng)
+        after = mean_of(heads) | pack(generator, "generator") | {"labels": counts}
         return after, {EVERYONE: after}, {}
 
     def trained(
-        self, params: Params, heads: list[Message], counts: np.ndarray, session: Session
+        self, params: Params, head: Params, counts: np.ndarray, rng: np.random.Generator
     ) -> Params:
-        """Return the generator `params` after its steps of a round, by `heads` and `counts`."""
-        head, rng = unpack(mean_tree(heads), "head"), session.context.rng("generator")
+        """Return the generator after its steps of a round, by a `head` that is the mean of all.
+
+        The labels that `rng` draws are in proportion to `counts`.
+        """
         params = {n: t.requires_grad_() for n, t in params.items()}
-        optimizer = torch.optim.Adam(params.values(), lr=self.generator_lr)
-        for _ in range(self.passes):
-            y, noise = self.drawn(counts, rng)
+
+        def loss(y: Tensor, noise: Tensor) -> Tensor:
             z = self.generated(params, y, noise)
-            logits = z @ head["weight"].T + head.get("bias", 0.0)  # linear: the mean of all heads
+            logits = z @ head["head.weight"].T + head.get("head.bias", 0.0)
             far = (z[:, None] - z).abs().mean(2) * (noise[:, None] - noise).square().mean(2)
-            optimizer.zero_grad()
-            (cross_entropy(logits, y) + self.diversity * (-far.mean()).exp()).backward()
-            optimizer.step()
-        return {n: t.detach() for n, t in params.items()}
+            return cross_entropy(logits, y) + self.diversity * (-far.mean()).exp()
+
+        steps = (self.drawn(counts, rng) for _ in range(self.passes))
+        adam = torch.optim.Adam(params.values(), lr=self.generator_lr)
+        return descended(params, adam, steps, loss)

@@ -14,12 +14,11 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from hopfed._lib.settings import require
-from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.averaged import Averaged
-from hopfed.neural.method import Client, NeuralMethod, Played, above, below, pack, setting, unpack
+from hopfed.neural.averaged import Averaged, mean_of_holders
+from hopfed.neural.method import Client, NeuralMethod, Played, setting
 from hopfed.neural.training.losses import Batch, Net, masked_mean, squared_distance
 from hopfed.neural.training.task import Params
 
@@ -34,15 +33,12 @@ class LGFedAvg(
     Averaged,
     name="lg-fedavg",
     source="Liang et al., 2020",
-    opens="head.",
-    averages=True,
+    shares="head.",
+    keeps=True,
+    one_head=True,
     by_record=True,
 ):
-    """Liang et al. (2020); the shared part is the last layer.
-
-    A participant replaces its head by the latest mean of heads, trains its whole model, and sends
-    the head: ``classes (dim + 1)`` numbers each way. It also sends its number of examples if
-    `weights` is "size".
+    """Liang et al. (2020): heads are averaged, bodies stay local; the head is the last layer.
 
     Attributes
     ----------
@@ -55,55 +51,25 @@ class LGFedAvg(
     weights: str = setting("size", ("size", "equal"))
     scored: str = setting("local", ("local", "global"))
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_one_head(self)
-
-    def fetches(self, known: bool) -> bool:  # noqa: ARG002
-        """The global head is scored only where `scored` says so."""
+    def fetches(self, known: bool) -> bool:
         return self.scored == "global"
 
-    def begin(self, client: Client, down: Message) -> Params:
-        """The client's own body and the global head."""
-        return super().begin(client, down) | above(unpack(down, "head"), "head")
-
     def sent(self, client: Client, params: Params) -> Message:
-        """Keep the model and send its head."""
-        client.keep(params)
-        size = client.size if self.weights == "size" else {}
-        return pack(below(params, "head"), "head") | size
-
-    def play(self, state: State, session: Session) -> Played:
-        """Average the heads."""
-        heard = session.ask()
-        if not heard and not self.noise:
-            return state, {}, {}
-        mean = self.average(heard, state, session, sized=self.weights == "size")
-        return mean, {EVERYONE: mean}, {}
+        message = super().sent(client, params)
+        return {n: a for n, a in message.items() if n != "examples" or self.weights == "size"}
 
     def personal(self, client: Client, down: Message) -> Params:
-        """The client's own model; with `scored` "global" it has the global head."""
         return self.begin(client, down if self.scored == "global" else {})
-
-
-def require_one_head(method: NeuralMethod) -> None:
-    """Raise ArgumentError if the heads of the clients' models have different shapes."""
-    inputs = {name: model.head.in_features for name, model in method.loaded.templates.items()}
-    got = ", ".join(f"{name} {width}" for name, width in inputs.items())
-    rule = f"of one feature dimension for {method.name}, which shares the head"
-    require(len(set(inputs.values())) == 1, "models", rule, got)
 
 
 @dataclass(frozen=True)
 class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022"):
     """Jang et al. (2022): ``CE + contrast SupCon + rho / 2 |head - global head|^2``.
 
-    Differences: the paper contrasts two augmented views of every image. Here a batch has one view
-    of each image, augmented if the task asks for it, and the positives of an example are the other
-    examples of its class. The authors' program uses features of any norm at temperature 100, and
-    the mean of squares in the penalty. Here features have norm 1, as in Khosla et al. (2020,
-    arXiv:2004.11362), and squares are summed, as in FedProx. The mean of heads is weighted by the
-    data sizes in both.
+    Differences: the paper contrasts two augmented views of every image. Here a batch has one view,
+    and the positives of an example are the other examples of its class. The authors' program uses
+    features of any norm at temperature 100, and the mean of squares in the penalty. Here features
+    have norm 1, as in Khosla et al. (2020, arXiv:2004.11362), and squares are summed.
 
     Attributes
     ----------
@@ -116,18 +82,14 @@ class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022")
     contrast: float = setting(1.0, "at least 0")
     temperature: float = setting(0.1, "above 0")
 
-    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
-        """The global head."""
-        return above(below(first, "head"), "head")
+    def extra(self, client: Client, first: Params, down: Message) -> Params:
+        return {n: t for n, t in first.items() if n.startswith("head.")}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy, contrastive loss and penalty."""
         features, logits = net(batch.x)
-        loss = batch.cross_entropy(logits)
-        if self.contrast:
-            contrast = supervised_contrast(features, batch.y, batch.mask, self.temperature)
-            loss = loss + self.contrast * contrast
-        return loss + self.rho / 2 * squared_distance(net.params, batch.extra) if self.rho else loss
+        contrast = supervised_contrast(features, batch.y, batch.mask, self.temperature)
+        far = squared_distance(net.params, batch.extra)
+        return batch.cross_entropy(logits) + self.contrast * contrast + self.rho / 2 * far
 
 
 def supervised_contrast(
@@ -149,12 +111,13 @@ def supervised_contrast(
 
 
 @dataclass(frozen=True)
-class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024"):
+class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_head=True):
     """FedSSA of Yi et al. (IJCAI 2024): head rows are averaged class by class, over their holders.
 
-    A client sends the rows of its head, with biases, for the classes that it has seen; the server
-    averages each class over its holders, eq. (3). In the next round a client blends its rows of
-    these classes with the server's, eq. (4), and trains its whole model, eq. (6).
+    A client sends the rows of its head, with biases, for the classes s that it has seen; the server
+    averages each over its holders, ``theta^s = mean_k theta_k^s``, eq. (3). In the next round a
+    client blends, ``theta_k^s <- theta^s + mu_t theta_k^s``, eq. (4), and trains its whole model,
+    eq. (6).
 
     Decided here: eq. (4) as printed multiplies the rows by prod(1 + mu_t), which costs up to 39
     points with T_stable = 20, so the literal sum is refused above 2. In round 0 there is nothing to
@@ -182,7 +145,6 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024"):
         super().__post_init__()
         rule = f"at most {LITERAL} with the literal sum, which grows the head: try normalised"
         require(self.fusion != "literal" or self.stable <= LITERAL, "stable", rule, self.stable)
-        require_one_head(self)
 
     def seen(self, client: int) -> np.ndarray:
         """Classes among the client's training examples: bool (classes,)."""
@@ -195,48 +157,35 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024"):
         return self.mu_0 * math.cos(math.pi * t / (2 * self.stable))
 
     def sent(self, client: Client, params: Params) -> Message:
-        """Keep the model, and send the rows of the classes seen."""
-        client.keep(params)
-        return {"rows": np.asarray(_rows(params))[self._sent(self.seen(client.number))]}
+        super().sent(client, params)
+        held = self.or_all(self.seen(client.number), "m1-a", "m1-b")
+        return {"rows": np.asarray(_rows(params))[held]}
 
     def play(self, state: State, session: Session) -> Played:
-        """Average class by class over the clients that hold the class, eq. (3)."""
         heard = session.ask()
         if not heard:
             return state, {}, {}
-        masks, parts = [self._sent(state["seen"][c]) for c in heard], []
-        for mask, message in zip(masks, heard.values(), strict=True):
-            parts.append(np.zeros_like(state["head"]))
-            parts[-1][mask] = message["rows"]
-        head = weighted_mean(parts, masks=masks, default=state["head"])
+        held = [self.or_all(state["seen"][c], "m1-a", "m1-b") for c in heard]
+        head = mean_of_holders([m["rows"] for m in heard.values()], held, state["head"])  # eq. (3)
         down = {c: {"rows": head[seen]} for c, seen in enumerate(state["seen"])}
         if self.ablation in ("m1-a", "m2-a"):
             down = {EVERYONE: {"rows": head}}
-        return {**state, "head": head}, down, {}
-
-    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
-        """The client's own model."""
-        return super().begin(client, {})
+        return state | {"head": head}, down, {}
 
     def begin(self, client: Client, down: Message) -> Params:
-        """The client's own model, its head blended with the server's rows, eq. (4)."""
         params = super().begin(client, down)
         if "rows" not in down:
             return params
         head, rows = _rows(params), torch.tensor(down["rows"])
-        read = torch.as_tensor(self._read(self.seen(client.number)))
-        sent, now = rows.any(dim=1, keepdim=True), client.context.round
-        head[read] = torch.where(sent, self.fused(head[read], rows, now), head[read])
+        read = torch.as_tensor(self.or_all(self.seen(client.number), "m1-a", "m2-a"))
+        mu, sent = self.mu(client.context.round), rows.any(dim=1, keepdim=True)
+        total = 1 + mu if self.fusion == "normalised" else 1.0
+        blend = mu / total * head[read] + rows / total  # eq. (4)
+        head[read] = torch.where(sent, blend, head[read])
         if "head.bias" in params:
             params |= {"head.bias": head[:, -1].clone()}
             head = head[:, :-1]
         return params | {"head.weight": head.clone()}
-
-    def fused(self, own: Tensor, rows: Tensor, t: int) -> Tensor:
-        """Blend `own` rows of a client with the server's in round t, eq. (4)."""
-        mu = self.mu(t)
-        total = 1 + mu if self.fusion == "normalised" else 1.0
-        return mu / total * own + rows / total
 
     def server_start(self, seed: int) -> State:
         """The classes that clients have seen, (clients, classes), and no rows yet."""
@@ -245,13 +194,9 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024"):
         width = _rows(self.loaded.initial(0)).shape[1]
         return {"seen": seen, "head": np.zeros((self.loaded.classes, width), np.float32)}
 
-    def _sent(self, seen: np.ndarray) -> np.ndarray:
-        """Classes whose rows a client sends, given the classes that it has seen."""
-        return np.ones_like(seen) if self.ablation in ("m1-a", "m1-b") else seen
-
-    def _read(self, seen: np.ndarray) -> np.ndarray:
-        """Classes whose rows a client receives, given the classes that it has seen."""
-        return np.ones_like(seen) if self.ablation in ("m1-a", "m2-a") else seen
+    def or_all(self, seen: np.ndarray, *ablations: str) -> np.ndarray:
+        """Return the classes `seen`; in some ablations all."""
+        return np.ones_like(seen) if self.ablation in ablations else seen
 
 
 def _rows(params: Params) -> Tensor:

@@ -45,7 +45,7 @@ from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec, below, digest
 from hopfed.federation.rounds import Session
 from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played, setting
-from hopfed.neural.models.networks import encoder_of, kept_encoder
+from hopfed.neural.models.networks import encoder_of, kept
 from hopfed.neural.readouts.bits import (
     CODES,
     ROOTED,
@@ -190,7 +190,7 @@ class Hebbian(NeuralMethod):
     source: ClassVar[str] = "proposed here"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "encoder", kept_encoder(self.encoder))
+        object.__setattr__(self, "encoder", kept(self.encoder))
         super().__post_init__()
         require(self.encoder in WORDS or ":" in self.encoder, "encoder", RULE, repr(self.encoder))
         if self.components:
@@ -220,7 +220,7 @@ class Hebbian(NeuralMethod):
             got = ", ".join(str(getattr(self, name)) for name in wrong)
             raise ArgumentError(wrong[0], f"{rule} {where}", got)
 
-    def fetches(self, known: bool) -> bool:  # noqa: ARG002
+    def fetches(self, known: bool) -> bool:
         """A read-out follows from the sums of all."""
         return True
 

@@ -1,50 +1,61 @@
-"""kNN-Per: a global model, mixed at each client with a memory of its own examples.
+"""A global model beside a memory of each client's own examples: kNN-Per and pFedGP.
 
-Source: arXiv:2111.09360, eqs. (3), (6), (7), (13); theory/NOTES.md, "kNN-Per interpolation". FedAvg
-trains the global model h, eq. (13). A client stores h's features and the labels of its training
-examples, eq. (3), and classifies by eq. (7), ``lam p_memory(y | x) + (1 - lam) p_h(y | x)``, where
-p_memory are the labels of the k nearest neighbours, weighted by a kernel, eq. (6).
+Source: arXiv:2111.09360, eqs. (3), (6), (7), (13); theory/NOTES.md, "kNN-Per interpolation" and
+"Baselines". FedAvg trains kNN-Per's global model h, eq. (13). A client stores h's features and the
+labels of its training examples, eq. (3), and classifies by eq. (7), ``lam p_memory(y | x) + (1 -
+lam) p_h(y | x)``, where p_memory are the labels of the k nearest neighbours, weighted by a kernel,
+eq. (6).
+
+pFedGP is Gaussian process classification in closed form (Milios et al., 2018): the logarithm of a
+Gamma variable of shape ``a = EPSILON + [y = c]`` is about normal, so labels become targets ``t =
+log a - s2 / 2`` with noise ``s2 = log(1/a + 1)``, of one regression for each class. The kernel on d
+features is ``scale exp(-|z - z'|^2 / (2 d length^2))``.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import Message, digest
-from hopfed.neural.memory import neighbours
-from hopfed.neural.memory.neighbours import (
-    Associative,
+from hopfed.neural.memory import (
+    KERNELS,
+    MIXINGS,
+    Hopfield,
     Index,
     Neighbours,
+    Prototypes,
     SmallStoreWarning,
     choose_weight,
     mix,
-    stored_examples,
 )
-from hopfed.neural.memory.prototypes import Prototypes, fit_prototypes
-from hopfed.neural.method import Client, setting
+from hopfed.neural.method import Client, above, below, setting
 from hopfed.neural.methods.fedavg import FedAvg
-from hopfed.neural.training.evaluation import Embedded, Network
+from hopfed.neural.methods.pairs import Parts
+from hopfed.neural.models import Model
+from hopfed.neural.training.evaluation import Classifier, Embedded, Network
+from hopfed.neural.training.losses import Batch, Net, masked_mean
+from hopfed.neural.training.task import Params
 
-__all__ = ["KNNPer"]
+__all__ = ["KNNPer", "PFedGP"]
 
 RULES = ("fifo", "fixed", "concatenate")  # which examples are kept: the last, the first, all
 Stored = tuple[np.ndarray, np.ndarray]  # keys (n, d) and labels (n,)
+Memory = Hopfield | Neighbours | Prototypes  # features (Q, d) -> probabilities (Q, classes)
 
 _EMBEDDED = Recent(1 << 29)  # (task, message down, client, part) -> Embedded
 _PERSONAL = Recent(1 << 28)  # (method, message down, client) -> it
-
-
-Memory = Associative | Neighbours | Prototypes  # features (Q, d) -> probabilities (Q, classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +65,7 @@ class Interpolation:
     network: Network  # the global model
     memory: Memory | None  # None for a client without examples, which uses only the global model
     weight: float  # lambda
-    mixing: str  # see `hopfed.neural.memory.neighbours.mix`
+    mixing: str  # see `hopfed.neural.memory.mix`
     nbytes: int = 0  # of the store that the memory is made of
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -65,12 +76,11 @@ class Interpolation:
 
 
 @dataclass(frozen=True)
-class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=False, reads=FedAvg):
+class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=FedAvg):
     """kNN-Per of Marfoq et al. (2022).
 
-    Bytes and FLOPs are those of FedAvg, whose training it is. What it costs to classify is not
-    counted: a forward pass for each stored example whenever the model changes, and the distances
-    of each example to those stored.
+    Bytes and FLOPs are those of FedAvg, whose training it is; what it costs to classify, a forward
+    pass for each stored example whenever the model changes, and distances, is not counted.
 
     Attributes
     ----------
@@ -98,8 +108,8 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
     capacity: float = setting(1.0, "above 0")
     spread: float = 0.0
     rule: str = setting("fifo", RULES)
-    kernel: str = setting("paper", neighbours.KERNELS)
-    mixing: str = setting("probabilities", neighbours.MIXINGS)
+    kernel: str = setting("paper", KERNELS)
+    mixing: str = setting("probabilities", MIXINGS)
     store: str = setting("neighbours", ("neighbours", "prototypes", "hopfield"))
     steps: int = setting(100, "at least 0")
     beta: float = setting(16.0, "above 0")
@@ -115,7 +125,6 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
         require(inside, "spread", rule, self.spread)
 
     def decide(self, client: Client, down: Message) -> Interpolation:
-        """The global model mixed with the memory of the client's training examples."""
         c = client.number
         made: Interpolation = _PERSONAL.get(
             (self, digest(down), c), lambda: self.mixed(self.remember(down, c), down, c)
@@ -139,8 +148,11 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
         keys, labels = found.features[seen], found.labels[seen]
         if held is not None:
             keys, labels = np.concatenate([held[0], keys]), np.concatenate([held[1], labels])
-        room = self._most(client, len(keys))
-        kept = slice(len(keys) - room, None) if self.rule == "fifo" else slice(room)
+        every = len(self.loaded.split.train[client])
+        room = len(keys) if self.rule == "concatenate" else self._room(every, client)
+        if room and self.store == "prototypes":
+            room = max(room, every)  # prototypes are few, made from all examples
+        kept = slice(max(len(keys) - room, 0), None) if self.rule == "fifo" else slice(room)
         return keys[kept], labels[kept]
 
     def mixed(self, store: Stored, down: Message, client: int) -> Interpolation:
@@ -150,8 +162,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
             said = "an empty store: the global model alone classifies"
             warnings.warn(said, SmallStoreWarning, stacklevel=2)
             return Interpolation(network, None, 0.0, self.mixing)
-        memory = self.memory(store, client)
-        weight = self.lam
+        memory, weight = self.memory(store, client), self.lam
         if weight == -1:
             held = self.embedded(down, client, "validation")
             weight = choose_weight(held.logits, memory(held.features), held.labels, self.mixing)
@@ -160,12 +171,12 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
     def memory(self, store: Stored, client: int) -> Memory:
         """Return a store in the form that `store` names."""
         (keys, labels), classes = store, self.loaded.classes
-        seed = derive(self.task.seed, "memory", client)
         if self.store == "hopfield":
-            return stored_examples(keys, labels, classes, self.beta)
+            return Hopfield(keys, labels, classes, self.beta)
         if self.store == "prototypes":
-            count = self._room(len(keys), client)
-            return fit_prototypes(keys, labels, classes, count=count, steps=self.steps, seed=seed)
+            more = {"count": self._room(len(keys), client), "steps": self.steps}
+            seed = derive(self.task.seed, "memory", client)
+            return Prototypes(keys, labels, classes, **more, seed=seed)
         if self.k > len(keys):
             what = f"k = {self.k} is more than the examples of a store: all of a store are used"
             warnings.warn(what, SmallStoreWarning, stacklevel=2)  # alike for all, so said once
@@ -191,11 +202,110 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", shared=F
         share = self.capacity + (self.spread if client % 2 else -self.spread)
         return max(1, round(share * count)) if share > 0 else 0
 
-    def _most(self, client: int, count: int) -> int:
-        """Number of examples that are kept of `count`."""
-        if self.rule == "concatenate":
-            return count
-        every = len(self.loaded.split.train[client])
-        room = self._room(every, client)
-        # Prototypes are made from all examples; the capacity limits the prototypes only.
-        return min(count, every if room and self.store == "prototypes" else room)
+
+EPSILON = 0.01  # shape of the Gamma variable of each class other than the example's own
+
+
+def dirichlet_targets(labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Return targets and noise variances, both (classes, n)."""
+    shape = EPSILON + one_hot(labels, classes).T
+    noise = (1 / shape + 1).log()
+    return shape.log() - noise / 2, noise
+
+
+def kernel(a: Tensor, b: Tensor, log_length: Tensor, log_scale: Tensor) -> Tensor:
+    """Return the covariance of the features (n, d) and (m, d): (n, m)."""
+    squared = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
+    width = 2 * a.shape[1] * (2 * log_length).exp()
+    return log_scale.exp() * (-squared.clamp(min=0) / width).exp()
+
+
+def log_evidence(
+    features: Tensor,
+    labels: Tensor,
+    classes: int,
+    log_length: Tensor,
+    log_scale: Tensor,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Log marginal likelihood of a batch, a Gaussian process a class; per example and class."""
+    real = torch.ones_like(features[:, 0]) if mask is None else mask
+    targets, noise = dirichlet_targets(labels, classes)
+    mean = (targets * real).sum(1, keepdim=True) / real.sum().clamp(min=1)
+    off = (targets - mean) * real
+    covariance = kernel(features, features, log_length, log_scale) * real[:, None] * real
+    covariance = covariance + torch.diag_embed(noise * real + (1 - real))
+    factor = torch.linalg.cholesky(covariance)
+    half = torch.linalg.solve_triangular(factor, off[..., None], upper=False)[..., 0]
+    log_root = factor.diagonal(dim1=-2, dim2=-1).log()
+    each = -(half**2) / 2 - log_root - math.log(2 * math.pi) / 2
+    return masked_mean(each.mean(0), mask)
+
+
+def posterior(
+    features: Tensor, labels: Tensor, classes: int, log_length: Tensor, log_scale: Tensor
+) -> Callable[[Tensor], Tensor]:
+    """Log-probabilities (Q, classes) at features (Q, d), given examples (n, d), in float64.
+
+    They are the softmax of the latent means ``mean + weights @ kernel(features, z)``.
+    """
+    x, scales = features.double(), (log_length.double(), log_scale.double())
+    targets, noise = (t.double() for t in dirichlet_targets(labels, classes))
+    mean = targets.mean(dim=1, keepdim=True)
+    covariance = kernel(x, x, *scales) + torch.diag_embed(noise)
+    weights = torch.linalg.solve(covariance, (targets - mean)[..., None])[..., 0]
+
+    def at(z: Tensor) -> Tensor:
+        with torch.no_grad():
+            near = kernel(x, z.double(), *scales)
+            return (mean + weights @ near).T.log_softmax(dim=1)
+
+    return at
+
+
+@dataclass(frozen=True)
+class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
+    """pFedGP of Achituve et al. (2021), with a simpler Gaussian process.
+
+    The clients maximise the evidence of their batches. The server averages features and kernel;
+    there is no head. A client, also one that never took part, classifies with the posterior given
+    its own examples.
+
+    In the paper each client has a tree of binary processes, with Polya-Gamma variables and Gibbs
+    sampling; here one regression on transformed labels for each class, in closed form. It uses all
+    examples up to `most`, without inducing points, and a random sample of that size above.
+
+    Attributes
+    ----------
+    most : largest number of examples of a client's process; its cost is cubic in this number.
+    scale : initial prior variance of the latent functions.
+    """
+
+    most: int = setting(500, "at least 1")
+    scale: float = setting(10.0, "above 0")
+
+    def wrap(self, model: Model) -> nn.Module:
+        scale = torch.full((1,), math.log(self.scale))
+        kernel = {"log_length": torch.zeros(1), "log_scale": scale}
+        named = {name: nn.Parameter(number) for name, number in kernel.items()}
+        return Parts(lambda net, x: net.features(x), features=model.features, **named)
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        kernel = net.params["log_length"], net.params["log_scale"]
+        classes = self.loaded.classes
+        return -classes * log_evidence(net(batch.x), batch.y, classes, *kernel, batch.mask)
+
+    def personal(self, client: Client, down: Message) -> Params:
+        """The global features; the head is the initial one and is not used."""
+        features = below(self.begin(client, down), "features")
+        return client.task.initial(client.number) | above(features, "features")
+
+    def decide(self, client: Client, down: Message) -> Classifier:
+        """The posterior of the client's process, on the CPU, on features of the device."""
+        params, network = self.begin(client, down), self.network(client, down)
+        order = stream(self.task.seed, "process", client.number).permutation(client.rows)
+        seen = network.embed(self.loaded.tensors, np.sort(order[: self.most]))
+        features, labels = torch.as_tensor(seen.features), torch.as_tensor(seen.labels)
+        scales = params["log_length"], params["log_scale"]
+        at = posterior(features, labels, self.loaded.classes, *scales)
+        return lambda x: at(network.outputs(x)[0].cpu()).to(x.device)

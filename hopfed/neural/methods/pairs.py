@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,17 +18,17 @@ from torch.nn import functional
 from torch.nn.functional import normalize
 
 from hopfed._lib.settings import require
-from hopfed.federation.aggregate import mean_tree, weighted_mean
 from hopfed.federation.contract import EVERYONE, Context, State
-from hopfed.federation.messages import Field, Message, Spec
+from hopfed.federation.messages import Message, Spec
 from hopfed.federation.messages import below as inside
 from hopfed.federation.rounds import Session
+from hopfed.neural.averaged import mean_of, mean_of_holders
 from hopfed.neural.data.tensors import Tensors
-from hopfed.neural.method import Answer, Client, Played, above, below, pack, setting, unpack
+from hopfed.neural.method import Answer, Client, Played, above, below, setting, unpack
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.models import Model
 from hopfed.neural.models.networks import check_name, drawing
-from hopfed.neural.training.evaluation import Classifier, Network
+from hopfed.neural.training.cost import forward_flops
 from hopfed.neural.training.losses import Batch, Net, beside, squared_distance
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.together import one_thread
@@ -58,57 +58,35 @@ def both(net: Any, x: Tensor) -> Any:
 
 
 @dataclass(frozen=True)
-class Auxiliary(FedAvg, same_model=False, shared=False, opens="shared.", scored_with=""):
-    """A client trains a module with the parts ``own``, its model, and ``shared``.
+class Auxiliary(FedAvg, same_model=False, shares="shared.", part="own", scored_with=""):
+    """A client trains a module of the parts ``own``, its model, and ``shared``, which is averaged.
 
-    Clients send only the shared part; the server returns its size-weighted mean over the
-    participants. Everything else is state of the client. `Training.clip` limits the norm of the
-    gradient of all parts together.
+    `Training.clip` limits the norm of the gradient of all parts together.
     """
-
-    keeps: ClassVar[bool] = False  # whether the client keeps its copy, to classify with it
-    copies: ClassVar[bool] = False  # whether its own part begins as the first shared part it gets
-
-    def wrap(self, model: Model) -> nn.Module:
-        """Two models that start from the same weights."""
-        return Parts(both, own=deepcopy(model), shared=deepcopy(model))
-
-    def begin(self, client: Client, down: Message) -> Params:
-        """Return the client's own parts, and the shared part from the server."""
-        found = client.initial | client.kept() | above(unpack(down), "shared")
-        copied = above(below(found, "shared"), "own") if self.copies and not client.state else {}
-        return found | copied
-
-    def sent(self, client: Client, params: Params) -> Message:
-        """Return the shared part as a message; the client keeps the other parts."""
-        client.keep({n: t for n, t in params.items() if self.keeps or n[:7] != "shared."})
-        return pack(below(params, "shared")) | client.size
-
-    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
-        """Its own model."""
-        return below(client.kept(), "own") or client.task.initial(client.number)
 
 
 @dataclass(frozen=True)
-class Ditto(
-    Auxiliary,
-    name="ditto",
-    source="Li et al., ICML 2021",
-    same_model=True,
-    copies=True,
-    scored_with="new",
-    trains_first=True,
-):
+class Twins(Auxiliary, same_model=True, trains_first=True):
+    """Both parts are one architecture; the own begins as the first shared one that a client gets.
+
+    A client that never took part trains its own part for the epochs of a round.
+    """
+
+    def wrap(self, model: Model) -> nn.Module:
+        return Parts(both, own=deepcopy(model), shared=deepcopy(model))
+
+    def begin(self, client: Client, down: Message) -> Params:
+        found = super().begin(client, down)
+        return found | ({} if client.state else above(below(found, "shared"), "own"))
+
+
+@dataclass(frozen=True)
+class Ditto(Twins, name="ditto", source="Li et al., ICML 2021", scored_with="new"):
     """Li et al. (2021): each client keeps ``v = argmin CE(v) + lam / 2 |v - w|^2``.
 
-    v is the personal model; w is the global model that the client received, before this round's
-    training and averaging. Both models see the same batches, and their gradients are independent:
-    the global model equals FedAvg's bit for bit, and with ``lam = 0`` the personal model equals
-    Standalone's.
-
-    Decided here: the personal model is trained for as many epochs as the global one. It starts as
-    the first global model that the client receives. A client that never took part trains a personal
-    model from the global one for the epochs of one round.
+    w is the global model that the client received, before this round's training and averaging. Both
+    see the same batches; w equals FedAvg's bit for bit, and with ``lam = 0`` v equals Standalone's.
+    Decided here: v is trained for as many epochs as w, and starts as the first w.
 
     Attributes
     ----------
@@ -117,41 +95,28 @@ class Ditto(
 
     lam: float = setting(1.0, "at least 0")
 
-    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
-        """Weights of the global model that the client received."""
+    def extra(self, client: Client, first: Params, down: Message) -> Params:
         received = below(first, "shared")
         return {f"own.{n}": received[n] for n, _ in client.model.named_parameters()}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy of both models, and lam / 2 times their squared distance."""
         (_, own), (_, shared) = net(batch.x)
-        loss = batch.cross_entropy(own) + batch.cross_entropy(shared)
-        return loss + self.lam / 2 * squared_distance(net.params, batch.extra) if self.lam else loss
+        far = squared_distance(net.params, batch.extra)
+        return batch.cross_entropy(own) + batch.cross_entropy(shared) + self.lam / 2 * far
 
 
 @dataclass(frozen=True)
-class APFL(
-    Auxiliary,
-    name="apfl",
-    source="Deng et al., 2020",
-    same_model=True,
-    copies=True,
-    scored_with="all",
-    trains_first=True,
-):
+class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
     """Deng et al. (2020): a client classifies by ``alpha v + (1 - alpha) w``.
 
-    v is the local model, w the global one. On each batch, w takes FedAvg's step. v steps along the
-    gradient of the mixture's loss, which is alpha times the mixture's gradient, at the values
-    before the step. alpha steps along ``<v - w, gradient of the mixture>``, and stays in [0, 1].
-    The server averages w; v and alpha stay with the client.
+    On each batch the global model w takes FedAvg's step, and the local one v a step along alpha
+    times the gradient of the mixture's loss. alpha steps along ``<v - w, that gradient>``, and
+    stays in [0, 1]. The server averages w; v and alpha stay with the client.
 
     Sources differ about alpha. The paper's Algorithm 1 and its authors' program move it once a
     round, other programs on every batch, where it soon is 0 and the method FedAvg. Decided here:
     once a round it takes a step of `Training.lr` on the round's first batch; on every batch, a step
-    of the same optimizer, with momentum and weight decay. v starts as the first global model that
-    the client receives. Running statistics of a norm are those of the mixture. A client that never
-    took part trains v and alpha for the epochs of one round.
+    of the same optimizer. v starts as the first w. Running statistics are those of the mixture.
 
     Attributes
     ----------
@@ -165,18 +130,16 @@ class APFL(
     moves: str = setting("round", ("round", "batch"))
 
     def wrap(self, model: Model) -> nn.Module:
-        """Two models that start from the same weights, and alpha."""
         alpha = nn.Parameter(torch.full((1,), float(self.alpha)))
         return Parts(both, own=deepcopy(model), shared=deepcopy(model), alpha=alpha)
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train both models, and alpha; keep v and alpha, send w."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         still = not self.learn or self.moves == "round"
         job = client.train(self.begin(client, down), frozen=("alpha",) if still else ())
-        rows = len(job.rows)
+        rows, name = len(job.rows), client.task.names[client.number]
         if self.learn and self.moves == "round" and job.training.epochs and rows:
             self._move_alpha(job, client.task.tensors)
-            client.spend(4 * min(job.training.batch, rows) / rows * client.pass_flops)
+            client.spend(4 * min(job.training.batch, rows) * forward_flops(self.task, name))
         params = (yield job).params
         return self.sent(client, {**params, "alpha": params["alpha"].clamp(0, 1)})
 
@@ -192,18 +155,16 @@ class APFL(
         job.params = job.params | {"alpha": moved}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy of the global model plus that of the mixture, which does not train w."""
         raw = net.params["alpha"]
         alpha = raw + (raw.clamp(0, 1) - raw).detach()  # clipped, but with gradient 1
-        shared = {n: w.detach() for n, w in below(net.params, "shared").items()}
+        shared = {n: w.detach() for n, w in below(net.params, "shared").items()}  # trained alone
         mixture = self.mixture(below(net.params, "own"), shared, alpha)
         (_, mixed), (_, alone) = net.with_(above(mixture, "own"))(batch.x)
         return batch.cross_entropy(alone) + batch.cross_entropy(mixed)
 
     def personal(self, client: Client, down: Message) -> Params:
-        """The mixture."""
-        kept, shared = client.kept(), unpack(down) or below(client.initial, "shared")
-        return self.mixture(below(kept, "own"), shared, kept["alpha"])
+        found = self.begin(client, down)
+        return self.mixture(below(found, "own"), below(found, "shared"), found["alpha"])
 
     def mixture(self, own: Params, shared: Params, alpha: Tensor) -> Params:
         """Return ``alpha v + (1 - alpha) w`` of the weights; buffers are those of v."""
@@ -229,7 +190,6 @@ class Proxied(Auxiliary):
         check_name(self.proxy, "proxy")
 
     def wrap(self, model: Model) -> nn.Module:
-        """A pair of models."""
         return Parts(both, own=model, shared=self.small())
 
     def small(self) -> Model:
@@ -241,30 +201,25 @@ class Proxied(Auxiliary):
 class FML(Proxied, name="fml", source="Shen et al., 2020"):
     """Shen et al. (2020): own and small shared model learn from each other (mutual learning).
 
-    On each batch the own model minimises ``(1 - weight) CE + weight KL(p_shared || p_own)``, and
-    the shared model ``(1 - weight_shared) CE + weight_shared KL(p_own || p_shared)``. No gradient
-    of a KL flows into the teaching model. One optimizer steps both. Clients classify with their own
-    models.
+    The own model minimises ``(1 - weight) CE + weight KL(p_shared || p_own)``, and the shared model
+    ``(1 - weight_shared) CE + weight_shared KL(p_own || p_shared)``, without a gradient into the
+    teaching model. Clients classify with their own models.
 
     Attributes
     ----------
-    weight : weight of the KL in the loss of the own model, 1 - alpha in the paper; 0 is
-        Standalone.
-    weight_shared : weight of the KL in the loss of the shared model, 1 - beta in the paper.
+    weight, weight_shared : 1 - alpha and 1 - beta in the paper; with a weight of 0 the own model is
+        Standalone's.
     """
 
     weight: float = setting(0.5, "in [0, 1]")
     weight_shared: float = setting(0.5, "in [0, 1]")
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Sum of the losses of both models."""
         (_, own), (_, shared) = net(batch.x)
 
         def loss(logits: Tensor, teacher: Tensor, weight: float) -> Tensor:
-            labels = batch.cross_entropy(logits)
-            if not weight:
-                return labels
-            return (1 - weight) * labels + weight * batch.divergence(logits, teacher)
+            lesson = batch.divergence(logits, teacher)
+            return (1 - weight) * batch.cross_entropy(logits) + weight * lesson
 
         return loss(own, shared, self.weight) + loss(shared, own, self.weight_shared)
 
@@ -276,15 +231,13 @@ def nested(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=True):
+class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=True, whole=True):
     """Yi et al. (2024): own and shared features, projected, are read by two heads of nested width.
 
-    The loss is the sum of both cross-entropies. The small model, extractor and head, is shared. The
-    projector stays with the client from round to round. The client classifies with its own head
-    and with the small model as it last trained it, because the projector was trained with that copy
-    and not with the next mean; the authors' programs do the same. In the paper the small model has
-    narrower features than every client. Here it may have any width, because only its head must be
-    narrow.
+    The loss is the sum of both cross-entropies. The small model, extractor and head, is shared; the
+    projector stays with the client. It classifies with its own head and with the small model as it
+    last trained it, with which the projector was trained; the authors' programs do the same. Unlike
+    the paper's, the small model may have any width, because only its head must be narrow.
 
     Attributes
     ----------
@@ -295,12 +248,10 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
     width: int = setting(0, "at least 0")
 
     def server_start(self, seed: int) -> State:
-        """Check the width against the models."""
-        self._width()
+        self._width()  # checked against the models
         return super().server_start(seed)
 
     def wrap(self, model: Model) -> nn.Module:
-        """Both models and the projector."""
         small = self.small()
         with drawing(self.task.seed, "matryoshka"):
             head = nn.Linear(self._width(), self.loaded.classes)
@@ -310,13 +261,8 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
         return Parts(nested, own=model, shared=shared, projector=projector)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Sum of both heads' cross-entropies."""
         shared, own = net(batch.x)
         return batch.cross_entropy(own) + batch.cross_entropy(shared)
-
-    def decide(self, client: Client, down: Message) -> Classifier:  # noqa: ARG002
-        """The own head, with the projection and the small model as last trained."""
-        return Network(client.net, self.begin(client, {}))
 
     def _width(self) -> int:
         lengths = [model.feature_dim for model in self.loaded.templates.values()]
@@ -325,7 +271,8 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
         return self.width or max(1, round(min(lengths) / 2))
 
 
-MATRIX = "shared.weight"
+MATRIX = "shared.weight"  # among the parameters of FedRAL's module
+SENT = f"model/{MATRIX}"  # in its messages
 
 
 def turned(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -337,20 +284,23 @@ def turned(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class FedRAL(
-    Auxiliary, name="fedral", source="Yi et al., ICCV 2025 (abstract)", keeps=True, opens=None
+    Auxiliary,
+    name="fedral",
+    source="Yi et al., ICCV 2025 (abstract)",
+    keeps=True,
+    whole=True,
+    opens=None,
 ):
     """Yi et al. (2025): a shared square matrix turns the features; built from the abstract.
 
     The text of the paper is not public. According to the abstract, every client's model contains a
-    square matrix of the same shape, which learns the angles of the representations. Clients with
-    fewer resources send a matrix that is sparse around its diagonal. The server takes weighted
+    square matrix of the same shape, which learns the angles of the representations; clients with
+    fewer resources send a matrix that is sparse around its diagonal; the server takes weighted
     means entry by entry.
 
-    Decided here: the matrix A (d, d) stands between extractor and head and starts as the identity.
-    It changes the direction of a feature vector but not its length, so that clients share only
-    angles, at any scale of the features. It is trained with the model on cross-entropy. A client
-    keeps, trains and sends the entries with |i - j| at most ``ceil(share (d - 1))``. The mean of an
-    entry is over the clients that sent it, weighted by size; an entry that nobody sent keeps its
+    Decided here: the matrix A (d, d) stands between extractor and head, starts as the identity, and
+    changes the direction of a feature vector but not its length. A client keeps, trains and sends
+    the entries with |i - j| at most ``ceil(share (d - 1))``; an entry that nobody sent keeps its
     value. The server sends the whole matrix. A client classifies with its own trained copy.
 
     Attributes
@@ -363,12 +313,10 @@ class FedRAL(
     levels: int = setting(5, "at least 1")
 
     def server_start(self, seed: int) -> State:
-        """The identity; an entry keeps its value until a client sends it."""
         super().server_start(seed)
-        return {"model/weight": np.eye(self.loaded.feature_dim, dtype=np.float32)}
+        return {SENT: np.eye(self.loaded.feature_dim, dtype=np.float32)}
 
     def wrap(self, model: Model) -> nn.Module:
-        """The model and the matrix."""
         d = model.feature_dim
         matrix = nn.utils.skip_init(nn.Linear, d, d, bias=False)
         nn.init.eye_(matrix.weight)
@@ -382,42 +330,28 @@ class FedRAL(
         return np.asarray(far <= ceil(share * (d - 1)))
 
     def begin(self, client: Client, down: Message) -> Params:
-        """The client's model, and its entries of the server's matrix."""
         params = super().begin(client, down)
         return params | {MATRIX: params[MATRIX] * torch.as_tensor(self.band(client.number))}
 
-    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
-        """The entries that the client has."""
+    def extra(self, client: Client, first: Params, down: Message) -> Params:
         return {"band": torch.as_tensor(self.band(client.number), dtype=torch.float32)}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy, with a gradient only for the entries of the band."""
         banded = {MATRIX: net.params[MATRIX] * batch.extra["band"]}
         return batch.cross_entropy(net.with_(banded)(batch.x)[1])
 
     def sent(self, client: Client, params: Params) -> Message:
-        """Send the entries of the band, row by row."""
         message = super().sent(client, params)
-        own = message["model/weight"][self.band(client.number)]
-        return message | {"model/weight": own}
+        return message | {SENT: message[SENT][self.band(client.number)]}
 
     def play(self, state: State, session: Session) -> Played:
-        """Average each entry over the clients that sent it."""
         heard = session.ask()
         if not heard:
             return state, {}, {}
-        bands, before = [self.band(c) for c in heard], np.asarray(state["model/weight"])
-        parts = [np.zeros_like(before) for _ in bands]
-        for part, band, message in zip(parts, bands, heard.values(), strict=True):
-            part[band] = message["model/weight"]
-        sizes = [float(m["examples"]) for m in heard.values()]
-        mean = weighted_mean(parts, sizes, masks=bands, default=before)
-        new = {"model/weight": np.asarray(mean)}
+        sent, sizes = zip(*((m[SENT], float(m["examples"])) for m in heard.values()), strict=True)
+        bands = [self.band(c) for c in heard]
+        new = {SENT: mean_of_holders(sent, bands, state[SENT], sizes)}
         return new, {EVERYONE: new}, {}
-
-    def decide(self, client: Client, down: Message) -> Classifier:  # noqa: ARG002
-        """The model with its matrix as last trained."""
-        return Network(client.net, self.begin(client, {}))
 
 
 def preceded(net: Any, x: Tensor, extracted: bool) -> Any:
@@ -431,10 +365,9 @@ class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its pro
 
     Details are those of the authors' program. The extractor G has two 3 x 3 convolutions, each with
     ReLU, from the image's channels to `kernels` and back. A round has two phases, of as many epochs
-    (the program's second has 10 more). With G frozen, the model F minimises ``(1 - mu) CE(F(x)) +
-    mu CE(F(G(x)))``. With F frozen, G minimises ``CE(F(G(x)))``. The server takes the size-weighted
-    mean of G. A client classifies with F alone. If F has batch norms, their running statistics are
-    those of plain images.
+    (the program's second has 10 more): with G frozen, the model F minimises ``(1 - mu) CE(F(x)) +
+    mu CE(F(G(x)))``; with F frozen, G minimises ``CE(F(G(x)))``. The server averages G; a client
+    classifies with F alone. Running statistics of F are those of plain images.
 
     Attributes
     ----------
@@ -446,13 +379,11 @@ class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its pro
     kernels: int = setting(8, "at least 1")
 
     def server_start(self, seed: int) -> State:
-        """Raise ArgumentError if the data are not images."""
         data = self.loaded.split.dataset
         require(data.is_images, "data", "images for pfedes", self.task.data)
         return super().server_start(seed)
 
     def wrap(self, model: Model) -> nn.Module:
-        """The model and the extractor before it."""
         channels = self.loaded.split.dataset.shape[0]
         with drawing(self.task.seed, "extractor"):
             there = nn.Conv2d(channels, self.kernels, 3, padding=1)
@@ -460,17 +391,15 @@ class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its pro
         shared = nn.Sequential(there, nn.ReLU(), back, nn.ReLU())
         return Parts(preceded, own=model, shared=shared)
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Train the model, then the extractor; send the second."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         own = yield client.train(self.begin(client, down), frozen=("shared.",))
         epochs = self.training.epochs
         both = yield client.train(own.params, self.through, epochs=epochs, frozen=("own.",))
         return self.sent(client, both.params)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Loss of the model on the images and on the extracted images."""
         plain = batch.cross_entropy(net(batch.x, False))
-        return (1 - self.mu) * plain + self.mu * self.through(net, batch) if self.mu else plain
+        return (1 - self.mu) * plain + self.mu * self.through(net, batch)
 
     def through(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy on the extracted images, which move no statistics of the model."""
@@ -494,21 +423,18 @@ def matched(net: Any, x: Tensor) -> Any:
 class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022"):
     """Wu et al. (2022): a local mentor and a small shared mentee.
 
-    Each model minimises ``CE + weight (KL + MSE) / (CE_own + CE_shared)``. KL is the divergence of
-    its outputs from those of the other model. MSE is the mean squared distance between the own
-    features and the shared features mapped by W_h, a matrix that stays with the client. No gradient
-    flows into the outputs of the teaching model or into the divisor; W_h is trained with the
-    mentee. The divisor is at least 0.1. The paper has no bound, but then a client that fits its
-    examples divides by almost 0 (five one-class clients on digits, ten epochs at lr 0.05: 3 of 40
-    client rounds ended in NaN without a bound, 2 with 0.01, none with 0.1).
+    Each model minimises ``CE + weight (KL + MSE) / (CE_own + CE_shared)``, with the KL divergence
+    from the outputs of the other model, and the MSE between the own features and the shared ones
+    mapped by W_h, a matrix that stays with the client. No gradient flows into the teaching model or
+    the divisor; W_h is trained with the mentee. The divisor is at least 0.1. The paper has no
+    bound, but then a client that fits its examples divides by almost 0 (five one-class clients on
+    digits, ten epochs at lr 0.05: 3 of 40 client rounds ended in NaN; 2 with 0.01, none with 0.1).
 
-    Clients and server send updates, not models. Each tensor with two axes or more is a matrix
-    (first axis, all other axes); it is truncated to its leading singular directions that hold the
-    share `energy` of its squares, at least one. A client sends the update of its training. The
-    server truncates the size-weighted mean of the updates, sends it, and applies exactly this to
-    its own model, so that server and clients hold equal models. A client that missed a broadcast
-    cannot use the next one; it gets the whole model. The share rises linearly from `start` in the
-    first round to `end` in the last; the server counts only rounds with at least one message.
+    Clients and server send updates, of which each tensor, as a matrix (first axis, all other axes),
+    is truncated to the leading singular directions that hold the share `energy` of its squares. The
+    server truncates the mean update, sends it, and applies exactly this, so that all hold equal
+    models; a client that missed a broadcast gets the whole model. The share rises linearly from
+    `start` to `end`; the server counts only rounds with at least one message.
 
     Attributes
     ----------
@@ -528,17 +454,13 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         return self.start + passed * (self.end - self.start)
 
     def wrap(self, model: Model) -> nn.Module:
-        """A pair and the map between their features."""
         small = self.small()
         match = nn.Parameter(torch.eye(model.feature_dim, small.feature_dim))
         return Parts(matched, own=model, shared=small, match=match)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Sum of the losses of both models."""
         (mentor, own), (mentee, shared) = net(batch.x)
         loss = batch.cross_entropy(own) + batch.cross_entropy(shared)
-        if not self.weight:
-            return loss
 
         def lesson(features: Tensor, logits: Tensor, other: Tensor, teacher: Tensor) -> Tensor:
             far = ((features - other.detach()) ** 2).mean(dim=1)
@@ -548,38 +470,37 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         return loss + self.weight * lessons / loss.detach().clamp(min=LEAST)
 
     def begin(self, client: Client, down: Message) -> Params:
-        """Return the client's own parts, and the server's shared model."""
         shared = unpack(_under("model", self._received(client, down)))
-        return client.initial | client.kept() | above(shared, "shared")
+        return super().begin(client, {}) | above(shared, "shared")
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Send the update of the shared model and its version; keep the own parts and the base."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         base, version = self._received(client, down), np.asarray(down.get("version", 0))
         trained = yield client.train(self.begin(client, down))
         whole = self.sent(client, trained.params)
         client.state = client.state | _under("base", base)
-        update = {n: whole[f"model/{n}"] - array for n, array in base.items()}
+        update = {n: whole[f"model/shared.{n}"] - array for n, array in base.items()}
         message = _under("update", truncated(update, self.energy(int(version))))
         return message | {"version": version, "examples": whole["examples"]}
 
-    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
-        """The truncated update, the version that it updates, and the number of examples."""
-        one = Field((), "iu")
-        return _under("update", form(self._first())) | {"version": one, "examples": one}
+    def expects(self, down: Message, context: Context) -> Spec:
+        due = super().expects(down, context)  # of any number of directions
+        return {
+            n: replace(f, shape=(None, *f.shape[1:])) if len(f.shape) > 1 else f
+            for n, f in due.items()
+        }
 
     def play(self, state: State, session: Session) -> Played:
-        """Add the truncated mean of the updates to the model."""
         heard = session.ask()
         if not heard:
             return state, {}, {}
-        version = int(state.get("version", 0))
-        model = inside(state, "model") or self._first()
-        updates = [expanded(inside(m, "update"), model) for m in heard.values()]
-        mean = mean_tree(updates, [float(m["examples"]) for m in heard.values()])
-        step = truncated(mean, self.energy(version))
-        moved = expanded(step, model)
+        version, model = int(state.get("version", 0)), inside(state, "model") or self._first()
+        updates = [
+            {**expanded(inside(m, "update"), model), "examples": m["examples"]}
+            for m in heard.values()
+        ]
+        step = truncated(mean_of(updates), self.energy(version))
         new = {"version": np.asarray(version + 1)}
-        whole = new | _under("model", {n: array + moved[n] for n, array in model.items()})
+        whole = new | _under("model", added(model, step))
         current = [c for c, m in heard.items() if int(m["version"]) == version]
         return whole, {EVERYONE: whole} | dict.fromkeys(current, new | _under("update", step)), {}
 
@@ -588,11 +509,7 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         if "version" not in down:
             return self._first()
         step = inside(down, "update")
-        if not step:
-            return inside(down, "model")
-        base = inside(client.state, "base")
-        moved = expanded(step, base)
-        return {n: array + moved[n] for n, array in base.items()}
+        return added(inside(client.state, "base"), step) if step else inside(down, "model")
 
     def _first(self) -> Arrays:
         return {n: np.asarray(t) for n, t in below(self.initial(0), "shared").items()}
@@ -603,10 +520,7 @@ def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def truncate(matrix: np.ndarray, energy: float) -> np.ndarray:
-    """Keep the fewest singular directions of (m, n) that hold the share `energy` of the squares.
-
-    At least one direction is kept.
-    """
+    """Keep the fewest singular directions of (m, n) that hold the share `energy` of the squares."""
     m, n = matrix.shape
     if not np.isfinite(matrix).all():
         return np.full((1, m + n), np.nan, dtype=matrix.dtype)
@@ -638,11 +552,7 @@ def expanded(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
     return found
 
 
-def form(like: Arrays) -> dict[str, Field]:
-    """Names, shapes and kinds of the result of `truncated`, for any number of directions."""
-    return {
-        name: Field((None, len(array) + array[0].size), "f")
-        if array.ndim > 1
-        else Field(array.shape, "f" if array.dtype.kind == "f" else "iu")
-        for name, array in like.items()
-    }
+def added(model: Arrays, step: Arrays) -> dict[str, np.ndarray]:
+    """Return a model after a truncated step."""
+    moved = expanded(step, model)
+    return {name: array + moved[name] for name, array in model.items()}

@@ -9,6 +9,7 @@ collective memory, decoded, and added to the features of every example.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Client, NeuralMethod, Played, below, setting
+from hopfed.neural.method import Client, NeuralMethod, Played, setting
 from hopfed.neural.models.architectures import Model, rectified
 from hopfed.neural.models.networks import drawing
 from hopfed.neural.training.evaluation import Classifier, Network
@@ -33,10 +34,10 @@ HEADS = ("linear", "mlp")
 KINDS = ("common", "sample")
 LATE = 0.2  # weight of a new batch in the running average of encoded examples
 ABLATIONS = ("", "a", "b", "c", "d")
+WITHOUT = {"a": ("importance",), "b": ("take", "forget", "output"), "c": ("fusion",)}
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """Settings of a memory: its shape (patterns, width), and how examples address it.
 
     The kind is how an example with features z weights the patterns M. "common": one pattern, eq.
@@ -64,11 +65,13 @@ class Form:
 
 
 class Headed(nn.Module):
-    """A model, named ``model.``; with `head` "mlp" with a hidden layer before its head."""
+    """A model, named ``model.``; with `head` "mlp" with a hidden layer before its head.
 
-    def __init__(self, model: Model, head: str, seed: int):
+    With `shift` it adds one learned vector to the features, a control without a memory.
+    """
+
+    def __init__(self, model: Model, head: str, seed: int, shift: bool = False):
         super().__init__()
-        require(head in HEADS, "head", f"one of {', '.join(HEADS)}", repr(head))
         self.model = model
         self.hidden: nn.Module = nn.Identity()
         if head == "mlp":
@@ -76,29 +79,16 @@ class Headed(nn.Module):
             with drawing(seed, "memory", "hidden"):
                 self.hidden = nn.Sequential(nn.Linear(width, width), nn.ReLU())
                 rectified(self.hidden)
+        self.bias = nn.Parameter(torch.zeros(model.feature_dim)) if shift else None
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return (features, logits)."""
         z = self.model.features(x)
-        return z, self.logits(z)
+        return self.read(z if self.bias is None else z + self.bias)
 
-    def logits(self, z: Tensor) -> Tensor:
-        """Turn features into logits."""
-        logits: Tensor = self.model.head(self.hidden(z))
-        return logits
-
-
-class Shifted(Headed):
-    """A model that adds one learned vector to the features; a control without a memory."""
-
-    def __init__(self, model: Model, head: str, seed: int):
-        super().__init__(model, head, seed)
-        self.bias = nn.Parameter(torch.zeros(model.feature_dim))
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (shifted features, logits)."""
-        z = self.model.features(x) + self.bias
-        return z, self.logits(z)
+    def read(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Return features and their logits."""
+        return z, self.model.head(self.hidden(z))
 
 
 class Remembering(Headed):
@@ -114,16 +104,11 @@ class Remembering(Headed):
         super().__init__(model, head, seed)
         self.form = form
         m, d = form.width, model.feature_dim
-        self.encoder = _linear(d, m, seed, "encoder")
-        self.decoder = _linear(m, d, seed, "decoder")
-        if form.ablation != "a":
-            self.importance = _linear(m, m, seed, "importance")
-        if form.ablation != "b":
-            self.take = _linear(2 * m, m, seed, "take")
-            self.forget = _linear(2 * m, m, seed, "forget")
-            self.output = _linear(2 * m, m, seed, "output")
-        if form.ablation != "c":
-            self.fusion = _linear(2 * m, m, seed, "fusion")
+        sizes = {"encoder": (d, m), "decoder": (m, d), "importance": (m, m)}
+        sizes |= dict.fromkeys(("take", "forget", "output", "fusion"), (2 * m, m))
+        for name in (n for n in sizes if n not in WITHOUT.get(form.ablation, ())):
+            with drawing(seed, "memory", name):  # weights depend on seed, name and sizes alone
+                setattr(self, name, nn.Linear(*sizes[name]))
         self.register_buffer("long_term", form.blank(seed))
         if form.kind == "sample":
             self.register_buffer("centre", torch.zeros(m))
@@ -133,36 +118,33 @@ class Remembering(Headed):
     ) -> tuple[Tensor, Tensor, Params]:
         """Return features plus recalled vector, logits, and the states after the batch by name.
 
-        `collective` is the server's memory, (patterns, width). Labels `y` are given only in
-        training: the memory is consolidated only then. `mask` is 0 on padding rows.
+        `collective` is the server's memory, (patterns, width). Only with labels `y`, in training,
+        is the memory consolidated. `mask` is 0 on padding rows.
         """
         z = self.model.features(x)
         encoded = self.encoder(z)  # eq. (3)
         # Copies are used, because states are overwritten before the gradient is computed.
         states = {name: t.clone() for name, t in self.named_buffers(recurse=False)}
+        real = torch.ones_like(encoded[:, :1]) if mask is None else mask[:, None]
         if self.form.kind == "sample":
             centre = states["centre"]
             if y is not None:
-                real = torch.ones_like(encoded[:, :1]) if mask is None else mask[:, None]
                 centre = (encoded * real).sum(0) / real.sum()
                 states["centre"] = (1 - LATE) * states["centre"] + LATE * centre
             encoded = encoded - centre
         if y is not None:
-            states["long_term"] = self.consolidated(encoded, mask, states["long_term"])
+            states["long_term"] = self.consolidated(encoded, real, states["long_term"])
         complete = self.fused(states["long_term"], collective)
         recalled = self.decoder(complete)  # eq. (13)
         if self.form.kind == "sample":
             recalled = self.address(encoded, complete) @ recalled
-        z = z + recalled  # eq. (14)
-        return z, self.logits(z), states
+        return *self.read(z + recalled), states  # eq. (14)
 
-    def consolidated(self, encoded: Tensor, mask: Tensor | None, before: Tensor) -> Tensor:
+    def consolidated(self, encoded: Tensor, real: Tensor, before: Tensor) -> Tensor:
         """Long-term memory after a batch, eqs. (4) to (9)."""
-        share = torch.ones_like(encoded[:, :1])  # of each example in the update of each pattern
+        share = real  # of each example in the update of each pattern
         if self.form.kind == "sample":
-            share = self.address(encoded, before)
-        if mask is not None:
-            share = share * mask[:, None]
+            share = self.address(encoded, before) * real
         mass = share.sum(0)[:, None]
         short = share.T @ encoded / mass.clamp(min=torch.finfo(mass.dtype).tiny)  # eq. (4)
         if self.form.ablation != "a":
@@ -187,14 +169,10 @@ class Remembering(Headed):
         return softmax(self.form.beta * near, dim=-1)
 
 
-def _linear(inside: int, outside: int, seed: int, name: str) -> nn.Linear:
-    """Make a layer whose weights depend only on seed, name and sizes."""
-    with drawing(seed, "memory", name):
-        return nn.Linear(inside, outside)
-
-
 @dataclass(frozen=True)
-class SoHip(NeuralMethod, name="sohip", source="Yi, Zhao and Hu, 2026", scored_with="all"):
+class SoHip(
+    NeuralMethod, name="sohip", source="Yi, Zhao and Hu, 2026", part="model", scored_with="all"
+):
     """Social Hippocampus Memory Learning (Yi et al., 2026), with extensions proposed here.
 
     Attributes
@@ -220,33 +198,26 @@ class SoHip(NeuralMethod, name="sohip", source="Yi, Zhao and Hu, 2026", scored_w
     def __post_init__(self) -> None:
         object.__setattr__(self, "ablation", self.ablation.lower())  # the paper has capitals
         super().__post_init__()
-        count = self._count()
+        count = self.form.patterns
         require(self.m >= count, "m", f"at least {count}, the number of patterns", self.m)
 
     @property
     def form(self) -> Form:
         """Settings of the memory."""
-        count = self._count()
+        count = self.patterns if self.memory == "sample" else 1
         return Form(self.memory, count, self.m // count, self.beta, self.ablation)
 
-    @property
-    def silent(self) -> bool:
-        """Whether messages are empty."""
-        return self.ablation in ("c", "d")
-
     def wrap(self, model: Model) -> nn.Module:
-        """The model with its memory."""
         if self.ablation == "d":
             return Headed(model, self.head, self.task.seed)
         return Remembering(model, self.form, self.head, self.task.seed)
 
-    def received(self, down: Message) -> Params:
+    def extra(self, client: Client, first: Params, down: Message) -> Params:
         """The collective memory; zeros before the server has sent one."""
         if self.ablation == "d":
             return {}
-        return {
-            "collective": torch.tensor(down["memory"]) if down else torch.zeros(self.form.shape)
-        }
+        known = torch.tensor(down["memory"]) if down else torch.zeros(self.form.shape)
+        return {"collective": known}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy with the memory after this batch; the new memory is stored."""
@@ -258,36 +229,23 @@ class SoHip(NeuralMethod, name="sohip", source="Yi, Zhao and Hu, 2026", scored_w
                 net.params[name].copy_(state)
         return batch.cross_entropy(logits)
 
-    def extra(self, client: Client, first: Params, down: Message) -> Params:  # noqa: ARG002
-        """The collective memory."""
-        return self.received(down)
-
     def sent(self, client: Client, params: Params) -> Message:
-        """Keep the model, and send the long-term memory."""
-        client.keep(params)
-        return {} if self.silent else {"memory": np.asarray(params["long_term"])}
+        super().sent(client, params)
+        unused = self.ablation in ("c", "d")
+        return {} if unused else {"memory": np.asarray(params["long_term"])}
 
     def play(self, state: State, session: Session) -> Played:
-        """Average as in eq. (16)."""
-        heard = session.ask()
-        if self.silent or not heard:
+        heard = {c: m["memory"] for c, m in session.ask().items() if m}
+        if not heard:
             return state, {}, {}
         sizes = [float(len(self.loaded.split.train[c])) for c in heard]
-        mean = {"memory": weighted_mean([m["memory"] for m in heard.values()], sizes)}
+        mean = {"memory": weighted_mean(list(heard.values()), sizes)}  # eq. (16)
         return mean, {EVERYONE: mean}, {}
-
-    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
-        """The client's model without the memory."""
-        return below(self.begin(client, {}), "model")
 
     def decide(self, client: Client, down: Message) -> Classifier:
         """The model with the client's last memory and the server's latest collective memory."""
-        more = tuple(self.received(down).values())
-        return Network(client.net, self.begin(client, {}), more)
-
-    def _count(self) -> int:
-        """Number of patterns in a memory."""
-        return self.patterns if self.memory == "sample" else 1
+        first = self.begin(client, {})
+        return Network(client.net, first, tuple(self.extra(client, first, down).values()))
 
 
 @dataclass(frozen=True)
@@ -296,13 +254,14 @@ class Standalone(NeuralMethod, name="standalone", source="baseline"):
 
 
 @dataclass(frozen=True)
-class StandaloneBias(Standalone, name="standalone-bias", source="control, proposed here"):
+class StandaloneBias(
+    Standalone, name="standalone-bias", source="control, proposed here", part="model", whole=True
+):
     """Standalone with a learned vector added to the features; a control, proposed here.
 
-    Source: theory/NOTES.md, "SoHip with a linear head". After training, SoHip's memory for all
-    examples (arXiv:2603.25614) is a constant added to the features. Any gain must come from
-    training with this constant. Here the constant is a parameter that starts at zero, without
-    memory, gates or exchange.
+    After training, SoHip's memory for all examples is a constant added to the features
+    (theory/NOTES.md, "SoHip with a linear head"): any gain must come from training with it. Here it
+    is a parameter that starts at zero, without memory, gates or exchange.
 
     Attributes
     ----------
@@ -312,13 +271,4 @@ class StandaloneBias(Standalone, name="standalone-bias", source="control, propos
     head: str = setting("linear", HEADS)
 
     def wrap(self, model: Model) -> nn.Module:
-        """The model with the vector added to its features."""
-        return Shifted(model, self.head, self.task.seed)
-
-    def personal(self, client: Client, down: Message) -> Params:
-        """The client's model without the vector."""
-        return below(self.begin(client, down), "model")
-
-    def decide(self, client: Client, down: Message) -> Classifier:
-        """The model with the vector."""
-        return Network(client.net, self.begin(client, down))
+        return Headed(model, self.head, self.task.seed, shift=True)

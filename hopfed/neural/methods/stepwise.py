@@ -6,9 +6,9 @@ Source: theory/NOTES.md, "Domains and public data", "Baselines" and "FedH2L mutu
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -23,10 +23,8 @@ from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.data.splits import Rows, stratified
+from hopfed.neural.data.partitions import Rows, stratified
 from hopfed.neural.method import Answer, Client, NeuralMethod, Played, pack, setting
-from hopfed.neural.training.cost import forward_flops
-from hopfed.neural.training.evaluation import Embedded, Network
 from hopfed.neural.training.losses import Batch, Net, Objective
 from hopfed.neural.training.task import Params, TaskSpec, task_of
 from hopfed.neural.training.training import Direct, Job, Plan
@@ -34,31 +32,27 @@ from hopfed.neural.training.training import Direct, Job, Plan
 __all__ = ["AGG", "FedH2L", "FedMD"]
 
 
-@dataclass(frozen=True, eq=False)
-class SeedSet:
+class SeedSet(NamedTuple):
     """Training examples of every node, divided into private and public ones: sorted rows each."""
 
-    private: Rows = field(repr=False)
-    public: Rows = field(repr=False)
+    private: Rows
+    public: Rows
 
 
 @lru_cache(8)
 def seed_set(task: TaskSpec, share: float) -> SeedSet:
     """Divide the training examples of a task's clients."""
-    split = task_of(task).split
-    private, public = [], []
+    split, divided = task_of(task).split, []
     for client, rows in enumerate(split.train):
         count = max(1, round(share * split.sizes[client].sum())) if share else 0
         if count >= len(rows):
             who = f"client {client} of {len(split)} has {len(rows)} training examples"
             raise DataError(f"public: {who}, too few to show {count} and keep one")
-        shown = np.zeros(len(rows), dtype=bool)
+        shown, rng = np.zeros(len(rows), dtype=bool), stream(task.seed, "public", client)
         if count:
-            parts, rng = (len(rows) - count, count), stream(task.seed, "public", client)
-            shown = stratified(split.dataset.labels[rows], parts, rng) == 1
-        private.append(rows[~shown])
-        public.append(rows[shown])
-    return SeedSet(tuple(private), tuple(public))
+            shown = stratified(split.dataset.labels[rows], (len(rows) - count, count), rng) == 1
+        divided.append((rows[~shown], rows[shown]))
+    return SeedSet(*zip(*divided, strict=True))
 
 
 def draw(rows: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -70,27 +64,20 @@ def draw(rows: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
 class Stepwise(NeuralMethod):
     """Rounds of minibatch steps; a client's optimizer keeps its state from round to round.
 
-    One optimizer makes all steps of a client, for all its losses; `training.epochs` is not used.
-    Each minibatch is drawn without replacement, independently of the others.
+    One optimizer makes all steps of a client; `training.epochs` is not used. Each minibatch is
+    drawn without replacement, independently of the others.
 
     Attributes
     ----------
     public : share alpha of a client's examples that all clients know; see `seed_set`.
-    labelled : whether the labels of public examples are known too.
     """
 
     public: float = setting(0.1, "at least 0 and below 1")
-    labelled: bool = True
 
     @property
     def seeds(self) -> SeedSet:
         """Private and public examples of every client."""
         return seed_set(self.task, self.public)
-
-    def rows(self, client: int, whose: str) -> np.ndarray:
-        """Return the examples of a client that `whose` names: "private", "own" or "all"."""
-        public = {"private": (), "own": self.seeds.public[client : client + 1]}
-        return np.concatenate([self.seeds.private[client], *public.get(whose, self.seeds.public)])
 
     def minibatches(self, rows: np.ndarray, rng: np.random.Generator, images: int) -> Plan:
         """Rows of the steps that cover `images` examples; the last step may be smaller."""
@@ -113,8 +100,7 @@ class AGG(Stepwise, name="agg", source="Li et al., 2021 (FedH2L), baseline AGG")
 
     Aggregation, a baseline of FedH2L (arXiv:2101.11296); with `public` 0 it is its baseline IND. A
     round of FedH2L learns from ``(E + N - 1) B`` images for E local steps, N nodes and minibatches
-    of B; one step of AGG learns from B images. Set `images` to compare the two at equal numbers of
-    images (theory/NOTES.md, "Domains and public data").
+    of B: set `images` to compare at equal numbers (theory/NOTES.md, "Domains and public data").
 
     Attributes
     ----------
@@ -123,17 +109,10 @@ class AGG(Stepwise, name="agg", source="Li et al., 2021 (FedH2L), baseline AGG")
 
     images: int = setting(0, "at least 0")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        known = self.labelled or not self.public
-        require(known, "labelled", "true for agg, which trains on public labels", self.labelled)
-
-    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
-        """Make steps on the client's own examples and all public ones."""
-        rows, images = self.rows(client.number, "all"), self.images or self.training.batch
-        yield from self.learn(
-            client, self.minibatches(rows, client.context.rng("minibatches"), images)
-        )
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
+        rows = np.concatenate([self.seeds.private[client.number], *self.seeds.public])
+        images, rng = self.images or self.training.batch, client.context.rng("minibatches")
+        yield from self.learn(client, self.minibatches(rows, rng, images))
         return {}
 
 
@@ -143,23 +122,20 @@ class Consulting(Stepwise):
 
     Attributes
     ----------
-    local : examples of a client's own steps: "private"; "own", private and its own public ones;
-        "all", private and everybody's public ones.
-    steps : number E of a client's own steps in a round.
+    labelled : whether the labels of public examples are known too.
+    steps : number E of a client's own steps in a round, on its private examples.
     """
 
-    local: str = setting("private", ("private", "own", "all"))
+    labelled: bool = True
     steps: int = setting(1, "at least 1")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.public > 0, "public", f"above 0 for {self.name}", self.public)
-        seen = self.labelled or self.local != "all"
-        require(seen, "labelled", "true to train on what others show", self.labelled)
 
     def own_steps(self, client: Client) -> Plan:
         """Minibatches of the client's own steps."""
-        rows, rng = self.rows(client.number, self.local), client.context.rng("minibatches")
+        rows, rng = self.seeds.private[client.number], client.context.rng("minibatches")
         return self.minibatches(rows, rng, self.steps * self.training.batch)
 
     def batches(self, context: Context) -> tuple[np.ndarray, ...]:
@@ -167,12 +143,7 @@ class Consulting(Stepwise):
 
         All clients draw the same rows from the seed of the run, so they send no indices.
         """
-        return _batches(self.seeds, context.seed, context.round, self.training.batch)
-
-    def shown(self, client: Client, rows: np.ndarray) -> Embedded:
-        """Return outputs and labels of the examples `rows` under the client's present model."""
-        client.spend(len(rows) * forward_flops(self.task, client.task.names[client.number]))
-        return Network(client.model, self.begin(client, {})).embed(client.task.tensors, rows)
+        return _batches(self.task, self.public, context.seed, context.round, self.training.batch)
 
 
 def timely(session: Session) -> dict[int, Message]:
@@ -182,21 +153,20 @@ def timely(session: Session) -> dict[int, Message]:
 
 
 @lru_cache(4)  # all clients of a round ask for the same batches
-def _batches(seeds: SeedSet, seed: int, t: int, size: int) -> Rows:
-    streams = (stream(seed, "public batch", t, node) for node in range(len(seeds.public)))
-    return tuple(draw(rows, size, rng) for rows, rng in zip(seeds.public, streams, strict=True))
+def _batches(task: TaskSpec, share: float, seed: int, t: int, size: int) -> Rows:
+    nodes = enumerate(seed_set(task, share).public)
+    return tuple(draw(rows, size, stream(seed, "public batch", t, node)) for node, rows in nodes)
 
 
 @dataclass(frozen=True)
 class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="Li and Wang, 2019"):
     """Li and Wang (2019): communicate, aggregate, distribute, digest, revisit.
 
-    Rounds consist of steps, as in FedH2L. The public minibatches of all nodes together form the
-    public minibatch of a round. Clients send their logits on it; the server sends the mean to all.
-    A client then makes `digest` steps towards the mean, and `steps` steps on its own examples. The
-    loss of the first is the mean absolute difference of the logits, as in the authors' program.
-    Before its first round a client makes `transfer` steps on the labelled public examples, then as
-    many on its own.
+    The public minibatches of all nodes together form that of a round. Clients send their logits on
+    it; the server sends the mean to all. A client then makes `digest` steps towards the mean, on
+    the mean absolute difference of the logits as in the authors' program, and `steps` steps on its
+    own examples. Before its first round it makes `transfer` steps on the labelled public examples,
+    then as many on its own.
 
     Attributes
     ----------
@@ -213,13 +183,15 @@ class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="L
         require(known, "transfer", "0 where public data have no labels", self.transfer)
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
-        """Tell the logits of the public minibatch; then digest their mean, and revisit."""
         shown = np.concatenate(self.batches(client.context))
         if question == "consult":
             if not client.state and self.transfer:
-                yield from self._transfer(client)
+                rng, images = client.context.rng("transfer"), self.transfer * self.training.batch
+                own = self.seeds.private[client.number]
+                for rows in (np.concatenate(self.seeds.public), own):
+                    yield from self.learn(client, self.minibatches(rows, rng, images))
             client.state = client.state or pack(client.initial)
-            return {"logits": self.shown(client, shown).logits}
+            return {"logits": client.look(self.begin(client, {}), shown).logits}
         if down:
             consensus = {n: torch.from_numpy(np.array(a)) for n, a in down.items()}
             plan = [shown] * self.digest
@@ -228,15 +200,9 @@ class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="L
         return {}
 
     def play(self, state: State, session: Session) -> Played:
-        """Send the mean to everyone; after that there is no answer, and the old one is dropped."""
         heard = list(timely(session).values())
         session.ask({EVERYONE: mean_tree(heard) if heard else {}})
-        return state, {EVERYONE: {}}, {}
-
-    def _transfer(self, client: Client) -> Generator[Job, Job, None]:
-        rng, images = client.context.rng("transfer"), self.transfer * self.training.batch
-        for rows in (np.concatenate(self.seeds.public), self.rows(client.number, self.local)):
-            yield from self.learn(client, self.minibatches(rows, rng, images))
+        return state, {EVERYONE: {}}, {}  # nothing is answered after the digest
 
     def match(self, net: Net, batch: Batch) -> Tensor:
         """Mean absolute difference to the consensus."""
@@ -248,22 +214,19 @@ class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="L
 class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="Li et al., 2021"):
     """FedH2L of Li et al. (2021, arXiv:2101.11296), eqs. (1) to (8), (14).
 
-    The method has no server; here the server only relays messages.
+    It has no server; here the server only relays messages. In exchange 0 a node makes E steps on
+    the cross-entropy of its own examples, eqs. (1), (2). It then classifies a minibatch of its
+    public examples, and broadcasts the posteriors p_j and their accuracy Acc_j.
 
-    Exchange 0 is local, eqs. (1), (2). A node makes E steps on the cross-entropy of its own
-    examples. It then classifies a minibatch of its own public examples, and broadcasts the
-    posteriors p_j and their accuracy Acc_j: B K + 1 numbers for K classes.
+    In exchange 1, on the peers' minibatches, ``1/(N-1) sum_j Acc_j KL(p_j || p_i)``, eqs. (3), (4),
+    and the cross-entropy, eq. (5), give the gradient g_pub, eq. (6). If it conflicts with the local
+    gradient g_loc, it is projected, eqs. (7), (8), (14).
 
-    Exchange 1 is global. On the peers' minibatches, ``1/(N-1) sum_j Acc_j KL(p_j || p_i)``, eqs.
-    (3), (4), and the cross-entropy, eq. (5), give the gradient g_pub, eq. (6). If g_pub conflicts
-    with the local gradient g_loc, it is projected, eqs. (7), (8), (14).
-
-    Decided where the paper is silent: with E = 1, g_loc is the minibatch gradient of eq. (2) before
-    the local step; g_pub is computed after that step. With E > 1, g_loc is the displacement of the
-    E steps, start minus end, which has the direction of a gradient. The projection applies to
-    gradients; moments and weight decay of the optimizer are not constrained. Both kinds of steps
-    use the same optimizer state. All nodes know the minibatch of a round from the seed. Sums run
-    over the peers whose messages arrived; a node without messages makes only its local steps.
+    Decided where the paper is silent: with E = 1, g_loc is the gradient of eq. (2) before the local
+    step, and g_pub is computed after it. With E > 1, g_loc is the displacement of the E steps,
+    start minus end. Moments and weight decay of the optimizer, one for both kinds of steps, are not
+    constrained. All nodes know the minibatch of a round from the seed. Sums run over the peers
+    whose messages arrived; a node without messages makes only its local steps.
 
     Attributes
     ----------
@@ -296,7 +259,6 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
         return [sorted(order[i : i + 2]) for i in range(0, len(order), 2)]
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
-        """Make the local steps, and tell posteriors; then make the global step."""
         if question == "local":
             return (yield from self._local(client))
         peers, shown = self.peers(client, down), self.batches(client.context)
@@ -304,17 +266,15 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
         if peers:
             local = client.kept("local")
             plan, signals = [np.concatenate([shown[j] for j in peers])], self._signals(client, down)
-            direct = None if RULES[self.conflict] is None else self.directed
-            more = {"extra": signals | local, "direct": direct, "augment": False}
+            more = {"extra": signals | local, "direct": self.directed, "augment": False}
             job = yield from self.learn(client, plan, self.mutual, **more)
             overlap = inner(job.gradient, local)
             client.metrics = {"public_loss": job.loss, "conflict": float(overlap < 0)}
         return {}
 
     def play(self, state: State, session: Session) -> Played:
-        """Relay every message within its group; names of arrays start with the sender's number."""
         heard = timely(session)
-        relayed = {
+        relayed = {  # names of arrays start with the sender's number
             i: {f"{j}/{n}": a for j in circle if j in heard and j != i for n, a in heard[j].items()}
             for circle in self.circles(session.context.seed, session.context.round)
             for i in circle
@@ -334,7 +294,7 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
         if not self.kl:
             return {}
         shown = self.batches(client.context)[client.number]
-        seen = self.shown(client, shown)
+        seen = client.look(self.begin(client, {}), shown)
         message = {"posteriors": softmax(seen.logits, axis=1)}
         if self.labelled:
             message["accuracy"] = np.float32((seen.logits.argmax(axis=1) == seen.labels).mean())
@@ -345,26 +305,20 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
         if self.kl:
             return sorted({int(name.partition("/")[0]) for name in down})
         circles = self.circles(client.context.seed, client.context.round)
-        return [j for circle in circles if client.number in circle for j in circle
-                if j != client.number]  # fmt: skip
+        (circle,) = (circle for circle in circles if client.number in circle)
+        return [j for j in circle if j != client.number]
 
     def mutual(self, net: Net, batch: Batch) -> Tensor:
         """Sum of eqs. (3) and (5); padding rows have weight 0."""
         logits, extra = net(batch.x)[1], batch.extra
         share, trust, p = (extra[n][: len(logits)] for n in ("share", "trust", "posteriors"))
-        loss = torch.zeros(())
-        if self.labelled:
-            right = functional.cross_entropy(logits, batch.y, reduction="none")
-            loss = loss + (share * right).sum()
-        if self.kl:
-            divergence = (torch.xlogy(p, p) - p * logits.log_softmax(dim=1)).sum(dim=1)
-            loss = loss + (trust * divergence).sum()
-        return loss
+        right = functional.cross_entropy(logits, batch.y, reduction="none")
+        divergence = (torch.xlogy(p, p) - p * logits.log_softmax(dim=1)).sum(dim=1)
+        return self.labelled * (share * right).sum() + self.kl * (trust * divergence).sum()
 
     def directed(self, gradient: Params, extra: Params) -> Params:
         """Gradient that the optimizer gets instead of g_pub; `extra` has g_loc."""
-        rule = RULES[self.conflict]
-        return gradient if rule is None else rule(gradient, {n: extra[n] for n in gradient})
+        return RULES[self.conflict](gradient, {n: extra[n] for n in gradient})
 
     def _signals(self, client: Client, down: Message) -> Params:
         """Weights and posteriors for the rows of the global step, equally many at every node."""
@@ -404,4 +358,8 @@ def pcgrad(public: Params, local: Params) -> Params:
     return {name: g + ours[name] for name, g in theirs.items()}
 
 
-RULES: dict[str, Direct | None] = {"project": project, "pcgrad": pcgrad, "ignore": None}
+RULES: dict[str, Direct] = {
+    "project": project,
+    "pcgrad": pcgrad,
+    "ignore": lambda public, _: public,
+}

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from hopfed._lib.memory_limits import require_memory
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 
 NORMS = ("group", "batch")
 GROUPS = 8  # divides every normalised width here, with at least two channels per group
@@ -41,22 +40,14 @@ STAGES = (
 
 @dataclass(frozen=True)
 class Shape:
-    """Inputs and classes of a model; ArgumentError for a number below 1 or another norm.
-
-    The norm is of the architectures that normalise. "group" has no state to average over different
-    clients, and padding rows of a batch cannot affect the other rows. The originals have "batch";
-    its running statistics are buffers, which a stacked step receives stacked and updates in place.
-    """
+    """Inputs and classes of a model, and the norm of the architectures that normalise."""
 
     channels: int  # of images; for text the number of different tokens
     size: int  # side of the square images in pixels; for text the number of tokens
     classes: int
-    norm: str = "group"
+    norm: str = "group"  # which has no state to average, and knows no padding; originals: "batch"
 
     def __post_init__(self) -> None:
-        check_types(self)
-        for name in ("channels", "size", "classes"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         require(self.norm in NORMS, "norm", f"one of {', '.join(NORMS)}", repr(self.norm))
 
     def require_side(self, least: int, what: str) -> None:
@@ -112,10 +103,7 @@ class Model(nn.Module):
 
 
 def rectified(features: nn.Module) -> None:
-    """Initialise convolutions and dense layers as He et al. (2015); biases are 0.
-
-    With PyTorch's default the scale of a signal halves at each layer without batch normalisation.
-    """
+    """Initialise convolutions and dense layers as He et al. (2015), so that signals keep scale."""
     for layer in features.modules():
         if isinstance(layer, (nn.Conv2d, nn.Linear)):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
@@ -134,30 +122,20 @@ def normalised(
     return [convolution, nn.GroupNorm(GROUPS, outside) if by_group else nn.BatchNorm2d(outside)]
 
 
-def mlp(shape: Shape, *, hidden: tuple[int, ...] = (200, 200)) -> Model:
+def mlp(shape: Shape, *hidden: int) -> Model:
     """Fully connected layers of widths `hidden`, by default the 2NN of McMahan et al. (2017)."""
+    hidden = hidden or (200, 200)
     features = nn.Sequential(nn.Flatten(), *_dense(shape.channels * shape.size**2, *hidden))
     return Model(features, nn.Linear(hidden[-1], shape.classes), hidden[-1])
 
 
 def lenet(shape: Shape) -> Model:
-    """LeNet-5 (LeCun et al., 1998) in today's form: 6 and 16 filters of 5 x 5, widths 120 and 84.
-
-    It was designed for 32 x 32. Smaller images are padded in the first convolution; images under
-    16 x 16 are also padded in the second.
-    """
+    """LeNet-5 (LeCun et al., 1998) in today's form; small images are padded."""
     return _two_convolutions(shape, "lenet", (6, 16), (120, 84), unpadded_from=(32, 16))
 
 
 def fedssa_cnn(number: int, shape: Shape) -> Model:
-    """CNN-`number` of FedSSA; the five differ in the second convolution and in FC1.
-
-    Source: arXiv:2312.09006, Table 3; theory/NOTES.md, "FedSSA models".
-
-    Convolutions are unpadded. This gives the table's sizes in megabytes for CIFAR-10, except for
-    CNN-4: the table prints 3.81, but its rows give 4.05. Images under 16 x 16 would shrink to
-    nothing, so both convolutions are padded for them.
-    """
+    """CNN-`number` of FedSSA (arXiv:2312.09006, Table 3; theory/NOTES.md, "FedSSA models")."""
     maps, width = {1: (32, 2000), 2: (16, 2000), 3: (32, 1000), 4: (32, 800), 5: (32, 500)}[number]
     return _two_convolutions(
         shape, f"cnn-{number}", (16, maps), (width, 500), unpadded_from=(16, 16)
@@ -224,10 +202,7 @@ def mobilenet_v2(shape: Shape) -> Model:
 
 
 class LSTMLayer(nn.RNNCellBase):
-    """One layer, named and initialised as `nn.LSTMCell`.
-
-    The fused kernels of `nn.LSTM` have no batching rule under `vmap`, and are not counted.
-    """
+    """One `nn.LSTMCell` in time; the kernels of `nn.LSTM` have no rule under `vmap` or of FLOPs."""
 
     def __init__(self, inside: int, width: int):
         super().__init__(inside, width, bias=True, num_chunks=4)
@@ -247,10 +222,7 @@ class LSTMLayer(nn.RNNCellBase):
 
 
 class StackedLSTM(nn.Module):
-    """Module from tokens (B, T) to the last states of all layers (B, 2 layers width).
-
-    The hidden states come first, from the top layer down, then the cell states in the same order.
-    """
+    """Tokens (B, T) to the last hidden, then cell states of all layers, from the top down."""
 
     def __init__(self, tokens: int, embedding: int, width: int, layers: int):
         super().__init__()
@@ -278,14 +250,8 @@ class TopHidden(nn.Linear):
         return super().forward(z[..., : self.in_features])
 
 
-def lstm(shape: Shape, *, width: int = 256) -> Model:
-    """LSTM of two layers of `width` units; its 4 width features are all hidden and cell states.
-
-    As in the base model of kNN-Per (arXiv:2111.09360), the head reads only the hidden state of the
-    top layer, but a datastore keeps all features.
-    """
-    numbers = shape.channels * EMBEDDING + 4 * width * (EMBEDDING + 3 * width)
-    require_memory(8 * numbers, "model lstm")  # weights in float32, and their gradients
+def lstm(shape: Shape, width: int = 256) -> Model:
+    """LSTM of kNN-Per (arXiv:2111.09360): the head reads the top hidden state, a store all."""
     features = StackedLSTM(shape.channels, EMBEDDING, width, layers=2)
     return Model(features, TopHidden(width, shape.classes), 4 * width)
 

@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from hashlib import sha256
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from inspect import Parameter, signature
-from itertools import pairwise
 from pathlib import Path
 from threading import RLock
 from types import CodeType
@@ -32,14 +31,14 @@ from torch import Tensor, nn
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.random import derive
-from hopfed._lib.settings import MOST, require, whole
-from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError
+from hopfed._lib.settings import require
+from hopfed.errors import ArgumentError, DataError, HopfedError
 from hopfed.neural.models.architectures import MODELS, Model, Shape, rectified
 from hopfed.tables.files import opened, reading
 
 INITS = ("auto", "he", "own")
-# Architecture -> the setting that its name may contain, its pattern, and an example.
-WIDTHS = {"mlp": ("hidden", r"\d+(x\d+)*", "mlp:200x100"), "lstm": ("width", r"\d+", "lstm:64")}
+# Architecture -> the widths that its name may contain.
+WIDTHS = {"mlp": "[1-9][0-9]{0,6}(x[1-9][0-9]{0,6})*", "lstm": "[1-9][0-9]{0,6}"}
 # Names of a constructor's parameters for the shape of the inputs and the number of classes.
 CHANNELS = ("channels", "in_channels", "in_chans", "in_features", "inputs", "input_dim")
 SIZE = ("size", "image_size", "img_size", "length")
@@ -47,14 +46,13 @@ CLASSES = ("classes", "num_classes", "n_classes", "out_features", "outputs", "ou
 RGB, EXAMPLES = 3, 3  # channels; and examples in the batch with which a network is tried
 CLOSE = 1e-4  # between the network's output and its head's
 SHOWN = 3  # names in an error
-LIBRARIES = ("torchvision", "timm", "transformers")  # of networks, called as their packages are
 INSIDE = ("state_dict", "model_state_dict", "model")  # where programs put weights in a larger file
 
 GIVEN = "given"  # before the names of networks that are given themselves
 _GIVEN: dict[str, Any] = {}
-_IMPORTING = RLock()  # the folders that modules are looked for in are those of the process
+_IMPORTING = RLock()  # whoever imports a file changes the path of modules for a while
 
-Passed = dict[str, tuple[Tensor, Tensor]]
+Passed = dict[str, tuple[Tensor, Tensor]]  # input and output of linear layers by name
 
 
 def build(
@@ -102,20 +100,20 @@ def build(
     kept = False
     if is_foreign(name):
         # The same network has the same weights, in whatever folder its file lies.
-        with drawing(seed, "features", name.rpartition(":")[2]):
+        with drawing(seed, "features", name.split(":")[1 if name.startswith(f"{GIVEN}:") else -1]):
             model, kept = adapted(make(name, shape), name, shape, tokens=tokens, head=head_layer)
             if init == "he":
                 rectified(model.features)
     else:
         rule = "left out: only foreign networks have one"
         require(not head_layer, "head_layer", rule, repr(head_layer))
-        name, widths = _parse(name)
-        if name != "lstm":  # which says so itself: to make one without its numbers takes seconds
-            with torch.device("meta"):
-                empty = MODELS[name](shape, **widths)
-            require_memory(8 * sum(p.numel() for p in empty.parameters()), f"model {name}")
-        with drawing(seed, "features", name):
-            model = MODELS[name](shape, **widths)
+        base, _, text = check_name(name).partition(":")
+        widths = [int(width) for width in text.split("x") if text]
+        with torch.device("meta"):
+            empty = MODELS[base](shape, *widths)
+        require_memory(8 * sum(p.numel() for p in empty.parameters()), f"model {name}")
+        with drawing(seed, "features", base):
+            model = MODELS[base](shape, *widths)
             if init != "own":
                 rectified(model.features)
     if not kept:
@@ -145,8 +143,6 @@ def assign(names: str | Sequence[str], clients: int) -> tuple[str, ...]:
     ('cnn-1', 'lenet', 'cnn-1')
     """
     names = (names,) if isinstance(names, str) else tuple(names)
-    require(len(names) > 0, "names", "one or more models", "none")
-    require(clients >= 1, "clients", "at least 1", clients)
     for name in names:
         if not is_foreign(name):
             check_name(name)
@@ -155,33 +151,13 @@ def assign(names: str | Sequence[str], clients: int) -> tuple[str, ...]:
 
 def check_name(name: str, argument: str = "model") -> str:
     """Return `name` if there is such a model; else raise ArgumentError with the nearest name."""
-    _parse(name, argument)
-    return name
-
-
-def reads(name: str, *, images: bool) -> bool:
-    """Whether the architecture takes images; or, with `images` False, tokens."""
-    return is_foreign(name) or (_parse(name)[0] == "lstm") != images
-
-
-def _parse(name: str, argument: str = "model") -> tuple[str, dict[str, Any]]:
-    """Split a name into its architecture and its widths, returned as settings."""
     base, colon, text = str(name).partition(":")
-    if base not in MODELS:
-        near = get_close_matches(base, MODELS, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise ArgumentError(argument, f"one of {', '.join(MODELS)}{hint}", repr(base))
-    if not colon:
-        return base, {}
-    forms = " or ".join(form for _, _, form in WIDTHS.values())
-    require(base in WIDTHS, argument, f"without widths, unless {forms}", repr(name))
-    setting, pattern, form = WIDTHS[base]
-    held = re.fullmatch(pattern, text, re.ASCII)
-    require(bool(held), argument, f"of the form {form}", repr(name))
-    widths = tuple(whole(argument, width, most=MOST) for width in text.split("x"))
-    for wide, next_wide in pairwise((1, *widths)):  # weights in float32, and their gradients
-        require_memory(8 * wide * next_wide, f"{argument} {name}")
-    return base, {setting: widths if base == "mlp" else widths[0]}
+    if base not in MODELS or (colon and not re.fullmatch(WIDTHS.get(base, r"(?!)"), text)):
+        near = get_close_matches(base, MODELS.keys() - {base}, n=1)
+        hint = f" (did you mean {near[0]}?)" if near and base not in MODELS else ""
+        rule = f"one of {', '.join(MODELS)}, or with widths, mlp:200x100 or lstm:64{hint}"
+        raise ArgumentError(argument, rule, repr(name))
+    return name
 
 
 @contextmanager
@@ -193,7 +169,7 @@ def drawing(seed: int, *path: str) -> Iterator[None]:
         yield
 
 
-# Networks of users
+# Names of networks of users
 
 
 def is_foreign(name: str) -> bool:
@@ -214,23 +190,21 @@ def is_network(name: str) -> bool:
 
 
 def named(models: Any) -> Any:
-    """Return models by name: a network, class or function that is given is kept under a name.
-
-    A network is copied, and its name has a digest of it, so it cannot change under its name.
-    """
-    if isinstance(models, (str, nn.Module)) or callable(models):
-        return models if isinstance(models, str) else (_kept(models),)
-    return tuple(_kept(m) if callable(m) else m for m in models)
+    """Models by name: those that are given themselves are kept under one with a digest."""
+    if isinstance(models, str):
+        return models
+    return tuple(map(kept, (models,) if callable(models) else models))
 
 
-def _kept(model: Any) -> str:
-    called = model if hasattr(model, "__name__") else type(model)
-    word = getattr(called, "__module__", "")
-    if isinstance(model, nn.Module):
-        word, model = f"net{fingerprint(model).hex()[:12]}", copy.deepcopy(model)
-    plain = "".join(c for c in word if c.isalnum())
-    name = f"{GIVEN}:{''.join(c for c in called.__name__ if c.isalnum())}:{plain}"
-    _GIVEN[name] = model
+def kept(thing: Any) -> Any:
+    """Name of a network, class or function, under which it is kept; a name stays."""
+    if not callable(thing):
+        return thing
+    called = getattr(thing, "__name__", type(thing).__name__)
+    plain = "".join(c for c in called if c.isalnum())
+    name = f"{GIVEN}:{plain}:net{fingerprint(thing).hex()[:12]}"
+    if name not in _GIVEN:
+        _GIVEN[name] = copy.deepcopy(thing)
     return name
 
 
@@ -254,21 +228,11 @@ def fingerprint(thing: Any) -> bytes:
     return found.digest()
 
 
-def kept_encoder(encoder: Any) -> str:
-    """Name of an encoder; a network or function that is given is kept under one with its digest."""
-    if isinstance(encoder, str):
-        return encoder
-    name = _kept(encoder).rpartition(":")[0] + f":{fingerprint(encoder).hex()[:12]}"
-    _GIVEN[name] = copy.deepcopy(encoder)
-    return name
-
-
 def encoder_of(name: str) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
     """The features (B, d) of inputs that an encoder gives, and its digest, (32,) uint8."""
-    source, rest = _split(name)
     rule = "auto, patches, rows, network, a torch.nn.Module, a function, or importable as module:f"
     with _refused(name, rule, "encoder"):
-        found = _GIVEN[name] if source == GIVEN else _imported(source, rest)
+        found = _found(name)
         found = found() if isinstance(found, type) else found
         net = found.eval() if isinstance(found, nn.Module) else found
 
@@ -279,33 +243,22 @@ def encoder_of(name: str) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
     return features, np.frombuffer(fingerprint(found), np.uint8)
 
 
-def _split(name: str) -> tuple[str, str]:
-    """Module or file, and what is in it; a file's folder may have a colon in its name."""
-    source, _, rest = name.rpartition(":") if ".py:" in name else name.partition(":")
-    return source, rest
-
-
 def make(name: str, shape: Shape) -> nn.Module:
-    """Return the network `name` of a user; ArgumentError if there is none, or none can be made.
-
-    A class or function is called with the numbers that its parameters ask for by name, such as
-    `channels`, `size` and `classes`; other parameters need a default.
-    """
-    source, rest = _split(name)
-    if source == GIVEN and name not in _GIVEN:
-        rule = "known here: networks are known only to the process that got them, give them again"
-        raise ArgumentError("models", rule, name)
-    if Path(f"{source}.py").is_file() and source.isidentifier() and not find_spec(source):
-        rule = f"importable as module:Net or FILE.py:Net (did you mean {source}.py:{rest}?)"
-        raise ArgumentError("models", rule, name)
+    """The network `name` of a user, which gets the numbers that its parameters ask for by name."""
     with _refused(name, "importable as module:Net or FILE.py:Net"):
-        found = _GIVEN[name] if source == GIVEN else _imported(source, rest)
+        found = _found(name)
     with _refused(name, "a network that can be made"):
         given = isinstance(found, nn.Module)
         made = copy.deepcopy(found) if given else found(**_asked_for(found, shape))
     if not isinstance(made, nn.Module):
         raise ArgumentError("models", "a torch.nn.Module, or a function that returns one", name)
     return made
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Module or file, and what is in it; a file's folder may have a colon in its name."""
+    source, _, rest = name.rpartition(":") if ".py:" in name else name.partition(":")
+    return source, rest
 
 
 @contextmanager
@@ -316,16 +269,17 @@ def _refused(name: str, rule: str, argument: str = "models") -> Iterator[None]:
     except HopfedError:
         raise
     except Exception as error:
-        library = str(getattr(error, "name", "")).partition(".")[0]
-        if isinstance(error, ModuleNotFoundError) and library in LIBRARIES:
-            fault = f"{argument}={name}: {library} is not installed: pip install {library}"
-            raise BackendError(fault) from None
         words = " ".join(str(error).split())[:160]
         raise ArgumentError(argument, f"{rule} ({type(error).__name__}: {words})", name) from None
 
 
-def _imported(source: str, path: str) -> Any:
-    """The class, function or network of a module or a file."""
+def _found(name: str) -> Any:
+    """The class, function or network of a name: one that was given, or of a module or a file."""
+    source, path = _split(name)
+    if source == GIVEN:
+        if name not in _GIVEN:
+            raise LookupError("known only to the process that got them, give them again")
+        return _GIVEN[name]
     found: Any = (
         _of_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
     )
@@ -335,14 +289,11 @@ def _imported(source: str, path: str) -> Any:
 
 
 def _of_file(path: Path) -> Any:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
+    """The module of a Python file."""
     path = path.resolve()
     # Files of one name in two folders are two modules: what is pickled names its own.
     label = f"hopfed_foreign_{path.stem}_{sha256(os.fsencode(path)).hexdigest()[:12]}"
-    spec = spec_from_file_location(label, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path}: no Python")
+    spec: Any = spec_from_file_location(label, path)
     module = module_from_spec(spec)
     with _IMPORTING:
         sys.path.insert(0, str(path.parent))  # modules beside it are found, as in `python FILE.py`
@@ -365,6 +316,9 @@ def _asked_for(factory: Any, shape: Shape) -> dict[str, int]:
     if rest := [n for n in due if n not in known]:
         raise TypeError(f"nothing is known for its parameter {rest[0]}")
     return {p.name: known[p.name] for p in parameters if p.name in known}
+
+
+# Their heads
 
 
 class HeadWarning(UserWarning):
@@ -414,38 +368,36 @@ def bodies(net: nn.Module) -> list[Body]:
 def adapted(
     net: nn.Module, name: str, shape: Shape, *, tokens: bool = False, head: str = ""
 ) -> tuple[Model, bool]:
-    """Return a network as a `Model` for the inputs and classes of `shape`, and whether it is whole.
-
-    A head for as many classes is kept as it is; another one is replaced by a new one, with a
-    warning. Grey images are given as three equal channels to a network that takes only these. The
-    head is the linear layer `head`, or the last one that a pass comes to, behind which only a
-    softmax may follow. ArgumentError: it does not take the inputs, or has no such head.
-    """
+    """A network as a `Model` for inputs and classes of `shape`, and whether its head is kept."""
     net = Alone(net) if isinstance(net, nn.Linear) else net
     names = len(list(net.named_parameters(remove_duplicate=False)))
     tied = names != len(list(net.parameters()))
     require(not tied, "models", "without a parameter in two places", name)
-    net.float().eval()
-    repeats, passed, out = _tried(net, name, shape, tokens)
+    repeats, passed, out = _tried(net.float().eval(), name, shape, tokens)
     require(bool(passed), "models", "with a linear layer for the classes", name)
-    if head:
-        known = ", ".join(passed)
-        require(head in passed, "head_layer", f"a linear layer of {name}: {known}", head)
-    else:
-        head = list(passed)[-1]
-        _check_end(out, passed[head][1], name, head)
-    features, logits = passed[head]
+    known = ", ".join(passed)
+    require(head in ("", *passed), "head_layer", f"a linear layer of {name}: {known}", head)
+    layer = head or list(passed)[-1]
+    features, logits = passed[layer]
+    if not head:
+        ends = logits, logits.log_softmax(-1), logits.softmax(-1)
+        same = isinstance(out, Tensor) and out.shape == logits.shape
+        last = same and any(torch.allclose(out, end, atol=CLOSE, rtol=CLOSE) for end in ends)
+        rule = (
+            f"ending with the linear layer {layer} or a softmax of it; name another by head_layer"
+        )
+        require(last, "models", rule, name)
     flat = features.ndim == logits.ndim == 2 and len(features) == EXAMPLES
     rule = f"a layer from vectors to vectors, one for each example, of {name}"
-    require(flat, "head_layer", rule, head)
-    last = cast(nn.Linear, net.get_submodule(head))
-    kept = last.out_features == shape.classes
-    if not kept:
-        said = f"{name}: its head {head} is for {last.out_features} classes, the data have"
+    require(flat, "head_layer", rule, layer)
+    top = cast(nn.Linear, net.get_submodule(layer))
+    whole = top.out_features == shape.classes
+    if not whole:
+        said = f"{name}: its head {layer} is for {top.out_features} classes, the data have"
         warnings.warn(f"{said} {shape.classes}: a new head takes its place", HeadWarning, 2)
-        last = nn.Linear(last.in_features, shape.classes, bias=last.bias is not None)
-    net.set_submodule(head, _Stop())
-    return Model(Body(net, head, shape, repeats), last, last.in_features).train(), kept
+        top = nn.Linear(top.in_features, shape.classes, bias=top.bias is not None)
+    net.set_submodule(layer, _Stop())
+    return Model(Body(net, layer, shape, repeats), top, top.in_features).train(), whole
 
 
 def _seen(x: Tensor, shape: Shape, repeats: bool) -> Tensor:
@@ -455,17 +407,13 @@ def _seen(x: Tensor, shape: Shape, repeats: bool) -> Tensor:
     return x.expand(-1, RGB, -1, -1) if repeats and x.shape[1] == 1 else x
 
 
-def _tried(
-    net: nn.Module, name: str, shape: Shape, tokens: bool
-) -> tuple[bool, Passed, Tensor | None]:
+def _tried(net: nn.Module, name: str, shape: Shape, tokens: bool) -> tuple[bool, Passed, Any]:
     """Whether grey images are to be repeated; what linear layers see and make; the output."""
-    if tokens:
-        x = torch.randint(shape.channels, (EXAMPLES, shape.size))
-    else:
-        x = torch.randn(EXAMPLES, shape.channels, shape.size, shape.size)
-    ways = (False, True) if not tokens and shape.channels == 1 and shape.size > 1 else (False,)
+    x = torch.randn(EXAMPLES, shape.channels, shape.size, shape.size) if not tokens else None
+    x = torch.randint(shape.channels, (EXAMPLES, shape.size)) if x is None else x
+    grey = not tokens and shape.channels == 1 and shape.size > 1
     errors = []
-    for repeats in ways:
+    for repeats in (False, True) if grey else (False,):
         try:
             return repeats, *_pass(net, _seen(x, shape, repeats))
         except Exception as error:  # whatever a stranger's code raises
@@ -475,71 +423,56 @@ def _tried(
     raise ArgumentError("models", f"{rule}({type(errors[0]).__name__}: {words})", name)
 
 
-def _pass(net: nn.Module, x: Tensor) -> tuple[Passed, Tensor | None]:
+def _pass(net: nn.Module, x: Tensor) -> tuple[Passed, Any]:
     """Input and output of each linear layer that a pass comes to, in its order; and its output."""
     passed: Passed = {}
 
-    def note(label: str) -> Any:
-        def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            passed.pop(label, None)
-            passed[label] = inputs[0].clone(), output.clone()
-
-        return hook
+    def hook(label: str, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        passed.pop(label, None)
+        passed[label] = inputs[0].clone(), output.clone()
 
     linear = [(n, m) for n, m in net.named_modules() if isinstance(m, nn.Linear)]
-    hooks = [module.register_forward_hook(note(label)) for label, module in linear]
+    hooks = [m.register_forward_hook(lambda _, x, y, label=n: hook(label, x, y)) for n, m in linear]
     try:
         with torch.no_grad():
             out = net(x)
     finally:
-        for hook in hooks:
-            hook.remove()
+        for held in hooks:
+            held.remove()
     out = out[0] if isinstance(out, (tuple, list)) and out else out
-    out = getattr(out, "logits", out)  # of a record with more in it
-    return passed, out if isinstance(out, Tensor) else None
-
-
-def _check_end(out: Tensor | None, logits: Tensor, name: str, head: str) -> None:
-    """Refuse a network in which more than a softmax follows on its last linear layer."""
-    if out is not None and out.shape == logits.shape:
-        ends = logits, logits.log_softmax(-1), logits.softmax(-1)
-        if any(torch.allclose(out, end, atol=CLOSE, rtol=CLOSE) for end in ends):
-            return
-    rule = f"ending with the linear layer {head} or a softmax of it; name another by head_layer"
-    raise ArgumentError("models", rule, name)
+    return passed, getattr(out, "logits", out)  # of a record with more in it
 
 
 # Weights
 
 
 def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> None:
-    """Give a model the weights in a file or a state dict; a head for other classes keeps its own.
-
-    Names are those of the model, or of the network that it was made from. A file is what
-    `torch.save` wrote of a state dict. DataError: no such file, or another network's.
-    """
+    """Give a model the weights in a file or a state dict; a head for other classes stays."""
     known = model.state_dict()
     held = dict(weights) if isinstance(weights, Mapping) else read_tensors(weights)
     if not held.keys() & known.keys():  # those of the network that the model was made from
         ours = {net: name for name, net in _renamed(model).items()}
         held = {ours.get(n, n): t for n, t in held.items()}
-    other = {n for n in known if n in held and held[n].shape != known[n].shape}
-    wrong = sorted(n for n in other if not n.startswith("head."))
-    missing = sorted(n for n in known if n not in held and not n.startswith("head."))
-    strange = sorted(held.keys() - known.keys())
+    fits = {n for n in known if n in held and held[n].shape == known[n].shape}
+    body = [n for n in sorted(known.keys() - fits) if not n.startswith("head.")]
+    misfits = {
+        "lacks": [n for n in body if n not in held],
+        "has other shapes for": [n for n in body if n in held],
+        "adds": sorted(held.keys() - known.keys()),
+    }
     where = "weights" if isinstance(weights, Mapping) else weights
-    faults = []
-    for what, names in (("lacks", missing), ("has other shapes for", wrong), ("adds", strange)):
-        if names:
-            more = ", ..." if len(names) > SHOWN else ""
-            faults.append(f"{what} {len(names)} of {len(known)}: {', '.join(names[:SHOWN])}{more}")
+    faults = [
+        f"{what} {len(names)} of {len(known)}: {', '.join(names[:SHOWN])}"
+        + (", ..." if len(names) > SHOWN else "")
+        for what, names in misfits.items()
+        if names
+    ]
     if faults:
         raise DataError(f"{where}: not of this network: {'; '.join(faults)}")
-    if new := sorted(n for n in known if n in other or n not in held):
+    if new := sorted(known.keys() - fits):
         said = f"{where}: {', '.join(new)} fits other classes or is not there, and stays new"
         warnings.warn(said, HeadWarning, stacklevel=2)
-    kept = {n: known[n] if n not in held or n in other else held[n] for n in known}
-    model.load_state_dict(kept)
+    model.load_state_dict({n: held[n] if n in fits else t for n, t in known.items()})
 
 
 def read_tensors(path: str | Path) -> dict[str, Tensor]:
@@ -565,13 +498,9 @@ def plain_names(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor
 
 def _renamed(model: Model) -> dict[str, str]:
     """Name in the model -> name in the network that it was made from."""
-    made = bodies(model.features)
-    if not made or not isinstance(model.features, Body):  # or lengthened
-        return {n: n for n in model.state_dict()}
-    alone = isinstance(made[0].net, Alone)  # whose only layer, 0, is the head
-    head = "" if alone else f"{made[0].head}."
-    return {
-        n: head + n.removeprefix("head.") if n.startswith("head.")
-        else n.removeprefix("features.net.")
-        for n in model.state_dict()
-    }  # fmt: skip
+    names, body = list(model.state_dict()), model.features
+    if not isinstance(body, Body):  # or lengthened
+        return dict(zip(names, names, strict=True))
+    head = "" if isinstance(body.net, Alone) else f"{body.head}."  # of Alone the only layer, 0
+    plain = {"head.": head, "features.net.": ""}
+    return {n: plain[p] + n.removeprefix(p) for n in names for p in plain if n.startswith(p)}

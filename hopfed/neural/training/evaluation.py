@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hopfed.neural.data.splits import Partition
+from hopfed.neural.data.partitions import Partition
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.training.losses import Params, beside
 from hopfed.neural.training.together import one_thread
@@ -73,10 +73,7 @@ class Network:
 
 
 def correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarray:
-    """1 for each of the examples `rows` that is classified correctly, else 0: (n,) float.
-
-    NaN where a score is not finite, as then nothing is classified; minus infinity is a score.
-    """
+    """1 for each example that is classified correctly, else 0; NaN for scores not finite."""
     if len(rows) == 0:
         return np.zeros(0)
     found = []
@@ -92,11 +89,7 @@ def correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarr
 def accuracies(
     classifiers: Sequence[Classifier], data: Tensors, parts: Sequence[Sequence[np.ndarray]]
 ) -> np.ndarray:
-    """Accuracy of every client in every part, (parts, clients); NaN in an empty part.
-
-    A network that is not finite has none: NaN. Clients that share one classifier object are scored
-    together, in full batches.
-    """
+    """Accuracy of every client in every part, (parts, clients); NaN in an empty part."""
     groups: dict[int, list[int]] = {}
     for c, classifier in enumerate(classifiers):
         groups.setdefault(id(classifier), []).append(c)
@@ -114,12 +107,7 @@ MEASURES = ("auc", "f1", "balanced", "loss")
 
 
 def measures(chances: np.ndarray, labels: np.ndarray, classes: int) -> dict[str, np.ndarray]:
-    """Measures of `MEASURES`, by scikit-learn, and `confusion` (classes, classes), truth by row.
-
-    AUC is the mean over classes, one against the rest, that have examples and do not have all; F1
-    that over classes that occur or are said; `balanced` is the mean recall of classes that occur;
-    `loss` the mean negative log-likelihood. NaN where probabilities (n, classes) are not finite.
-    """
+    """Measures of `MEASURES` and `confusion`, truth by row; NaN for chances that are not finite."""
     from sklearn import metrics
 
     if not len(labels) or not np.isfinite(chances).all():
@@ -149,22 +137,16 @@ def domain_of(split: Partition, part: str = "test") -> np.ndarray:
 def domains(
     classifiers: Sequence[Classifier], data: Tensors, split: Partition, part: str = "test"
 ) -> dict[str, np.ndarray]:
-    """Score every client on the examples of every domain (arXiv:2101.11296, Section IV).
-
-    `accuracy` (clients, domains) is NaN in a domain without examples, whose `sizes` they are; `own`
-    is each client's domain; `wdp`, `cdp` and `acc` (clients,) are the accuracy on all examples of
-    its own domain, of the others (NaN where there are none), and of all.
-    """
+    """Score every client in every domain (arXiv:2101.11296, IV): its own, the others, and all."""
     rows, own = getattr(split, part), domain_of(split, part)
     parts = [np.concatenate([rows[c] for c in np.flatnonzero(own == d)]) for d in np.unique(own)]
     accuracy = accuracies(classifiers, data, [[rows] * len(split) for rows in parts]).T
     sizes, mine = np.array([len(r) for r in parts]), np.arange(len(parts)) == own[:, None]
 
     def over(which: np.ndarray) -> np.ndarray:
-        weights = which * sizes
-        total = weights.sum(axis=1)
-        known = np.where(weights, accuracy, 0.0)  # a domain may have no examples
-        return np.where(total, (known * weights).sum(axis=1) / np.maximum(total, 1), np.nan)
+        known = np.ma.masked_invalid(accuracy)  # a domain may have no examples
+        mean = np.ma.average(known, axis=1, weights=which * sizes)
+        return np.asarray(np.ma.filled(mean, np.nan))
 
     named = {"accuracy": accuracy, "sizes": sizes, "own": own, "wdp": accuracy[mine]}
     return named | {"cdp": over(~mine), "acc": over(mine | ~mine)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,17 +20,9 @@ from hopfed._lib.settings import check_types, require
 from hopfed.errors import ArgumentError
 from hopfed.neural.data import Partition, load, partition
 from hopfed.neural.data.dataset import as_named
-from hopfed.neural.data.tensors import Augment, Tensors, check_scaling, to_tensors
+from hopfed.neural.data.tensors import Tensors, check_scaling, to_tensors
 from hopfed.neural.models import Model, assign, build
-from hopfed.neural.models.networks import (
-    is_foreign,
-    is_network,
-    lengthened,
-    load_weights,
-    named,
-    own_code,
-    reads,
-)
+from hopfed.neural.models.networks import is_foreign, is_network, lengthened, load_weights, named
 from hopfed.neural.training.losses import Params
 
 __all__ = ["Task", "TaskSpec", "task_of"]
@@ -127,11 +120,6 @@ class TaskSpec:
         brings = any(w != NONE for w in self.weights) or any(map(is_network, self.models))
         return "none" if brings else "train"
 
-    @property
-    def code(self) -> tuple[str, ...]:
-        """Networks that are code of a user, which nobody else may have imported."""
-        return own_code(self.models)
-
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -172,9 +160,9 @@ class Task:
         return next(iter(lengths.values()))
 
     @property
-    def augment(self) -> Augment | None:
-        """Augmentation of training images; None without one."""
-        return Augment() if self.spec.augment and self.split.dataset.is_images else None
+    def augment(self) -> bool:
+        """Whether training images are augmented."""
+        return self.spec.augment and self.split.dataset.is_images
 
     def labels_of(self, client: int) -> np.ndarray:
         """Labels of a client's training examples, (n,)."""
@@ -189,51 +177,35 @@ class Task:
         shape = self.split.dataset.shape
         if not self.split.dataset.is_images or shape[1] == shape[2]:
             return
-        model = self.model(client)
         try:
             with torch.inference_mode():
-                model.eval()(torch.zeros(1, *shape, device=self.tensors.device))
+                self.model(client).eval()(torch.zeros(1, *shape, device=self.tensors.device))
         except Exception:  # networks of users and libraries raise errors of many kinds
-            got = f"{shape[1]} x {shape[2]} pixels"
             rule = f"square images for {self.names[client]}"
-            raise ArgumentError("data", rule, got) from None
+            raise ArgumentError("data", rule, f"{shape[1]} x {shape[2]} pixels") from None
 
-    def build(self, architecture: str, setting: str = "model") -> Model:
+    def build(self, architecture: str, setting: str = "models") -> Model:
         """Make a further model for the data, such as a small model that all clients share.
 
         `setting` is the name of the setting that names the architecture, for messages.
         """
-        data = self.split.dataset
-        rule = f"{'any but lstm' if data.is_images else 'lstm'} for the inputs of {data.name}"
-        fits = reads(architecture, images=data.is_images)
-        require(fits, setting, rule, repr(architecture))
-        try:
-            return self._built(architecture)
-        except ArgumentError as error:
-            if data.shape[1:] != (1, 1) or "pixels" not in str(error):
-                raise
+        data, spec, base = self.split.dataset, self.spec, architecture.partition(":")[0]
+        vectors = data.is_images and data.shape[1:] == (1, 1)
+        if not (foreign := is_foreign(architecture)):
+            takes = base == "mlp" if vectors else (base == "lstm") != data.is_images
+            kinds = "any but lstm" if data.is_images else "lstm"
             rule = "mlp:64, another mlp or a network of yours for rows of features"
-            named = "models" if setting == "model" else setting
-            raise ArgumentError(named, rule, architecture) from None
-
-    def _built(self, architecture: str) -> Model:
-        data, spec = self.split.dataset, self.spec
-        if data.is_images:
-            channels, size = data.shape[0], data.shape[-1]
-        else:
-            channels, size = int(data.inputs.max()) + 1, data.shape[0]
+            rule = rule if vectors else f"{kinds} for the inputs of {data.name}"
+            require(takes, setting, rule, architecture)
+        tokens = not data.is_images
+        channels = int(data.inputs.max()) + 1 if tokens else data.shape[0]
+        shape = {"channels": channels, "size": data.shape[-1], "classes": data.classes}
+        how: dict[str, Any] = {
+            name: getattr(spec, name) for name in ("seed", "norm", "init")
+        } | shape
+        head = spec.head_layer if foreign else ""
+        model = build(architecture, **how, tokens=tokens, head_layer=head)
         weights = dict(zip(spec.models, spec.weights, strict=False)).get(architecture, NONE)
-        model = build(
-            architecture,
-            channels=channels,
-            size=size,
-            classes=data.classes,
-            seed=spec.seed,
-            norm=spec.norm,
-            init=spec.init,
-            tokens=not data.is_images,
-            head_layer=spec.head_layer if is_foreign(architecture) else "",
-        )
         if weights != NONE:
             load_weights(model, weights)
         return model
@@ -272,14 +244,8 @@ def task_of(spec: TaskSpec) -> Task:
         dataset = dataset.take(np.sort(rows))
     vectors = dataset.is_images and dataset.shape[-1] == 1
     require(not (spec.augment and vectors), "augment", "false for vectors", spec.augment)
-    split = partition(
-        spec.partition,
-        dataset,
-        spec.clients,
-        spec.seed,
-        shares=spec.shares,
-        published=spec.published,
-    )
+    how: dict[str, Any] = {"shares": spec.shares, "published": spec.published}
+    split = partition(spec.partition, dataset, spec.clients, spec.seed, **how)
     if split.dataset.is_images and spec.scaled != "train" and spec.scaling == "auto":
         said = "inputs stay as they are, as a network brings its weights (scaling=none)"
         warnings.warn(f"{said}; scaling=train or MEAN:STD is others", ScalingWarning, stacklevel=2)
@@ -287,11 +253,8 @@ def task_of(spec: TaskSpec) -> Task:
     task = Task(spec, split, tensors, assign(spec.models, len(split)))
     for name in sorted(set(task.names)):
         model = task.build(name)
-        task.templates[name] = (
-            lengthened(model, spec.features, spec.seed) if spec.features else model
-        )
-    for model in task.templates.values():
-        model.to(tensors.device)
+        model = lengthened(model, spec.features, spec.seed) if spec.features else model
+        task.templates[name] = model.to(tensors.device)
         if spec.frozen:
             model.freeze()
     return task

@@ -43,83 +43,20 @@ from hopfed._lib.home_folder import home
 from hopfed._lib.other_accounts import own_folder
 from hopfed._lib.random import derive
 from hopfed.errors import BackendError, HopfedError
-from hopfed.neural.data.tensors import Augment, Tensors, generator
+from hopfed.neural.data.tensors import Tensors, generator
 from hopfed.neural.models.networks import bodies
 from hopfed.neural.training.cost import step_flops
 from hopfed.neural.training.losses import Batch, Net, Objective, Params
-from hopfed.neural.training.training import COUNT, Job, forward_of, has_batch_norm, of_client, stack
+from hopfed.neural.training.training import COUNT, Job, Optimizer, forward_of, has_batch_norm
 
 Loss = Callable[..., Tensor]  # (parameters, inputs, labels, mask, extra) -> loss, or losses
-
-
-def keep_compiled_at_home() -> None:
-    """Let compiled code be kept where nobody else writes; PyTorch would take a folder in /tmp.
-
-    Whoever makes that first may put libraries there that are loaded.
-    """
-    if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
-        folder = home() / "compiled"
-        try:
-            for mine in (folder.parent, folder):
-                own_folder(mine)
-        except OSError as error:
-            raise BackendError(f"{folder}: {error.strerror}, for what is compiled") from None
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
-
-
-@lru_cache(32)  # kept from round to round, because compiling takes long
-def compiled(make: Callable[..., Loss], net: nn.Module, objective: Any, backend: str) -> Loss:
-    """Compile the loss that ``make(net, objective)`` returns."""
-    from torch._dynamo.exc import TorchDynamoException
-
-    keep_compiled_at_home()
-    plain = make(net, objective)
-    made: Any = torch.compile(plain, backend=backend)
-    checked = False
-
-    def loss(params: dict[str, Tensor], x: Tensor, *rest: Any) -> Tensor:
-        nonlocal checked
-        try:
-            if not checked:
-                _check_gradients(plain, made, (params, x, *rest), backend)
-                checked = True
-            found: Tensor = made(params, x, *rest)
-        except TorchDynamoException as error:
-            words = " ".join(str(error).split())[:160]
-            raise BackendError(f"compile={backend} does not work here: {words}") from error
-        return found
-
-    return loss
-
-
-def _check_gradients(plain: Loss, made: Loss, batch: tuple[Any, ...], backend: str) -> None:
-    """Refuse a compiled loss with other gradients; one of a network that draws is not compared."""
-    params, x = batch[:2]
-    free = {n: t for n, t in params.items() if t.requires_grad}
-
-    def gradients(loss: Loss) -> tuple[Tensor, ...]:
-        total = loss(*batch).sum()
-        return torch.autograd.grad(total, list(free.values()), materialize_grads=True)
-
-    devices = [x.device] if x.device.type == "cuda" else []
-    with torch.random.fork_rng(devices):
-        due, again = gradients(plain), gradients(plain)
-        if any(not torch.equal(a, b) for a, b in zip(due, again, strict=True)):
-            return
-        found = gradients(made)
-    share = 0.2 if torch.is_autocast_enabled(x.device.type) else 0.02
-    tiny = 1e-4 * max(float(g.abs().max()) for g in due)
-    for name, a, b in zip(free, due, found, strict=True):
-        if not float((a - b).abs().max()) <= share * float(a.abs().max()) + tiny:
-            what = f"compile={backend} computes another gradient of {name} than PyTorch without it"
-            raise BackendError(f"{what}: train without")
-
 
 LARGE = 5e7  # FLOPs of a client's step, forward and backward, from which a CPU stacks nobody
 # Largest number of bytes of parameters, gradients and moments in one stack. On a CPU a wider stack
 # gains nothing and does not fit into the caches; on other devices the limit is their memory.
 ROOM = {"cpu": 1 << 26}
 MOST = 1 << 30
+CPU = torch.device("cpu")
 
 _ALONE: WeakSet[nn.Module] = WeakSet()  # networks of others that cannot be stacked
 
@@ -130,10 +67,7 @@ class AloneWarning(UserWarning):
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let PyTorch use one thread, because the order of its sums depends on the number of threads.
-
-    On small networks a second thread also costs more than it gains; more processes gain more.
-    """
+    """Let PyTorch use one thread, because the order of its sums depends on their number."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -149,7 +83,7 @@ def train(jobs: Sequence[Job], data: Tensors) -> None:
         for group in stacks(jobs, ROOM.get(data.device.type, MOST)):
             if len(group) > 1 and _together(group[0], data):
                 try:
-                    with drawing(group, data.device):
+                    with drawing(group[0], data.device):
                         train_together(group, data)
                     continue
                 except HopfedError:
@@ -162,7 +96,7 @@ def train(jobs: Sequence[Job], data: Tensors) -> None:
                     said = f"clients are trained one by one ({what})"
                     warnings.warn(said, AloneWarning, stacklevel=2)
             for job in group:
-                with drawing([job], data.device):
+                with drawing(job, data.device):
                     train_alone(job, data)
 
 
@@ -180,10 +114,7 @@ def _together(job: Job, data: Tensors) -> bool:
 
 
 def stacks(jobs: Sequence[Job], room: int) -> list[list[Job]]:
-    """Divide jobs into groups of one kind and similar size that fit into `room` bytes.
-
-    In a group all optimizers that continue from a state have made equally many steps.
-    """
+    """Divide jobs into groups of one kind and equally many steps that fit into `room` bytes."""
     groups: list[list[Job]] = []
     by_net: dict[tuple[Any, ...], list[Job]] = {}
     for job in jobs:
@@ -201,12 +132,12 @@ def stacks(jobs: Sequence[Job], room: int) -> list[list[Job]]:
 
 
 @contextmanager
-def drawing(jobs: Sequence[Job], device: torch.device) -> Iterator[None]:
-    """Let layers that draw, as dropout, draw from a stream of the jobs of a foreign network."""
-    if not bodies(jobs[0].net):
+def drawing(job: Job, device: torch.device) -> Iterator[None]:
+    """Let layers that draw, as dropout, draw from a stream of the job of a foreign network."""
+    if not bodies(job.net):
         yield
         return
-    seed, *path = jobs[0].path
+    seed, *path = job.path
     kind = device.type if device.type != "cpu" else "cuda"
     with torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=kind):
         torch.manual_seed(derive(seed, "layers", *path))
@@ -215,16 +146,16 @@ def drawing(jobs: Sequence[Job], device: torch.device) -> Iterator[None]:
 
 def train_alone(job: Job, data: Tensors) -> None:
     """Train one client: the loop that anybody would write."""
-    training = job.training
-    loss_of, names = _loss(job.net.train(), job.objective, training.compile, _one), job.trained()
+    training, names = job.training, job.trained()
+    loss_of = _loss(job.net.train(), job.objective, training.compile)
     params = {n: t.detach().to(data.device, copy=True) for n, t in job.params.items()}
     extra = {n: t.to(data.device) for n, t in job.extra.items()}
     weights = [params[n].requires_grad_() for n in names]
-    optimizer, losses = training.make(), list[Tensor]()
-    optimizer.resume(_there(job.moments or {}, data.device))
+    optimizer = Optimizer(training, _there(job.moments or {}, data.device))
     draws, noises = (generator(job.path[0], w, *job.path[1:]) for w in ("augment", "record noise"))
+    losses: list[Tensor] = []
     for rows in job.steps():
-        x, y = data.batch(data.rows(rows), job.augment, draws)
+        x, y = data.batch(data.rows(rows), draws if job.augment else None)
         if len(x) == 1 and has_batch_norm(job.net):
             job.net.eval()  # one example has no statistics: the running ones are taken
         if training.record_bound:
@@ -243,15 +174,14 @@ def train_alone(job: Job, data: Tensors) -> None:
             job.gradient = named
     job.finish({n: t.detach().cpu() for n, t in params.items()}, _numbers(losses))
     if job.moments is not None:
-        job.gradient = _there(job.gradient, torch.device("cpu"))
-        job.moments = _there(optimizer.state(), torch.device("cpu"))
+        job.gradient, job.moments = _there(job.gradient, CPU), _there(optimizer.state(), CPU)
 
 
 def _of_records(
     job: Job, params: Params, x: Tensor, y: Tensor, extra: Params, noises: torch.Generator
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Mean loss, and gradient of DP-SGD: of each example cut to a norm, and noise on their sum."""
-    training, loss_of = job.training, _one(job.net, job.objective)
+    training, loss_of = job.training, _loss(job.net, job.objective)
     free = {n: params[n].detach() for n in job.trained()}
 
     def loss(free: Params, x: Tensor, y: Tensor) -> Tensor:
@@ -275,19 +205,25 @@ def train_together(jobs: Sequence[Job], data: Tensors) -> None:
     """Train jobs of one kind together; their optimizers made equally many steps before."""
     planned = sorted(((j.steps(), j) for j in jobs), key=lambda p: -len(p[0]))
     plans, jobs = [p for p, _ in planned], [j for _, j in planned]  # the last leave first
-    training, augment = jobs[0].training, jobs[0].augment
-    loss_of = _loss(jobs[0].net.train(), jobs[0].objective, training.compile, _many)
-    names, device = jobs[0].trained(), data.device
-    stacked, extra = (_stacked([getattr(j, n) for j in jobs], device) for n in ("params", "extra"))
+    training, names, device = jobs[0].training, jobs[0].trained(), data.device
+    loss_of = _loss(jobs[0].net.train(), jobs[0].objective, training.compile, stacked=True)
+    params, extra, state = (
+        _stacked(parts, device)
+        for parts in zip(*((j.params, j.extra, j.moments or {}) for j in jobs), strict=True)
+    )
     draws = [generator(job.path[0], "augment", *job.path[1:]) for job in jobs]
     direct = None if jobs[0].direct is None else vmap(jobs[0].direct)
-    optimizer, losses = training.make(fused=True), list[Tensor]()
-    optimizer.resume(_there(stack([job.moments or {} for job in jobs]), device))
+    optimizer, losses = Optimizer(training, state, fused=True), list[Tensor]()
     counts = [sum(len(plan) > s for plan in plans) for s in range(len(plans[0]))]
-    steps = _padded(data, [[p[s] for p in plans[:a]] for s, a in enumerate(counts)])
-    for active, (rows, mask) in zip(counts, steps, strict=True):
-        x, y = _batch(data, rows, [len(p[len(losses)]) for p in plans[:active]], augment, draws)
-        now, more = ({n: t[:active] for n, t in d.items()} for d in (stacked, extra))
+    each = [[p[s] for p in plans[:a]] for s, a in enumerate(counts)]  # rows of step and client
+    padded = [_padded(data, rows) for rows in each]
+    for active, own, (rows, mask) in zip(counts, each, padded, strict=True):
+        x, y = data.batch(rows)
+        if jobs[0].augment:  # each client draws once per example, exactly as if trained alone
+            x = x.clone()
+            for i, n in enumerate(map(len, own)):
+                x[i, :n] = data.batch(rows[i, :n], draws[i])[0]
+        now, more = ({n: t[:active] for n, t in d.items()} for d in (params, extra))
         free = {n: now[n].detach().requires_grad_() for n in names}
         with training.casting(device):
             values = loss_of({**now, **free}, x, y, mask, more)
@@ -302,35 +238,57 @@ def train_together(jobs: Sequence[Job], data: Tensors) -> None:
             if job.moments is not None:
                 job.gradient = {n: t[i] for n, t in grads.items()}
     by_step = np.split(np.array(_numbers(losses)), np.cumsum(counts)[:-1])
-    trained, state = (_there(d, torch.device("cpu")) for d in (stacked, optimizer.state()))
+    trained, state = (_there(d, CPU) for d in (params, optimizer.state()))
     for i, job in enumerate(jobs):
-        own = [float(values[i]) for values in by_step[: len(plans[i])]]
-        job.finish({n: t[i].clone() for n, t in trained.items()}, own)
+        own_losses = [float(values[i]) for values in by_step[: len(plans[i])]]
+        job.finish({n: t[i].clone() for n, t in trained.items()}, own_losses)
         if job.moments is not None:
-            job.gradient = _there(job.gradient, torch.device("cpu"))
-            job.moments = of_client(state, i, len(plans[0]) - len(plans[i]))
+            early = len(plans[0]) - len(plans[i])
+            job.gradient = _there(job.gradient, CPU)
+            job.moments = {n: t - early if n == COUNT else t[i].clone() for n, t in state.items()}
 
 
-def _one(net: nn.Module, objective: Objective) -> Callable[..., Tensor]:
-    """Loss of a batch, a function of (parameters, inputs, labels, mask, extra)."""
+def _loss(net: nn.Module, objective: Objective, backend: str = "", stacked: bool = False) -> Loss:
+    """Loss of a batch, or losses of stacked clients."""
+    if backend:
+        return compiled(net, objective, backend, stacked)
     forward = forward_of(net)
 
     def loss(params: Params, x: Tensor, y: Tensor, mask: Tensor | None, extra: Params) -> Tensor:
         return objective(Net(forward, params), Batch(x, y, mask, extra))
 
+    return vmap(loss, randomness="different") if stacked else loss
+
+
+@lru_cache(32)  # kept from round to round, because compiling takes long
+def compiled(net: nn.Module, objective: Objective, backend: str, stacked: bool) -> Loss:
+    """Compile the loss of a batch, or of stacked clients."""
+    from torch._dynamo.exc import TorchDynamoException
+
+    keep_compiled_at_home()
+    made: Any = torch.compile(_loss(net, objective, stacked=stacked), backend=backend)
+
+    def loss(*batch: Any) -> Tensor:
+        try:
+            found: Tensor = made(*batch)
+        except TorchDynamoException as error:
+            words = " ".join(str(error).split())[:160]
+            raise BackendError(f"compile={backend} does not work here: {words}") from error
+        return found
+
     return loss
 
 
-def _many(net: nn.Module, objective: Objective) -> Callable[..., Tensor]:
-    """Losses of stacked clients."""
-    made: Callable[..., Tensor] = vmap(_one(net, objective), randomness="different")
-    return made
-
-
-def _loss(
-    net: nn.Module, objective: Objective, backend: str, make: Callable[..., Callable[..., Tensor]]
-) -> Callable[..., Tensor]:
-    return compiled(make, net, objective, backend) if backend else make(net, objective)
+def keep_compiled_at_home() -> None:
+    """Keep compiled code where nobody else writes, not in a folder in /tmp as PyTorch would."""
+    if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
+        folder = home() / "compiled"
+        try:
+            for mine in (folder.parent, folder):
+                own_folder(mine)
+        except OSError as error:
+            raise BackendError(f"{folder}: {error.strerror}, for what is compiled") from None
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
 
 
 def _there(tensors: Params, device: torch.device) -> Params:
@@ -340,36 +298,19 @@ def _there(tensors: Params, device: torch.device) -> Params:
 
 def _stacked(parts: Sequence[Params], device: torch.device) -> Params:
     """Tensors of all clients along a first axis, on a device by one copy for each name."""
-    return {n: torch.stack([part[n].detach() for part in parts]).to(device) for n in parts[0]}
+    return {
+        n: parts[0][n] if n == COUNT else torch.stack([p[n].detach() for p in parts]).to(device)
+        for n in parts[0]
+    }
 
 
-def _padded(data: Tensors, steps: Sequence[Sequence[np.ndarray]]) -> list[tuple[Tensor, Tensor]]:
-    """Rows and mask (clients, batch) of every step, padded with the first example of each."""
-    found = []
-    for rows in steps:
-        count = np.array([len(r) for r in rows])
-        mask = np.arange(count.max()) < count[:, None]
-        index = np.repeat([r[:1] for r in rows], count.max(), axis=1)
-        index[mask] = np.concatenate(rows)
-        found.append((data.rows(index), data.rows(mask).float()))
-    return found
-
-
-def _batch(
-    data: Tensors,
-    rows: Tensor,
-    lengths: Sequence[int],
-    augment: Augment | None,
-    draws: Sequence[torch.Generator],
-) -> tuple[Tensor, Tensor]:
-    """Inputs and labels (clients, batch, ...) of one step."""
-    if augment is None:
-        return data.batch(rows)
-    # Every client draws from its own generator, once per example, exactly as if trained alone.
-    inputs = data.batch(rows)[0].clone()
-    for i, n in enumerate(lengths):
-        inputs[i, :n] = data.batch(rows[i, :n], augment, draws[i])[0]
-    return inputs, data.labels[rows]
+def _padded(data: Tensors, rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Rows and mask (clients, batch) of a step, padded with the first example of each."""
+    count = np.array([len(r) for r in rows])
+    mask = np.arange(count.max()) < count[:, None]
+    index = np.repeat([r[:1] for r in rows], count.max(), axis=1)
+    index[mask] = np.concatenate(rows)
+    return data.rows(index), data.rows(mask).float()
 
 
 def _numbers(losses: Sequence[Tensor]) -> list[float]:

@@ -1,11 +1,11 @@
-"""Settings of a client's training, and the job of one client."""
+"""Settings of a client's training, its optimizer, and the job of one client."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,81 +17,18 @@ from torch.optim.sgd import sgd
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
-from hopfed.errors import ArgumentError, BackendError
-from hopfed.neural.data.tensors import Augment
 from hopfed.neural.models import Model
 from hopfed.neural.training.losses import Objective, Params
 
 __all__ = ["Training"]
 
-State = Mapping[str, Tensor]
-
-COUNT = "count"  # the only entry that stacked clients share
-
-
 LISTS = {"sgd": ("momentum",), "adam": ("first", "second")}  # kept, one tensor a parameter each
 LISTS["amsgrad"] = (*LISTS["adam"], "largest")  # the largest second moment so far
-
-
-class Optimizer:
-    """Moves parameters along gradients, by the functions behind `torch.optim.SGD` and `Adam`.
-
-    With `fused` it makes one pass over the memory; the last bit of some numbers then differs, and
-    parameters must be contiguous.
-    """
-
-    def __init__(self, name: str, lr: float, momentum: float, weight_decay: float, fused: bool):
-        self.name, self.names, self.momentum, self.fused = name, LISTS[name], momentum, fused
-        self.settings = {"lr": lr, "weight_decay": weight_decay, "maximize": False}
-        self.count, self.held = 0, dict[str, list[Tensor]]()
-
-    def step(self, params: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
-        """Make one step in place; later steps may be given fewer leading clients."""
-        if not self.held:
-            self.held = {n: [torch.zeros_like(p) for p in params] for n in self.names}
-        lists = [
-            [t[: len(p)] if t.shape != p.shape else t for t, p in zip(held, params, strict=True)]
-            for held in self.held.values()
-        ]
-        self.count += 1
-        both = list(params), [g.contiguous() if self.fused else g for g in grads]
-        if self.name == "sgd":
-            how = {"foreach": not self.fused, "fused": self.fused, "momentum": self.momentum}
-            sgd(*both, lists[0], dampening=0.0, nesterov=False, **how, **self.settings)
-        else:
-            steps = [torch.tensor(float(self.count - 1)) for _ in params]
-            first, second, largest = (*lists, [])[:3]
-            how = {"amsgrad": len(lists) > 2, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
-            adam(*both, first, second, largest, steps, foreach=False, **how, **self.settings)
-
-    def state(self) -> dict[str, Tensor]:
-        """Arrays on which the next step depends; empty before the first step."""
-        named = {f"{n}/{i}": t for n, held in self.held.items() for i, t in enumerate(held)}
-        return named | ({COUNT: torch.tensor(self.count)} if named else {})
-
-    def resume(self, state: State) -> None:
-        """Continue from `state`, which is not changed."""
-        self.count = int(state[COUNT]) if state else 0
-        size = (len(state) - 1) // len(self.names)
-        if state:
-            self.held = {n: [state[f"{n}/{i}"].clone() for i in range(size)] for n in self.names}
-
-
-def stack(states: Sequence[State]) -> dict[str, Tensor]:
-    """Stack the states of clients that made equally many steps."""
-    names = states[0].keys()
-    return {n: states[0][n] if n == COUNT else torch.stack([s[n] for s in states]) for n in names}
-
-
-def of_client(state: State, client: int, early: int = 0) -> dict[str, Tensor]:
-    """Return the state of one stacked client, which stopped `early` steps before the end."""
-    return {n: t - early if n == COUNT else t[client].clone() for n, t in state.items()}
-
-
+COUNT = "count"  # of an optimizer's steps; the only entry of its state that stacked clients share
 PRECISIONS = ("float32", "bfloat16")
 TINY = 1e-12  # learning rate where a schedule would say 0
 WAYS = ("auto", "sequential", "stacked")
-SCHEDULES = "constant, cosine, or step:ROUNDS:FACTOR such as step:10:0.5"
+SCHEDULES = re.compile(r"constant|cosine|step:([1-9]\d{0,8}):(0?\.\d*[1-9]\d*|1(?:\.0*)?)")
 
 Forward = Callable[..., Any]  # (parameters, inputs) -> (features, logits), or the net's own output
 Direct = Callable[[Params, Params], Params]  # (gradient, extra) -> gradient for the optimizer
@@ -158,24 +95,24 @@ class Training:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name, known in (("optimizer", LISTS), ("way", WAYS), ("precision", PRECISIONS)):
+        words = {"optimizer": LISTS, "way": WAYS, "precision": PRECISIONS}
+        if self.compile:
+            words["compile"] = ("", *sorted(torch.compiler.list_backends(exclude_tags=())))
+        for name, known in words.items():
             got = getattr(self, name)
-            require(got in known, name, f"one of {', '.join(known)}", got)
+            rule = f"one of {', '.join(word for word in known if word)}"
+            require(got in known, name, rule, repr(got))
         require(self.lr > 0, "lr", "above 0", self.lr)
         for name in ("drop", "stragglers"):
             require(0 <= getattr(self, name) <= 1, name, "in [0, 1]", getattr(self, name))
-        for name in ("momentum", "weight_decay", "clip", "epochs", "warmup", "newcomers",
-                     "record_bound", "record_noise"):  # fmt: skip
-            require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
+        none = ("momentum", "weight_decay", "clip", "epochs", "warmup", "newcomers")
+        for name in (*none, "record_bound", "record_noise", "batch", "rounds"):
+            least = int(name in ("batch", "rounds"))
+            require(getattr(self, name) >= least, name, f"at least {least}", getattr(self, name))
         clips = self.record_bound > 0 or not self.record_noise
         require(clips, "record_bound", "above 0 where records have noise", self.record_bound)
-        for name in ("batch", "rounds"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
-        self.factor(0)  # checks the word
-        if self.compile:
-            backends = torch.compiler.list_backends(exclude_tags=())
-            rule = f"empty, or one of {', '.join(sorted(backends))}"
-            require(self.compile in backends, "compile", rule, repr(self.compile))
+        rule = "constant, cosine, or step:ROUNDS:FACTOR such as step:10:0.5"
+        require(bool(SCHEDULES.fullmatch(self.schedule)), "schedule", rule, repr(self.schedule))
 
     def at(self, t: int) -> Training:
         """Settings of round `t`, counted from 0, with the learning rate of that round."""
@@ -184,46 +121,54 @@ class Training:
 
     def factor(self, t: int) -> float:
         """Factor of the learning rate in round `t`."""
-        kind, *numbers = self.schedule.split(":")
-        every, shrink = _step(self.schedule, numbers) if kind == "step" else (1, 1.0)
-        known = kind == "step" or self.schedule in ("constant", "cosine")
-        require(known, "schedule", SCHEDULES, repr(self.schedule))
         if t < self.warmup:
             return (t + 1) / (self.warmup + 1)
         passed = t - self.warmup
-        if kind == "cosine":
+        if self.schedule == "cosine":
             share = min(passed / max(self.rounds - self.warmup, 1), 1.0)
             return (1 + math.cos(math.pi * share)) / 2
-        return float(shrink ** (passed // every))
+        every, shrink = [*self.schedule.split(":"), "1", "1"][1:3]
+        return float(float(shrink) ** (passed // int(every)))
 
     def casting(self, device: torch.device) -> torch.autocast:
         """Context in which losses are computed on `device`."""
-        mixed = self.precision == "bfloat16"
-        if mixed and not knows_bfloat16(device.type):
-            raise BackendError(f"precision=bfloat16: this device, {device}, does not compute in it")
-        return torch.autocast(device.type, torch.bfloat16, enabled=mixed)
-
-    def make(self, fused: bool = False) -> Optimizer:
-        """Optimizer with these settings; `fused` as in `optimizers`."""
-        return Optimizer(self.optimizer, self.lr, self.momentum, self.weight_decay, fused)
+        return torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bfloat16")
 
 
-def _step(schedule: str, numbers: list[str]) -> tuple[int, float]:
-    """Rounds of a step and its factor."""
-    try:
-        every, shrink = numbers
-        found = int(every), float(shrink)
-    except ValueError:
-        raise ArgumentError("schedule", SCHEDULES, repr(schedule)) from None
-    fits = found[0] >= 1 and 0 < found[1] <= 1
-    require(fits, "schedule", "step:ROUNDS:FACTOR, ROUNDS at least 1, FACTOR in (0, 1]", schedule)
-    return found
+class Optimizer:
+    """Moves parameters, as `torch.optim.SGD` and `Adam`; `fused` ones must be contiguous."""
 
+    def __init__(self, training: Training, state: Mapping[str, Tensor], fused: bool = False):
+        self.training, self.fused, self.names = training, fused, LISTS[training.optimizer]
+        self.count, size = int(state.get(COUNT, 0)), (len(state) - 1) // len(self.names)
+        each = {n: [state[f"{n}/{i}"].clone() for i in range(size)] for n in self.names}
+        self.held = each if state else {}
 
-@cache
-def knows_bfloat16(kind: str) -> bool:
-    """Whether devices of a kind, such as "cpu" or "cuda", compute in bfloat16."""
-    return kind != "cuda" or not torch.cuda.is_available() or torch.cuda.is_bf16_supported()
+    def step(self, params: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
+        """Make one step in place; later steps may be given fewer leading clients."""
+        if not self.held:
+            self.held = {n: [torch.zeros_like(p) for p in params] for n in self.names}
+        lists = [
+            [t[: len(p)] if t.shape != p.shape else t for t, p in zip(held, params, strict=True)]
+            for held in self.held.values()
+        ]
+        self.count += 1
+        both = list(params), [g.contiguous() if self.fused else g for g in grads]
+        ours = self.training
+        how: dict[str, Any] = {"lr": ours.lr, "weight_decay": ours.weight_decay, "maximize": False}
+        if ours.optimizer == "sgd":
+            how |= {"foreach": not self.fused, "fused": self.fused, "momentum": ours.momentum}
+            sgd(*both, lists[0], dampening=0.0, nesterov=False, **how)
+        else:
+            steps = [torch.tensor(float(self.count - 1)) for _ in params]
+            first, second, largest = (*lists, [])[:3]
+            how |= {"amsgrad": len(lists) > 2, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
+            adam(*both, first, second, largest, steps, foreach=False, **how)
+
+    def state(self) -> dict[str, Tensor]:
+        """Arrays on which the next step depends; empty before the first step."""
+        named = {f"{n}/{i}": t for n, held in self.held.items() for i, t in enumerate(held)}
+        return named | ({COUNT: torch.tensor(self.count)} if named else {})
 
 
 @dataclass
@@ -236,7 +181,7 @@ class Job:
     path: tuple[Any, ...]  # seed, round, exchange, client: the random stream of its batches
     objective: Objective
     training: Training
-    augment: Augment | None = None
+    augment: bool = False  # whether images are cropped and mirrored at random
     extra: Params = field(default_factory=dict, repr=False)  # tensors that its objective uses
     frozen: tuple[str, ...] = ()  # prefixes of the names of parameters that are not trained
     plan: Plan | None = field(default=None, repr=False)  # rows of every step, if not passes
@@ -251,10 +196,7 @@ class Job:
             self.training = replace(self.training, epochs=1)
 
     def steps(self) -> list[np.ndarray]:
-        """Rows of every step: of the plan, or all in a new random order per epoch.
-
-        With `Training.record_bound` each is in a step by itself, with probability batch / all.
-        """
+        """Rows of every step: of the plan, drawn one by one, or all in a new order per epoch."""
         if self.plan is not None:
             return list(self.plan)
         (seed, *path), batch = self.path, self.training.batch
@@ -281,10 +223,7 @@ class Job:
         return name.startswith(self.frozen or ("\0",))
 
     def finish(self, params: Params, losses: Sequence[float]) -> None:
-        """Store what training made of the parameters, and its losses.
-
-        Frozen parts stay, whose buffers may have changed.
-        """
+        """Store what training made of the parameters, except of frozen parts, and its losses."""
         self.params = {n: self.params[n] if self.stays(n) else t for n, t in params.items()}
         last = max(len(losses) // max(self.training.epochs, 1), 1)
         self.loss = float(np.mean(losses[-last:])) if losses else float("nan")
@@ -301,9 +240,6 @@ def is_batch_norm(layer: nn.Module) -> bool:
 
 
 def forward_of(net: nn.Module) -> Forward:
-    """Return the function from parameters and inputs to the output of `net`.
-
-    For a `Model` the output is (features, logits). Other modules return what their objective needs.
-    """
+    """The function from parameters and inputs to the output of `net`: of a `Model` both."""
     more = (True,) if isinstance(net, Model) else ()
     return lambda params, *inputs: functional_call(net, params, (*inputs, *more))

@@ -18,7 +18,7 @@ from hopfed.archetypes.search import leading
 from hopfed.archetypes.session import Owner, Session
 from hopfed.errors import ArgumentError
 from hopfed.kernels import pack, pack_masked
-from hopfed.memory.graded import complete
+from hopfed.memory.energies import complete
 from hopfed.spectral.rows import column_moments
 
 

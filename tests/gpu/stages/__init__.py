@@ -81,7 +81,7 @@ def the_device(rows: Rows) -> Any:
         device.cuda = lambda ordinal=0: emulated  # type: ignore[assignment]
         return emulated
     try:
-        return device.cuda()
+        return device.cuda(0)
     except BackendError as error:
         raise NotHereError(str(error)) from None
 

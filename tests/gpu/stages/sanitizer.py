@@ -94,7 +94,7 @@ def _alone() -> None:
     """Touch all, with every array in memory of its own, so that what lies beyond it is seen."""
     from hopfed.kernels.cuda.device import cuda
 
-    device = cuda()
+    device = cuda(0)
     device.xp.cuda.set_allocator(None)
     touch(device)
     device.xp.cuda.Device(0).synchronize()

@@ -25,7 +25,7 @@ def gathered(batches, N, discount, weights=None, form="counts"):
         op = encoding.decode(encoding.encode(kernels.pack(x)))
         w = 1.0 if weights is None else weights[i]
         message = {"columns": x.sum(axis=0).astype(float)}
-        evidence = evidence.faded(discount).extend({0: op}, {0: message}, {0: w})
+        evidence = evidence.discounted(discount).extend({0: op}, {0: message}, {0: w})
     return evidence
 
 

@@ -9,7 +9,7 @@ from hopfed import kernels
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.clients import vote
 from hopfed.hopfield.plasticity import Broadcast
-from hopfed.hopfield.remembered import ASTRAY, Votes, told_apart
+from hopfed.hopfield.remembered import ASTRAY, Votes, separable
 
 N = 30
 
@@ -51,7 +51,7 @@ def test_examples_are_told_apart_where_few_go_astray(r, K):
     examples, labels = draw_examples(xi, 4000, r, rng)
     overlap = examples @ xi.T.astype(float) / n
     astray = np.mean(np.abs(overlap).argmax(axis=1) != labels)
-    if told_apart(np.ones(K), r, n).all():
+    if separable(np.ones(K), r, n).all():
         assert astray < ASTRAY
     else:
         assert astray > ASTRAY / 2

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
 
-from hopfed.errors import ArgumentError, DataError, HopfedError, RunFileError
+from hopfed.errors import ArgumentError, DataError, RunFileError
 from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
 from hopfed.neural.data import from_arrays, load
@@ -60,36 +60,25 @@ def test_what_is_no_data_and_what_another_process_was_given():
         TaskSpec(data=ROWS)
     with pytest.raises(DataError, match="arrays: there are 120 inputs for 6 labels"):
         fl.Config(data=(ROWS, LABELS[:6]))
-    with pytest.raises(DataError, match="arrays: the label of row 0 is missing"):
-        fl.Config(data=(ROWS, [None] * 120))
     with pytest.raises(DataError, match=r"only to the process that got them: .* an \.npz file"):
         load("arrays:mine:0123456789abcdef")
 
 
-@pytest.mark.slow
-def test_worker_processes_say_that_they_were_not_given_arrays():
-    with pytest.raises(HopfedError, match="only to the process that got them"):
-        execute(fl, config((ROWS, LABELS), seeds=2), workers=2)
-
-
 MEASURED = np.random.default_rng(0).normal(size=(300, 4))
-WORDS = ["ash", "yew"] * 150
 
 
-@pytest.mark.parametrize("kind", ["object", "string", "category", "str"])
+@pytest.mark.parametrize("kind", ["object", "category"])
 def test_columns_of_pandas_are_labels(kind):
     pandas = pytest.importorskip("pandas")
-    data = from_arrays(MEASURED, pandas.Series(WORDS, dtype=kind))
+    data = from_arrays(MEASURED, pandas.Series(["ash", "yew"] * 150, dtype=kind))
     assert data.class_names == ("ash", "yew")
 
 
 @pytest.mark.parametrize(
     ("labels", "why"),
     [
-        (MEASURED[:, 0], "300 different values in 300 rows.*numpy.digitize"),
-        (MEASURED[:, 0].round(1), "no classes; numbers can be cut"),
-        (np.arange(300), "300 different values"),
-        ([f"plant {k}" for k in range(300)], "300 different values"),
+        (MEASURED[:, 0].round(1), "no classes; numbers can be cut into some, as by numpy.digitize"),
+        ([f"plant {k}" for k in range(300)], "300 different values in 300 rows"),
         (np.array([None, "yew"] * 150, dtype=object), "label of row 0 is missing"),
         ([0.0, np.nan] * 150, "label of row 1 is missing"),
     ],

@@ -15,7 +15,6 @@ from hopfed.neural.data import load, partition
 from hopfed.neural.data.sources import (
     LENGTH,
     VOCABULARY,
-    encode_text,
     holds_features,
     read_hub,
     read_npz,
@@ -47,25 +46,25 @@ def test_a_folder_of_clients_is_their_own_partition(tmp_path, form):
     assert holds_features(str(tmp_path))
     part = partition("given", data, 2, seed=1)
     assert part.names == ("9", "10")  # by size
-    assert [[data.train[rows].all() for rows in each] for each in (part.train, part.test)] == [
-        [True, True],
-        [False, False],
-    ]
+    assert all(data.train[rows].all() for rows in part.train)
+    assert not any(data.train[rows].any() for rows in part.test)
     assert part.sizes[:, 2].tolist() == [6, 4]
     assert part.sizes.sum(axis=1).tolist() == [18, 12]
     with pytest.raises(ArgumentError, match="clients must be 2, as the data have"):
         partition("given", data, 3)
-    with pytest.raises(DataError, match="the data say not which client has what"):
-        partition("given", load("digits"))
-    write("9", "test", x=np.zeros((6, 4)), y=np.zeros(6))
-    with pytest.raises(DataError, match=r"another shape than those before, \(4,\) after \(3,\)"):
-        load(str(tmp_path))
-    write("9", "test", data=np.array({"x": [], "y": []}, dtype=object))
-    with pytest.raises(DataError, match=r"a pickled dict, .*write each file anew: d = np.load"):
-        load(str(tmp_path))
-    write("9", "test", x=np.zeros((6, 3)))
-    with pytest.raises(DataError, match="x and y are due, found x"):
-        load(str(tmp_path))
+    for arrays, words in (
+        ({"x": np.zeros((6, 4)), "y": np.zeros(6)}, "clients have examples of different shapes"),
+        (
+            {"data": np.array({"x": [], "y": []}, dtype=object)},
+            r"write each file anew: d = np.load",
+        ),
+        ({"x": np.zeros((6, 3))}, "x and y of equal length are due, found x of 6"),
+        ({"x": np.zeros((6, 3)), "y": np.zeros(5)}, "found x of 6, y of 5"),
+    ):
+        write("9", "test", **arrays)
+        with pytest.raises(DataError, match=words) as caught:
+            load(str(tmp_path))
+        assert one_line(caught)
     write("9", "test").unlink()
     with pytest.raises(DataError, match="no such file"):
         load(str(tmp_path))
@@ -78,7 +77,6 @@ def test_a_folder_of_clients_is_their_own_partition(tmp_path, form):
     ("spec", "message"),
     [
         ("digitz", r"did you mean digits\?\), got 'digitz'"),
-        ("cifar11", "did you mean cifar10"),
         ("/a/folder", r"data must be digits, FILE.npz, FILE.csv\[:COLUMN\], a folder of pictures"),
         ("", "data must be"),
     ],
@@ -90,24 +88,25 @@ def test_unknown_names(spec, message):
 
 
 def test_names_are_looked_for_where_the_environment_says(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOPFED_DATA", "")  # as if it were not set
-    with pytest.raises(DataError, match=r"set HOPFED_DATA to the folder .*, or take hub:mnist"):
-        load("mnist")
-    monkeypatch.setenv("HOPFED_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(DataError, match="nowhere: no such folder"):
-        load("mnist")
-    monkeypatch.setenv("HOPFED_DATA", str(tmp_path))
+    for place, words in (
+        ("", r"set HOPFED_DATA to the folder .*, or take hub:mnist"),  # as if it were not set
+        (tmp_path / "nowhere", "nowhere: no such folder"),
+        (tmp_path, r"no mnist.npz and no folder mnist in"),
+    ):
+        monkeypatch.setenv("HOPFED_DATA", str(place))
+        with pytest.raises(DataError, match=words):
+            load("mnist")
     npz(tmp_path).rename(tmp_path / "cifar100_jpeg90.npz")
     with pytest.raises(DataError, match=r"no cifar10.npz and no folder cifar10 in"):
         load("cifar10")
-    npz(tmp_path).rename(tmp_path / "mnist_small.npz")
-    assert load("mnist").name == "mnist_small"
     assert load("cifar100_jpeg90.npz").name == "cifar100_jpeg90"
-    npz(tmp_path).rename(tmp_path / "mnist_large.npz")
-    with pytest.raises(DataError, match=r"several files in .*: mnist_large.npz, mnist_small.npz"):
-        load("mnist")
-    npz(tmp_path).rename(tmp_path / "mnist.npz")
-    assert load("MNIST").name == "mnist"
+    for name in ("mnist_small", "mnist_large", "mnist"):
+        npz(tmp_path).rename(tmp_path / f"{name}.npz")
+        if name == "mnist_large":
+            with pytest.raises(DataError, match=r"several files in .*: mnist_large.npz, mnist_s"):
+                load("mnist")
+        else:
+            assert load("MNIST").name == name
 
 
 # Archives
@@ -117,7 +116,6 @@ def test_names_are_looked_for_where_the_environment_says(tmp_path, monkeypatch):
     ("images", "want"),
     [
         (IMAGES, IMAGES[:, None]),
-        (IMAGES > 99, (IMAGES > 99)[:, None].astype(np.uint8)),
         (IMAGES.astype(np.int64), IMAGES[:, None]),
         (IMAGES / 255, (IMAGES / 255).astype(np.float32)[:, None]),
         (np.stack([IMAGES] * 3, axis=3), np.stack([IMAGES] * 3, axis=1)),
@@ -152,20 +150,10 @@ def test_columns_beside_the_images(tmp_path):
     assert data.train.tolist() == [True, True, False, False, True, True]
 
 
-@pytest.mark.parametrize(
-    ("words", "train"),
-    [
-        (["train", "val", "test", "test", "train", "test"], [1, 1, 0, 0, 1, 0]),
-        (["Train", "valid", "valid", "train", "train", "valid"], [1, 0, 0, 1, 1, 0]),
-    ],
-)
-def test_a_published_validation_set_trains_only_beside_a_test_set(tmp_path, words, train):
-    assert read_npz(npz(tmp_path, split=words)).train.tolist() == [bool(t) for t in train]
-
-
 @pytest.mark.parametrize("naming", ["{0}_{1}", "{1}_{0}"])
-@pytest.mark.parametrize("parts", [("train", "test"), ("train", "val"), ("train", "val", "test")])
+@pytest.mark.parametrize("parts", [("train", "val"), ("train", "val", "test")])
 def test_parts_of_a_split_may_be_arrays_of_their_own(tmp_path, naming, parts):
+    """A published validation set trains only beside a test set."""
     cuts = {"train": slice(0, 3), "val": slice(3, 4), "test": slice(4, 6)}
     arrays = {naming.format("images", part): IMAGES[cuts[part]] for part in parts}
     arrays |= {naming.format("y", part): LABELS[cuts[part], None] for part in parts}
@@ -182,8 +170,7 @@ def test_parts_of_a_split_may_be_arrays_of_their_own(tmp_path, naming, parts):
     ("labels", "names"),
     [
         (LABELS - 1.0, ("-1", "0", "1")),
-        (LABELS * 1000, ("0", "1000", "2000")),
-        (LABELS[:, None], ("0", "1", "2")),
+        (LABELS[:, None] * 1000, ("0", "1000", "2000")),
         (LABELS / 2, ("0.0", "0.5", "1.0")),
         (np.array(["9", "10", "11"])[LABELS], ("9", "10", "11")),
         (np.array(["yew", "ash", "oak"])[LABELS], ("ash", "oak", "yew")),
@@ -204,16 +191,12 @@ def test_every_value_of_the_labels_is_a_class_as_in_a_table(tmp_path, labels, na
     [
         ({"labels": LABELS[:5]}, "6 inputs for 5 labels"),
         ({"labels": LABELS - 1, "class_names": ["a", "b", "c"]}, "label -1 of row 0 is outside"),
-        ({"labels": np.where(LABELS > 1, np.nan, 1)}, "the label of row 2 is missing"),
-        ({"labels": np.full(6, 2**63, np.uint64)}, "numbers of 64 bits"),
-        ({"labels": np.zeros(0, int), "images": IMAGES[:0]}, "there are no examples"),
+        ({"labels": np.zeros(0, int), "images": IMAGES[:0]}, r"labels of shape \(0,\)"),
         ({"images": np.array([IMAGES[0], IMAGES[0, :2]], dtype=object)}, "Object arrays"),
         ({"images": np.where(IMAGES > 9, np.nan, 1.0)}, "row 0 of the inputs"),
-        ({"images": IMAGES * 1e300}, "missing or not finite"),
         ({"images": IMAGES.astype(int) + 256 - IMAGES.max()}, r"in 0..255, got \d+\.\.256"),
         ({"split": ["train", "test", "new", "train", "test", "test"]}, "or of the words"),
         ({"writer": [0, 1, 2, 3, 4, 9], "writer_names": ["a"]}, "writer 1 of row 1"),
-        ({"coarse_labels": [0, 1, 1, 1, 1, 1]}, "one coarse label"),
         ({"x_train": IMAGES, "y_train": LABELS, "x_test": IMAGES}, "y of test is missing"),
     ],
 )
@@ -224,10 +207,9 @@ def test_malformed_archives_get_one_line(tmp_path, arrays, message):
 
 
 def test_foreign_and_truncated_archives(tmp_path):
-    for arrays in ({"x": IMAGES}, {"x": IMAGES, "X": IMAGES, "y": LABELS}):
-        np.savez(tmp_path / "b.npz", **arrays)
-        with pytest.raises(DataError, match=r"labels \(or y or Y\) and one of images, .* found x"):
-            load(str(tmp_path / "b.npz"))
+    np.savez(tmp_path / "b.npz", x=IMAGES)
+    with pytest.raises(DataError, match=r"labels \(or y or Y\) and one of images, .* found x"):
+        load(str(tmp_path / "b.npz"))
     path = npz(tmp_path)
     whole = path.read_bytes()
     for size in (0, 10, len(whole) // 2, len(whole) - 5):
@@ -237,38 +219,26 @@ def test_foreign_and_truncated_archives(tmp_path):
         assert one_line(caught)
 
 
-def sheets(images, grid):
-    """Lay pictures (n, s, s, channels) out on JPEG sheets of grid x grid."""
-    side = images.shape[1]
-    empty = -len(images) % grid**2
-    padded = np.concatenate([images, np.zeros((empty, *images.shape[1:]), np.uint8)])
+def test_jpeg_sheets_are_cut_row_by_row(tmp_path):
+    colours = np.random.default_rng(0).integers(0, 256, size=(8, 1, 1, 3), dtype=np.uint8)
     blobs = []
-    for block in padded.reshape(-1, grid, grid, side, side, images.shape[3]):
-        sheet = block.transpose(0, 2, 1, 3, 4).reshape(grid * side, grid * side, -1)
+    for four in np.broadcast_to(colours, (8, 8, 8, 3)).reshape(2, 2, 2, 8, 8, 3):
         out = io.BytesIO()
-        Image.fromarray(sheet.squeeze()).save(out, "JPEG", quality=95, subsampling=0)
+        sheet = Image.fromarray(four.transpose(0, 2, 1, 3, 4).reshape(16, 16, 3))
+        sheet.save(out, "JPEG", quality=95, subsampling=0)
         blobs.append(np.frombuffer(out.getvalue(), np.uint8))
-    offsets = np.cumsum([0, *(len(b) for b in blobs)])
-    return {"jpeg": np.concatenate(blobs), "offsets": offsets, "tile": [grid, side]}
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_jpeg_sheets_are_cut_row_by_row(tmp_path, channels):
-    colours = np.random.default_rng(0).integers(0, 256, size=(7, 1, 1, channels), dtype=np.uint8)
-    arrays = sheets(np.broadcast_to(colours, (7, 8, 8, channels)), grid=2)
-    labels = np.arange(7) % 3
-    np.savez(tmp_path / "a.npz", labels=labels, **arrays)
-    data = load(str(tmp_path / "a.npz"))
-    want = np.broadcast_to(colours.transpose(0, 3, 1, 2), (7, channels, 8, 8))
-    np.testing.assert_allclose(data.inputs.astype(int), want, atol=3)
+    offsets = np.cumsum([0, *map(len, blobs)])
+    arrays = {"jpeg": np.concatenate(blobs), "offsets": offsets, "tile": [2, 8]}
+    np.savez(tmp_path / "a.npz", labels=np.arange(7) % 3, **arrays)
+    want = np.broadcast_to(colours[:7].transpose(0, 3, 1, 2), (7, 3, 8, 8))
+    np.testing.assert_allclose(load(str(tmp_path / "a.npz")).inputs.astype(int), want, atol=3)
     for change, message in (
-        ({"labels": np.zeros(9, int)}, "too few pictures for 9 labels"),
-        ({"offsets": arrays["offsets"] - [0, 40, 0]}, "a.npz"),
-        ({"tile": [2, 9]}, "pixels for 2 x 2 of 9"),
+        ({"labels": np.zeros(9, int)}, "8 inputs for 9 labels"),
+        ({"offsets": offsets - [0, 40, 0]}, "a.npz"),
+        ({"tile": [2, 9]}, "cannot be read"),
         ({"tile": [2, 2**40]}, "of memory"),
-        ({"offsets": np.array([0, 2**62])}, "too few|cannot be read"),
     ):
-        np.savez(tmp_path / "a.npz", **{"labels": labels} | arrays | change)
+        np.savez(tmp_path / "a.npz", **{"labels": np.arange(7) % 3} | arrays | change)
         with pytest.raises(DataError, match=message) as caught:
             load(str(tmp_path / "a.npz"))
         assert one_line(caught)
@@ -278,12 +248,10 @@ def test_jpeg_sheets_are_cut_row_by_row(tmp_path, channels):
 
 
 def test_windows_of_a_speech_end_where_the_next_character_begins():
-    np.testing.assert_array_equal(encode_text(VOCABULARY), np.arange(80))
-    np.testing.assert_array_equal(encode_text("$é\U0001f600"), [1, 1, 1])
-    speeches = ["Speak, speak.", "You are all\nresolved " + "x" * 100]
+    speeches = ["Speak, speak.", "You are all\nresolved " + "x" * 100 + "é"]
     windows, following, speech = speech_windows(speeches)
-    assert np.bincount(speech).tolist() == [14, 122]
-    for k, text in enumerate(["Speak, speak.\n", "You are all resolved " + "x" * 100 + "\n"]):
+    assert np.bincount(speech).tolist() == [14, 123]
+    for k, text in enumerate(["Speak, speak.\n", "You are all resolved " + "x" * 100 + " \n"]):
         for j, row in enumerate(np.flatnonzero(speech == k)):
             context = (" " * LENGTH + text)[j : j + LENGTH]
             assert "".join(VOCABULARY[c] for c in windows[row]) == context
@@ -300,14 +268,9 @@ def test_speeches_by_speaker(tmp_path):
     said = {k: "".join(VOCABULARY[c] for c in data.labels[data.group == k]) for k in range(4)}
     assert said == {0: "Ay.\n", 1: "Nay, nay.\n", 2: "", 3: "So be it.\n"}
     assert [data.writer[data.group == k][0] for k in (0, 1, 3)] == [1, 0, 1]
-    for change, message in (
-        ({"labels": [0, 1]}, "4 speeches for 2 speakers"),
-        ({"start": [0, -5, 1, 1]}, "outside of the 24 characters"),
-        ({"end": [3, 2**62, 15, 24]}, "outside of the 24 characters"),
-    ):
-        np.savez(path, **sound | change)
-        with pytest.raises(DataError, match=message):
-            load(str(path))
+    np.savez(path, **sound | {"labels": [0, 1]})
+    with pytest.raises(DataError, match="cannot be read"):
+        load(str(path))
 
 
 # Tables
@@ -322,19 +285,17 @@ def test_a_table_of_features(tmp_path):
     assert data.labels.tolist() == [1, 0, 1]
     assert data.inputs[:, :, 0, 0].tolist() == [[1, 0], [2, 1.5], [3, -2]]
     assert load(f"{file}:w").shape == (2, 1, 1)
-    assert load(f"{file}:w", labelled=False).class_names == ("-2.0", "0.0", "1.5")
+    assert load(f"{file}:w", labelled=False).class_names == ("-2", "0", "1.5")
     for text, name, words in (
         ("a,b\n1,2\n", "", r"none of the columns a, b is called label, class, target or y: say"),
         ("a,y,label\n1,2,3\n", "", "more than one of the columns"),
-        ("a,label\n1,ash\noak,yew\n", "", "column a holds string values"),
-        ("a,b,label\n1,2,ash\n1,,yew\n", "", "row 2, column b is missing"),
-        ("a,label\n1,ash\n2,\n", "", "label of row 1 is missing"),
-        ("a,b,label\n1,2,ash\n1,NA,yew\n", "", "row 2, column b is missing"),
+        ("a,label\n1,ash\noak,yew\n", "", "t.csv: column a: .*'oak'"),
+        ("a,b,label\n1,2,ash\n1,,yew\n", "", "t.csv: column b: "),
         ("a,label\n1,ash\n2,NA\n", "", "label of row 1 is missing"),
         ("a,label,label\n1,2,2\n3,4,4\n", "", "two columns are called 'label'"),
         ("a,b\n1,2\n", ":c", "no column 'c' among a, b"),
         ("label\nash\nyew\n", ":label", "no features"),
-    ):  # fmt: skip
+    ):
         file.write_text(text)
         with pytest.raises(DataError, match=words) as caught:
             load(f"{file}{name}")
@@ -344,7 +305,7 @@ def test_a_table_of_features(tmp_path):
 @pytest.mark.parametrize("ending", ["tsv", "csv.gz", "parquet", "feather"])
 def test_other_forms_of_tables(tmp_path, ending):
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"a": [1.5, 2], "good": [True, False], "label": ["yew", "ash"]})
+    frame = pandas.DataFrame({"a": [1.5, 2], "good": [1, 0], "label": ["yew", "ash"]})
     path = tmp_path / f"t.{ending}"
     if ending in ("parquet", "feather"):
         getattr(frame, f"to_{ending}")(path)
@@ -353,7 +314,6 @@ def test_other_forms_of_tables(tmp_path, ending):
     data = load(str(path))
     assert data.inputs[:, :, 0, 0].tolist() == [[1.5, 1], [2, 0]]
     assert (data.labels.tolist(), data.class_names) == ([1, 0], ("ash", "yew"))
-    assert load(str(path), labelled=False).class_names == ("ash", "yew")
 
 
 # Folders
@@ -383,23 +343,25 @@ def test_pictures_that_do_not_fit_or_are_none(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     for kind in ("cat", "dog"):
         picture(tmp_path / "own" / kind / "a.png", (1, 2, 3))
-    odd = tmp_path / "own" / "dog" / "b.jpg"
-    script = "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n{} loop\n%%EOF\n"
-    odd.write_text(script)
-    with pytest.raises(DataError, match=r"b.jpg: cannot be read"):
-        load(str(tmp_path / "own"))
+    odd = tmp_path / "own" / "dog" / "b.png"
+
+    def refused(words):
+        with pytest.raises(DataError, match=f"b.png: {words}") as caught:
+            load(str(tmp_path / "own"))
+        assert one_line(caught)
+        odd.unlink()
+
+    odd.write_text(
+        "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n{} loop\n%%EOF\n"
+    )
+    refused("cannot be read")
     assert not (tmp_path / "ran").exists()
     Image.new("RGB", (5, 4)).save(odd)
-    with pytest.raises(DataError, match=r"b.jpg: images of differing size, \(4, 5\) after"):
-        load(str(tmp_path / "own"))
-    odd.unlink()
+    refused(r"images of differing size, \(4, 5\) after")
     os.mkfifo(odd)
-    with pytest.raises(DataError, match=r"b.jpg: a pipe or a device"):
-        load(str(tmp_path / "own"))
-    odd.unlink()
-    Image.new("1", (20_000, 20_000)).save(odd.with_suffix(".png"), compress_level=1)
-    with pytest.raises(DataError, match=r"b.png: .*decompression bomb"):
-        load(str(tmp_path / "own"))
+    refused("a pipe or a device")
+    Image.new("1", (20_000, 20_000)).save(odd, compress_level=1)
+    refused(".*decompression bomb")
     (tmp_path / "none").mkdir()
     with pytest.raises(DataError, match="no pictures"):
         load(str(tmp_path / "none"))
@@ -408,19 +370,16 @@ def test_pictures_that_do_not_fit_or_are_none(tmp_path, monkeypatch):
 # The hub, from tables as the `datasets` library gives them
 
 
-class Table:
+class Table(dict):
     def __init__(self, columns, **names):
-        self.columns = columns
+        super().__init__(columns)
         kinds = {name: types.SimpleNamespace() for name in columns}
         image = type("Image", (), {})()
         self.features = kinds | {k: types.SimpleNamespace(names=v) for k, v in names.items()}
         self.features |= {k: image for k in ("image", "img") if k in columns}
 
     def __len__(self):
-        return len(next(iter(self.columns.values())))
-
-    def __getitem__(self, column):
-        return iter(self.columns[column])
+        return len(next(iter(self.values())))
 
 
 def pictures(n, size=(4, 4)):
@@ -473,6 +432,3 @@ def test_faults_of_the_hub(hub, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(BackendError, match=r"hub:pacs needs the datasets library: pip install"):
         load("hub:pacs")
-
-
-# The real data, where they are at hand

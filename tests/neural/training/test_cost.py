@@ -2,15 +2,18 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
 
 from torch import nn  # noqa: E402
 
+from hopfed.neural.data.tensors import Tensors  # noqa: E402
 from hopfed.neural.models import build  # noqa: E402
 from hopfed.neural.models.architectures import STAGES  # noqa: E402
-from hopfed.neural.training.cost import measure  # noqa: E402
+from hopfed.neural.training.cost import step_flops  # noqa: E402
+from hopfed.neural.training.training import Job, Training  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -19,13 +22,29 @@ def images(channels, size, batch=2):
     return torch.zeros(batch, channels, size, size)
 
 
-def check(model, batch, products, first):
+def objective(net, batch):
+    return batch.cross_entropy(net(batch.x)[1])
+
+
+def plain(net, batch):
+    return batch.cross_entropy(net(batch.x))
+
+
+def measured(model, batch, loss=objective):
+    """FLOPs of a training step, for each example."""
+    labels = torch.zeros(len(batch), dtype=torch.int64)
+    scale = () if batch.dtype == torch.int64 else (torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
+    rows, start = np.arange(len(batch)), dict(model.state_dict())
+    job = Job(model, start, rows, (0, 0, 0, 0), loss, Training())
+    return step_flops(job, Tensors(batch, labels, *scale), len(batch))
+
+
+def check(model, batch, products, first, loss=objective):
     """Backward, every weight has its gradient, every layer but the first that of its input."""
-    before = {k: v.clone() for k, v in model.eval().state_dict().items()}
-    assert measure(model, batch) == (2 * products, 2 * (3 * products - first))
-    assert not model.training
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    assert measured(model, batch, loss) == 2 * (3 * products - first)
     assert all(p.grad is None for p in model.parameters())
-    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert all(torch.equal(v, before[k]) for k, v in model.named_parameters())
 
 
 def test_dense_layers_and_convolutions():
@@ -63,13 +82,11 @@ def test_recurrent_and_transposed_layers():
     layer = nn.ConvTranspose2d(4, 6, 3, stride=2, groups=2)
     first = 25 * 3 * 4
     model = nn.Sequential(nn.Conv2d(3, 4, 1), layer, nn.Flatten())
-    check(model, images(3, 5), first + 25 * 9 * 4 * 6 // 2, first)
+    check(model, images(3, 5), first + 25 * 9 * 4 * 6 // 2, first, plain)
 
 
 def test_frozen_parameters_spare_their_gradients():
-    model = build("cnn-5", channels=1, size=8, classes=10, seed=0)
-    model.features.requires_grad_(False)
-    forward, training = measure(model, images(1, 8))
-    assert training == forward + 2 * 500 * 10
-    model.head.requires_grad_(False)
-    assert measure(model, images(1, 8)) == (forward, forward)
+    model, frozen = (build("cnn-5", channels=1, size=8, classes=10, seed=0) for _ in range(2))
+    first = 64 * 16 * 25  # products of the first layer, whose input has no gradient
+    forward = (measured(model, images(1, 8)) / 2 + first) / 3
+    assert measured(frozen.freeze(), images(1, 8)) == 2 * (forward + 500 * 10)

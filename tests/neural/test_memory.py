@@ -9,35 +9,29 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from clouds import examples  # noqa: E402
 
-from hopfed.neural.memory import neighbours  # noqa: E402
-from hopfed.neural.memory.neighbours import (  # noqa: E402  # noqa: E402
+from hopfed.neural.memory import (  # noqa: E402
     GRID,
+    MIXINGS,
+    Hopfield,
     Index,
     Neighbours,
+    Prototypes,
     choose_weight,
-    log_kernel,
     mix,
-    stored_examples,
     unit,
-    vote,
 )
-from hopfed.neural.memory.prototypes import fit_prototypes  # noqa: E402
 
 
 def test_hopfield_retrieval_is_the_programs_kernel_on_keys_of_one_norm():
     keys, labels, queries, _ = examples()
     beta, d = 7.0, keys.shape[1]
-    memory = stored_examples(keys, labels, 4, beta)
+    memory = Hopfield(keys, labels, 4, beta)
     # The update of a modern Hopfield network, as in Ramsauer et al. (2021).
     X, q = memory.keys, unit(queries - keys.mean(axis=0, dtype=float))
     e = np.exp(beta * q @ X.T)
     attention = e / e.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(memory.update(queries), attention @ X, atol=1e-12)
+    np.testing.assert_allclose(memory.weights(queries), attention, atol=1e-12)
     np.testing.assert_allclose(memory(queries), attention @ np.eye(4)[labels], atol=1e-12)
-    # The softmax over squared distances, with sigma = 2 / (beta d).
-    squared = ((q[:, None] - X) ** 2).sum(axis=2)
-    weights = log_kernel(squared, "program", 2 / (beta * d), d)
-    np.testing.assert_allclose(memory(queries), vote(weights, np.eye(4)[labels]), atol=1e-12)
     # And so kNN-Per with all keys as neighbours, up to the float32 of its index.
     all_of = Neighbours(Index(X), labels, 4, len(X), "program", 2 / (beta * d))
     np.testing.assert_allclose(memory(queries), all_of(q), atol=1e-5)
@@ -52,14 +46,14 @@ def test_prototypes_learn_what_k_means_cannot_see():
     train, test = slice(75, None), slice(75)
 
     def right(**settings):
-        made = fit_prototypes(x[train], labels[train], 2, count=6, **settings)
+        made = Prototypes(x[train], labels[train], 2, count=6, **settings)
         return (made(x[test]).argmax(axis=1) == labels[test]).mean(), made
 
     (blind, _), (learned, made) = right(steps=0), right(steps=150)
     assert learned > max(blind + 0.1, 0.85)
     np.testing.assert_allclose(made(x[test]).sum(axis=1), 1)
     assert len(made) == 6
-    again = fit_prototypes(x[train], labels[train], 2, count=6, steps=150)
+    again = Prototypes(x[train], labels[train], 2, count=6, steps=150)
     np.testing.assert_array_equal(made(x[test]), again(x[test]))
 
 
@@ -67,8 +61,8 @@ def test_prototypes_learn_what_k_means_cannot_see():
 def test_one_or_two_examples_make_a_memory(n):
     x, labels = np.ones((n, 3)), np.arange(n)
     for memory in (
-        fit_prototypes(x, labels, 2, count=5),
-        stored_examples(x, labels, 2, 3.0),
+        Prototypes(x, labels, 2, count=5),
+        Hopfield(x, labels, 2, 3.0),
         Neighbours(Index(x), labels, 2),
     ):
         p = memory(np.array([[1.0, 2.0, 3.0]]))
@@ -114,7 +108,7 @@ logits_and_p = st.integers(0, 10**6).map(
 )
 
 
-@given(logits_and_p, st.floats(0, 1), st.sampled_from(neighbours.MIXINGS))
+@given(logits_and_p, st.floats(0, 1), st.sampled_from(MIXINGS))
 def test_a_mix_is_a_law_between_its_ends(both, weight, mixing):
     logits, p = both
     model = mix(logits, p, 0, mixing)

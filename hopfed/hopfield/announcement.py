@@ -1,7 +1,7 @@
 """The last word of a federation: archetypes for all clients, and whether rows lie in them.
 
 With exact sums the status is that of `hopfed.recover` on the rows of all clients. Noise hides some
-of what is tested then: patterns can still be a poor fit, and an owner has rows by which told
+of what is tested then: patterns can still be a poor fit, and an owner has rows by which the
 classes are judged as `hopfed.recover` judges its own. Nothing of that leaves the machine.
 """
 
@@ -35,8 +35,8 @@ SLACK = 1e-3  # by which shares may add up to more than one
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """Archetypes as a server tells them."""
+class Announcement:
+    """Archetypes as a server announces them."""
 
     patterns: np.ndarray  # int8 (K, N) of +-1
     means: np.ndarray | None = None  # (K, N) in [-1, 1] of classes, None of other archetypes
@@ -45,7 +45,7 @@ class Told:
     # r of the channel, in (0, 1]; NaN of classes, or where the server tells none
     quality: float = np.nan
     # status and its sentence by what all clients sent; empty where that is not known
-    said: tuple[str, str] | tuple[()] = ()
+    judgement: tuple[str, str] | tuple[()] = ()
     # status and explanation of classes by an owner's own rows, which is not sent (`own_verdict`);
     # None elsewhere
     own: tuple[str, str] | None = None
@@ -60,20 +60,20 @@ class Told:
             if status in GOOD:
                 return STATUS, f"{ADVICE} {OWN}{ALONE if status == 'one class' else advice}"
             return status, f"{OWN}{advice} {FEWER}"
-        return self.said or (STATUS, ADVICE if self.means is None else f"{ADVICE} {CLASSES}")
+        return self.judgement or (STATUS, ADVICE if self.means is None else f"{ADVICE} {CLASSES}")
 
     def message(self) -> Message:
         """Return what is sent."""
-        told = {"patterns": pack_patterns(self.patterns)}
+        sent: Message = {"patterns": pack_patterns(self.patterns)}
         if self.means is not None:
-            told["means"] = self.means
+            sent["means"] = self.means
         if self.shares is not None:
-            told["shares"] = self.shares.astype(np.float32)
+            sent["shares"] = self.shares.astype(np.float32)
         if 0 < self.quality <= 1:
-            told["quality"] = np.asarray(self.quality, np.float32)
-        for name, words in zip(("status", "advice"), self.said, strict=False):
-            told[name] = np.frombuffer(words.encode()[:WORDS], np.uint8)
-        return told
+            sent["quality"] = np.asarray(self.quality, np.float32)
+        for name, words in zip(("status", "advice"), self.judgement, strict=False):
+            sent[name] = np.frombuffer(words.encode()[:WORDS], np.uint8)
+        return sent
 
     def archetypes(
         self,
@@ -103,8 +103,8 @@ class Told:
         )
 
 
-def read(down: Message, N: int) -> Told:
-    """Return what a server told last, whatever it sent."""
+def read(down: Message, N: int) -> Announcement:
+    """Return what a server announced last, whatever it sent."""
     wide, words = -(-N // 8), Field((None,), "u")
     down = {"patterns": np.zeros((0, wide), np.uint8)} | down
     form = {
@@ -127,7 +127,7 @@ def read(down: Message, N: int) -> Told:
     if min(MOST_PATTERNS * N, max(MOST_PATTERNS, LARGEST // N)) < K:
         raise DataError(f"{K:,} archetypes of {N:,} columns, which are too many")
     patterns, known = unpack_patterns(held["patterns"], N), float(held.get("quality", 0.0))
-    said: tuple[str, str] | tuple[()] = ()
+    judgement: tuple[str, str] | tuple[()] = ()
     if "status" in held:
         status, advice = (
             shown(held.get(n, np.zeros(0, np.uint8)).tobytes().decode("utf-8", "replace"), WORDS)
@@ -135,8 +135,8 @@ def read(down: Message, N: int) -> Told:
         )
         if status not in STATUSES:
             raise _malformed("status")
-        said = status, advice
-    return Told(patterns, held.get("means"), held.get("shares"), known or np.nan, said)
+        judgement = status, advice
+    return Announcement(patterns, held.get("means"), held.get("shares"), known or np.nan, judgement)
 
 
 def _malformed(what: str) -> DataError:

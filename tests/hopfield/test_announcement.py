@@ -5,8 +5,8 @@ import pytest
 
 import hopfed
 from hopfed.errors import DataError
+from hopfed.hopfield.announcement import Announcement, read
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.told import Told, read
 
 K, N = 3, 60
 
@@ -14,7 +14,7 @@ K, N = 3, 60
 def sent():
     xi = rademacher(K, N, np.random.default_rng(0))
     means = np.full((K, N), 0.5, np.float32) * xi
-    told = Told(xi, means, np.array([0.5, 0.3, 0.2]), said=("ok", "3 classes\x1b[2J."))
+    told = Announcement(xi, means, np.array([0.5, 0.3, 0.2]), judgement=("ok", "3 classes\x1b[2J."))
     return told.message() | {"quality": np.float32(0.6)}
 
 
@@ -52,7 +52,7 @@ def test_what_is_no_such_word_is_refused(name, value):
 
 def test_without_a_quality_signs_are_kept_and_rows_get_one_line(tmp_path):
     xi = rademacher(K, N, np.random.default_rng(2))
-    Told(xi).archetypes().save(tmp_path / "old.h5")
+    Announcement(xi).archetypes().save(tmp_path / "old.h5")
     found = hopfed.load(tmp_path / "old.h5")
     found.to_csv(tmp_path / "old.csv")
     assert "nan" not in (tmp_path / "old.csv").read_text().splitlines()[1][6:]

@@ -1,0 +1,260 @@
+"""Memories of a client's examples: features and labels in, class probabilities out.
+
+Neighbours, Hopfield retrieval, prototypes, and the mix with a model. Source: arXiv:2111.09360,
+eqs. (6), (7); Gupta et al. (2017); theory/NOTES.md, "kNN-Per interpolation", "Softmax retrieval is
+a neighbour vote" and "Compressed stores".
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from scipy.special import log_softmax, softmax
+from torch import Tensor
+from torch.nn.functional import nll_loss
+
+from hopfed._lib.arrays import blas_threads
+from hopfed._lib.random import derive, stream
+from hopfed._lib.settings import require
+from hopfed.memory.energies import table
+from hopfed.memory.rules import Exponential
+from hopfed.neural.training.together import one_thread
+
+KERNELS = ("paper", "program")
+MIXINGS = ("probabilities", "logits")
+# Values of lambda that are tried (theory/NOTES.md, "kNN-Per interpolation").
+GRID = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+
+PAIRS = 1 << 25  # numbers in memory at once
+
+
+class SmallStoreWarning(UserWarning):
+    """A store holds fewer rows than requested; all of its rows were used."""
+
+
+class Index:
+    """Keys (n, d), float32, compared with queries in float64; distances are of differences."""
+
+    def __init__(self, keys: np.ndarray, device: str = "cpu"):
+        require(keys.ndim == 2 and keys.shape[1] > 0, "keys", "of shape (n, d)", keys.shape)
+        require(bool(np.isfinite(keys).all()), "keys", "finite", "NaN or infinity")
+        self.keys = np.array(keys, dtype=np.float32, order="C")
+        self._keys = torch.tensor(self.keys, dtype=torch.float64, device=device)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Squared distances, ascending, and rows of the nearest keys, both (Q, min(k, n))."""
+        require(k >= 1, "k", "at least 1", k)
+        k, found = min(k, len(self)), []
+        if k == 0 or len(queries) == 0:
+            return np.zeros((len(queries), k)), np.zeros((len(queries), k), int)
+        all_of = torch.tensor(np.float32(queries), dtype=torch.float64, device=self._keys.device)
+        squares = (self._keys**2).sum(dim=1)
+        for part in all_of.split(max(1, PAIRS // max(len(self), k * self.keys.shape[1]))):
+            rows = (squares - 2 * (part @ self._keys.T)).topk(k, dim=1, largest=False).indices
+            squared = ((self._keys[rows] - part[:, None]) ** 2).sum(dim=2)
+            squared, order = squared.sort(dim=1, stable=True)
+            found.append((squared.cpu().numpy(), rows.gather(1, order).cpu().numpy()))
+        return tuple(map(np.concatenate, zip(*found, strict=True)))  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Labels of the k nearest keys, weighted by a kernel of squared distances D.
+
+    The paper's, eq. (6), is ``exp(-sqrt(D) / sigma)``, its program's ``exp(-D / (d sigma))``.
+    """
+
+    index: Index  # the keys
+    labels: np.ndarray = field(repr=False)  # (n,) labels of the keys
+    classes: int  # number of labels
+    k: int = 10  # number of neighbours; all keys if there are fewer
+    kernel: str = "paper"
+    sigma: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __call__(self, queries: np.ndarray) -> np.ndarray:
+        """Return probabilities (Q, classes)."""
+        squared, rows = self.index.search(queries, self.k)
+        paper, d = self.kernel == "paper", self.index.keys.shape[1]
+        weights = softmax(-(np.sqrt(squared) if paper else squared / d) / self.sigma, axis=1)
+        return np.einsum("qk,qkc->qc", weights, np.eye(self.classes)[self.labels[rows]])
+
+
+class Hopfield:
+    """Labels of all examples, by one update of a modern Hopfield network (Ramsauer et al., 2021).
+
+    The weights are ``softmax(beta X q)``, X the examples' features and q a query, centred and of
+    unit norm: those of the exponential memory. So it is kNN-Per with all keys as neighbours, the
+    program's kernel and ``sigma = 2 / (beta d)``.
+    """
+
+    def __init__(self, features: np.ndarray, labels: np.ndarray, classes: int, beta: float):
+        self.mean = features.mean(axis=0, dtype=np.float64)
+        self.keys, self.rule = unit(features - self.mean), Exponential(beta)
+        self.labels, self.classes = labels, classes
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def weights(self, queries: np.ndarray) -> np.ndarray:
+        """Return the weights (Q, n) of the examples."""
+        near, one = unit(queries - self.mean) @ self.keys.T, np.ones(len(self))
+        return np.asarray(table(near, self.rule, self.keys.shape[1], one)[0])
+
+    def __call__(self, queries: np.ndarray) -> np.ndarray:
+        """Return probabilities (Q, classes)."""
+        return self.weights(queries) @ np.eye(self.classes)[self.labels]
+
+
+def unit(x: np.ndarray) -> np.ndarray:
+    """Rows of unit norm, float64; a row of zeros stays."""
+    norm = np.linalg.norm(x, axis=1, keepdims=True)
+    return x / np.where(norm > 0, norm, 1)
+
+
+def mix(logits: np.ndarray, p: np.ndarray, weight: float, mixing: str) -> np.ndarray:
+    """Return log-probabilities of the mixture of a global model and a local memory, eq. (7)."""
+    model = log_softmax(np.asarray(logits, dtype=np.float64), axis=1)
+    if weight == 0:
+        return model
+    with np.errstate(divide="ignore"):  # a class without a vote
+        if weight == 1:
+            return np.log(p)
+        if mixing == "probabilities":
+            return np.log((1 - weight) * np.exp(model) + weight * p)
+    return log_softmax((1 - weight) * np.float64(logits) + weight * p, axis=1)
+
+
+def choose_weight(
+    logits: np.ndarray,
+    p: np.ndarray,
+    labels: np.ndarray,
+    mixing: str = "probabilities",
+    grid: Sequence[float] = GRID,
+) -> float:
+    """Return the lambda of `grid` that classifies most examples correctly.
+
+    Of tied values it is the middle one: on small validation sets the ends would be extreme.
+    """
+    found = [mix(logits, p, weight, mixing).argmax(axis=1) for weight in grid]
+    right = np.array([(f == labels).sum() for f in found])
+    best = np.flatnonzero(right == right.max())
+    return float(grid[best[(len(best) - 1) // 2]])
+
+
+WIDTH = 2.5  # the kernel starts as exp(-WIDTH^2) at the median distance, as in ProtoNN
+SMOOTH = 0.1  # pseudo-examples of each label at a prototype
+FEW = 10  # with fewer examples none is held out to choose the number of steps
+TINY = 1e-12
+LR = 0.01  # learning rate of Adam on features of unit mean square
+
+Weights = dict[str, Tensor]
+Examples = tuple[np.ndarray, np.ndarray]
+
+
+class Prototypes:
+    """A few prototypes b_j with soft labels z_j, learned from examples (n, d), as in ProtoNN.
+
+    They start as k-means, and are learned together with masses a_j and a width g by the
+    cross-entropy of ``p(y | x) = sum_j a_j z_j[y] exp(-g |x - b_j|^2) / sum_j a_j exp(-g |x -
+    b_j|^2)``. There are `count` of them, fewer if there are fewer distinct examples. Of `steps` of
+    Adam, each on all examples, so many are made as are best for a held-out fifth; 0 leaves the
+    k-means prototypes with their label frequencies.
+    """
+
+    def __init__(
+        self,
+        features: np.ndarray,
+        labels: np.ndarray,
+        classes: int,
+        *,
+        count: int,
+        steps: int = 100,
+        seed: int = 0,
+    ):
+        self.mean = features.mean(axis=0, dtype=np.float64)
+        self.scale = float(np.sqrt(((features - self.mean) ** 2).sum(axis=1).mean())) or 1.0
+        x, everything = (features - self.mean) / self.scale, np.arange(len(features))
+        with one_thread():
+            if steps and len(x) >= FEW:
+                out, kept = np.split(
+                    stream(seed, "left out").permutation(everything), [len(x) // 5]
+                )
+                trial = _start(x[kept], labels[kept], classes, count, seed)
+                losses = _learned(trial, (x[kept], labels[kept]), steps, (x[out], labels[out]))
+                steps = int(np.argmin(losses))
+            self.weights = _start(x, labels, classes, count, seed)
+            _learned(self.weights, (x, labels), steps)
+
+    def __len__(self) -> int:
+        return len(self.weights["keys"])
+
+    def __call__(self, queries: np.ndarray) -> np.ndarray:
+        """Return probabilities (Q, classes)."""
+        with torch.no_grad(), one_thread():
+            p = _votes(self.weights, (queries - self.mean) / self.scale).double()
+            return np.asarray(p / p.sum(dim=1, keepdim=True))
+
+
+def _learned(
+    weights: Weights, seen: Examples, steps: int, unseen: Examples | None = None
+) -> list[float]:
+    """Make steps of Adam in place; return the loss of unseen examples before each and after all."""
+
+    def loss(x: np.ndarray, labels: np.ndarray) -> Tensor:
+        return nll_loss(_votes(weights, x).clamp(min=TINY).log(), torch.as_tensor(labels))
+
+    optimizer = torch.optim.Adam([w.requires_grad_() for w in weights.values()], lr=LR)
+    losses = []
+    for step in range(steps + 1):
+        if unseen is not None:
+            with torch.no_grad():
+                losses.append(float(loss(*unseen)))
+        if step < steps:
+            optimizer.zero_grad()
+            loss(*seen).backward()
+            optimizer.step()
+    for w in weights.values():
+        w.requires_grad_(False)
+    return losses
+
+
+def _start(x: np.ndarray, labels: np.ndarray, classes: int, count: int, seed: int) -> Weights:
+    """Keys (p, d), and logarithms of soft labels (p, C), of masses (p,) and of the width ()."""
+    from sklearn.cluster import KMeans  # seconds on import
+    from sklearn.exceptions import ConvergenceWarning
+
+    count = min(count, len(np.unique(x, axis=0)))
+    means = KMeans(count, n_init=4, random_state=derive(seed, "k-means") % 2**32)
+    with warnings.catch_warnings(), blas_threads(1):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # points that differ by rounding
+        nearest = means.fit(x).labels_
+    held = np.zeros((count, classes))
+    np.add.at(held, (nearest, labels), 1)
+    keys, held = means.cluster_centers_[held.any(axis=1)], held[held.any(axis=1)]
+    middle = float(np.median(_squared(torch.as_tensor(x), torch.as_tensor(keys)))) or 1.0
+    made = {"keys": keys, "labels": np.log(held + SMOOTH), "masses": np.log(held.sum(axis=1))}
+    made["width"] = np.log(WIDTH**2 / middle)
+    return {name: torch.as_tensor(array, dtype=torch.float32) for name, array in made.items()}
+
+
+def _votes(weights: Weights, x: np.ndarray) -> Tensor:
+    """Probabilities (Q, C)."""
+    squared = _squared(torch.as_tensor(x, dtype=torch.float32), weights["keys"])
+    near = (weights["masses"] - weights["width"].exp() * squared).softmax(dim=1)
+    return near @ weights["labels"].softmax(dim=1)
+
+
+def _squared(x: Tensor, keys: Tensor) -> Tensor:
+    """Squared distances (n, p), computed without an array of all differences."""
+    norms = (x**2).sum(dim=1)[:, None] + (keys**2).sum(dim=1)
+    return (norms - 2 * x @ keys.T).clamp(min=0)
