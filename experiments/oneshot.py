@@ -5,7 +5,10 @@ Gains are over the same read-out of the client's own examples (``hebbian alone``
 and rank`, how the ridge is chosen; `same bits`, by partition, and the read-out that counts others
 by how much they resemble a client; `privacy`, noise on the sums, and the accuracy that theory
 predicts; `features`, by partition, of a network that is kept as it is: global read-outs by bytes,
-personal ones, and heads that are trained, which see features of mean 0 and variance 1.
+personal ones, and heads that are trained, which see features of mean 0 and variance 1. On features
+of CIFAR-10 the components gain 1.0 points on AFL at its bytes, of CIFAR-100 1.8. On one fold of
+CIFAR-10, kernel ridge regression on all rows themselves, which no client shows, gained 1.3 to 1.9
+on square roots and 1.5 to 2.4 on logarithms; 2,900 drawn rows gained no more than 2,200.
 """
 
 from __future__ import annotations
@@ -18,8 +21,7 @@ import numpy as np
 
 from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.settings import Words
-from hopfed.experiments.shared import cells
-from hopfed.experiments.shared.cell_pictures import panels
+from hopfed.experiments.shared import cell_pictures, cells
 from hopfed.experiments.shared.cells import (
     TABLE,
     Bench,
@@ -30,6 +32,7 @@ from hopfed.experiments.shared.cells import (
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
+from hopfed.figures.kinds import Panel, against
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
@@ -47,10 +50,11 @@ GIVEN_FEATURES = {  # row -> reading of the read-out, and its options
     OWN_ONLY: ("alone", FISHER),
     "hebbian": ("personal", FISHER),
     "hebbian global": ("global", FISHER),
-    "hebbian components": ("global", "components={components},ridge=gcv"),
+    "hebbian components": ("global", "components={components},discriminant=true,ridge=gcv"),
     "hebbian small": ("global", f"{FISHER},columns={{columns}}"),
 }
 CLOSED, HEADS = ("afl", "ranpac", "safle"), ("fedavg", "fedavg-prior", "knn-per")
+FOR_ALL = ("hebbian small", "hebbian global", "hebbian components", *CLOSED, "fedavg")
 EPSILONS = (100.0, 30.0, 10.0, 3.0, 1.0)
 
 
@@ -171,6 +175,26 @@ def tables(bench: Config, summary: dict[str, Any]) -> list[Table]:
         }  # fmt: skip
         made += [Table(title, at, tuple(rows.values()))] if rows else []
     return made
+
+
+def panels(bench: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
+    """Those of every comparison; of features also the accuracy of one model for all over bytes."""
+    made = cell_pictures.panels(bench, arrays, summary)
+    points: dict[str, tuple[Any, Any]] = {}
+    for cell in cells.cells_of(bench):
+        if cell.section == GIVEN and cell.row in FOR_ALL:
+            x, y = (summary[f"{cell.key}/{name}"][0] for name in ("up", "weighted"))
+            before = points.get(cell.row, ((), ()))
+            points[cell.row] = (*before[0], x), (*before[1], y)
+    words: dict[str, Any] = {
+        "xlabel": "MB up of a client",
+        "ylabel": "accuracy on all examples",
+        "log": "x",
+    }
+    title = "one model for all over bytes"
+    return (
+        [*made, against(title, points, diagonal=False, legend="below", **words)] if points else made
+    )
 
 
 def predicted(method: Any, state: FederationState) -> np.ndarray:

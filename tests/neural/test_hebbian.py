@@ -303,6 +303,19 @@ def test_components_are_those_of_a_gaussian_kernel():
     assert np.abs(found / factor - wanted).max() < 0.02
 
 
+def test_rows_drawn_of_features_that_are_never_negative_have_their_moments_and_zeros():
+    rng = np.random.default_rng(7)
+    y = rng.integers(0, 2, 4000)
+    x = np.maximum(rng.normal(size=(4000, 3)) + np.array([[-0.5, 0, 1], [0.5, -1, 2]])[y], 0)
+    sums = Sums.of(np.c_[np.rint(300 * x), np.full(4000, 300)], y, 2)
+    made = Components.of(sums, 300, 4000, seed=1)
+    drawn = made.rows @ np.linalg.inv(made.metric)
+    assert drawn.min() > -1e-4
+    np.testing.assert_allclose(drawn.mean(axis=0), x.mean(axis=0), atol=0.06)
+    np.testing.assert_allclose(np.cov(drawn.T), np.cov(x.T), atol=0.12)
+    np.testing.assert_allclose((drawn < 1e-4).mean(axis=0), (x == 0).mean(axis=0), atol=0.06)
+
+
 def test_components_read_classes_that_no_line_separates():
     rng = np.random.default_rng(3)
     x = rng.normal(size=(600, 4)) + 4

@@ -2,8 +2,9 @@
 
 A read-out of the components is kernel ridge regression on the span of the drawn rows. Source:
 Williams and Seeger, NIPS 2000. Proposed here: the rows are drawn from class means and the
-covariance within classes in place of examples, which nobody shows; and distances are those of the
-largest principal components, in which directions that tell classes apart count twice.
+covariance within classes in place of examples, which nobody shows; where no feature is negative,
+they are rectified normal with these moments; and distances are those of the largest principal
+components, in which directions that tell classes apart count twice.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Self
 import numpy as np
 import scipy.linalg
 import torch
+from scipy.special import ndtr
 from torch import Tensor
 
 from hopfed._lib.random import stream
@@ -23,6 +25,7 @@ DIRECTIONS = 512  # principal components in which distances are taken
 TELLING = 60  # directions that tell classes apart, at most
 SHRUNK = 0.1  # added to the covariance within classes where these follow, in its mean eigenvalue
 LEAST = 1e-3  # added to the kernel of the rows, whose diagonal is 1
+LEVELS = np.linspace(-4, 8, 1201)  # means of normal numbers of variance 1 that are rectified
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +45,10 @@ class Components:
         means, within = means / step, (within - np.eye(len(within)) / 12) / step**2
         shares, rng = sums.counts / sums.examples, stream(seed, "synthetic rows")
         metric = _metric(means, within, shares)
+        found = _drawn(means, within, rng.choice(len(shares), number, p=shares), rng)
+        rows = (found @ metric).astype(np.float32)
         means, within = means @ metric, metric.T @ within @ metric
         size = 2 * (np.trace(within) + shares @ ((means - shares @ means) ** 2).sum(axis=1))
-        values, vectors = scipy.linalg.eigh(within)
-        root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
-        drawn = rng.standard_normal((number, len(root))) @ root
-        rows = (means[rng.choice(len(shares), number, p=shares)] + drawn).astype(np.float32)
         kernel = _kernel(torch.as_tensor(rows), rows, size).numpy()
         kernel[np.diag_indices_from(kernel)] += LEAST
         turned = np.linalg.qr(rng.standard_normal((number, number), dtype=np.float32))[0]
@@ -80,6 +81,25 @@ def _metric(means: np.ndarray, within: np.ndarray, shares: np.ndarray) -> np.nda
     telling = scipy.linalg.svd(np.linalg.solve(inside, (apart @ axes).T), full_matrices=False)[0]
     telling = telling[:, : min(len(shares) - 1, TELLING)]
     return np.asarray(axes + (axes @ telling) @ telling.T)
+
+
+def _drawn(
+    means: np.ndarray, within: np.ndarray, classes: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw rows (N, d) of the `classes` (N,), which are rectified if no class mean is negative."""
+    spread = np.sqrt(np.maximum(np.diag(within), 1e-12))
+    values, vectors = scipy.linalg.eigh(within / np.outer(spread, spread))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    normal = rng.standard_normal((len(classes), len(root))) @ root.T
+    if means.min() < 0:
+        return np.asarray(means[classes] + normal * spread)
+    density = np.exp(-(LEVELS**2) / 2) / np.sqrt(2 * np.pi)
+    first = LEVELS * ndtr(LEVELS) + density
+    second = np.sqrt(ndtr(LEVELS) + LEVELS * first)
+    size = np.sqrt(means**2 + spread**2)  # root mean squares (C, d), which stay
+    level = np.interp(means / size, first / second, LEVELS)
+    scale = size / np.interp(level, LEVELS, second)
+    return np.maximum((level[classes] + normal) * scale[classes], 0.0)
 
 
 def _kernel(x: Tensor, rows: np.ndarray, size: float) -> Tensor:
