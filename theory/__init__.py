@@ -2,9 +2,8 @@
 
 Conventions: `M` examples of `N` sites, aspect ratio `q = N / M`, spectra of `(1/M) eta^T eta`,
 spike strengths `kappa` in units of the bulk variance. Functions broadcast over their arguments
-and raise `hopfed.errors.ArgumentError`, which names the argument and its rule. A module
-is imported when it is first named, as in `hopfed.theory.planning`, and none loads SciPy before it
-is needed.
+and raise `hopfed.errors.ArgumentError`, which names the argument and its rule. A module, and SciPy,
+is imported when it is first needed.
 
 marchenko_pastur : law of the bulk for white noise.
 tracy_widom : law of its largest eigenvalue, exact and fast.

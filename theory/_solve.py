@@ -25,7 +25,11 @@ def increasing_root(
     for _ in range(1200):
         if not active.any():
             break
-        x = _between(newest, opposite, part)
+        # The next point of the bracket; the geometric mean where a wide one is to be halved.
+        least, most = np.minimum(newest, opposite), np.maximum(newest, opposite)
+        wide = (least > 0) & (most > 2 * least) & (part == 0.5)
+        geometric = np.sqrt(np.where(wide, least, 1.0)) * np.sqrt(np.where(wide, most, 1.0))
+        x = np.where(wide, geometric, newest + part * (opposite - newest))
         f = function(np.where(active, x, best))
         same = (f < 0) == (f_newest < 0)
         former, f_former = np.where(same, newest, opposite), np.where(same, f_newest, f_opposite)
@@ -40,14 +44,6 @@ def increasing_root(
         active &= (least < 0.5) & (f != 0)
         part = np.clip(part, np.minimum(least, 0.5), np.maximum(1 - least, 0.5))
     return best
-
-
-def _between(newest: np.ndarray, opposite: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """Next point of the bracket; the geometric mean where a wide one is to be halved."""
-    least, most = np.minimum(newest, opposite), np.maximum(newest, opposite)
-    wide = (least > 0) & (most > 2 * least) & (part == 0.5)
-    geometric = np.sqrt(np.where(wide, least, 1.0)) * np.sqrt(np.where(wide, most, 1.0))
-    return np.where(wide, geometric, newest + part * (opposite - newest))
 
 
 def _quadratic_part(

@@ -68,7 +68,9 @@ def assign(classes: Classes) -> Assignment:
     >>> bool(assign(two).distances[0, 1] > 8), assign(two).total > 0.999
     (True, True)
     """
-    _require_inside(classes)
+    extreme = np.abs(classes.means) >= 1
+    if extreme.any():
+        raise ArgumentError("means", "inside of (-1, 1) for assignment", classes.means[extreme][0])
     K = len(classes.shares)
     distances, errors, confusions = np.zeros((K, K)), np.zeros((K, K)), np.zeros((K, K))
     for mu in range(K):
@@ -119,12 +121,6 @@ def cosines(classes: Classes, errors: np.ndarray) -> np.ndarray:
     size = (classes.signals**2) @ classes.weights
     scale = classes.observed**2 / classes.noise
     return size / (size + (errors**2 * scale) @ classes.weights)
-
-
-def _require_inside(classes: Classes) -> None:
-    extreme = np.abs(classes.means) >= 1
-    if extreme.any():
-        raise ArgumentError("means", "inside of (-1, 1) for assignment", classes.means[extreme][0])
 
 
 def _halfway(classes: Classes, mu: int, nu: int) -> tuple[float, float, float]:

@@ -297,7 +297,7 @@ def density(x: ArrayLike, population: Population, q: float) -> np.ndarray:
     law, found = _law_of(population, q, 0.0), np.zeros(x.shape)
     for low, high in _support(law):
         inside = (x > low) & (x < high)
-        found[inside] = _density(law, x[inside])
+        found[inside] = np.maximum(-law.maps(_solve(law, x[inside])).G.imag, 0.0) / np.pi
         if low == 0:
             found[x == 0] = np.inf  # the hard edge
     return found[()]
@@ -305,8 +305,6 @@ def density(x: ArrayLike, population: Population, q: float) -> np.ndarray:
 
 def cdf(x: ArrayLike, population: Population, q: float) -> np.ndarray:
     """Distribution function; for q > 1 with the atom `1 - 1/q` at 0.
-
-    0 and 1 at -inf and inf.
 
     >>> round(float(cdf(3.0, Population([1.0, 3.0]), 0.5)), 10)
     0.7388722524
@@ -477,10 +475,6 @@ def _mass_above(law: _Law, x: np.ndarray) -> np.ndarray:
     T = _dot(1 / gap, law.w * law.t)
     logs = np.log(maps.z) + _dot(np.log(gap / y[:, None]), law.w)
     return np.asarray((logs + T - np.log(1 + law.q * T) / law.q).imag) / np.pi
-
-
-def _density(law: _Law, x: np.ndarray) -> np.ndarray:
-    return np.maximum(-law.maps(_solve(law, x)).G.imag, 0.0) / np.pi
 
 
 def _solve(law: _Law, x: np.ndarray) -> np.ndarray:

@@ -273,7 +273,9 @@ def finite_size(
     >>> finite_size(xi, [0.75, 0.25], r=0.3, M=1600, radius=10.0).scores.round(3)
     array([0.958, 0.686])
     """
-    patterns = _check.real("archetypes", archetypes, "-1 or +1 in every entry", _is_sign)
+    patterns = _check.real(
+        "archetypes", archetypes, "-1 or +1 in every entry", lambda x: np.abs(x) == 1
+    )
     if patterns.ndim != 2 or 0 in patterns.shape:
         raise ArgumentError("archetypes", "a (K, N) array", f"shape {patterns.shape}")
     K, N = patterns.shape
@@ -298,10 +300,6 @@ def finite_size(
     margins = kappas / (edge.critical / variance - 1)
     overlaps = gammas[:, None] * (directions @ units.T) ** 2
     return Prediction(q, edge.location, kappas, margins, outliers, gammas, overlaps)
-
-
-def _is_sign(entries: np.ndarray) -> np.ndarray:
-    return np.abs(entries) == 1
 
 
 _check.guard(__name__)

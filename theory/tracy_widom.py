@@ -193,11 +193,6 @@ def _third(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.where(right, high, low), _STRETCH * np.where(right, fall, rise)
 
 
-def _knots(beta: int) -> np.ndarray:
-    """Ends of the pieces, beyond which every probability underflows."""
-    return _pieces(1)[0] / _STRETCH if beta == 4 else _pieces(beta)[0]
-
-
 def _log_tail(s: np.ndarray, beta: int) -> tuple[np.ndarray, np.ndarray]:
     if beta == 4:
         return _third(s)
@@ -215,7 +210,7 @@ def _log_tail(s: np.ndarray, beta: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _invert(log_target: np.ndarray, left: np.ndarray, beta: int) -> np.ndarray:
     """Solve log F(s) = target where `left`, log(1 - F(s)) = target elsewhere."""
-    knots = _knots(beta)
+    knots = _pieces(1)[0] / _STRETCH if beta == 4 else _pieces(beta)[0]
     target, side = (a.ravel() for a in np.broadcast_arrays(log_target, left))
     below = np.nextafter(_SWITCH, -np.inf)
 

@@ -284,7 +284,9 @@ def layers_step(
     g, own = like(rule.matrix, s), xp.sum(W * W, axis=1)
     A = xp.matmul(s, W)
     if rule.coupling == "quadratic":
-        g = _weighed(g, xp.matmul(A, xp.matrix_transpose(A)), states.shape[2])
+        q = xp.matmul(A, xp.matrix_transpose(A))  # off the diagonal ``g_ab q_ab / N``
+        eye = xp.eye(g.shape[0], dtype=q.dtype, device=getattr(q, "device", None))
+        g = g * (eye + (1 - eye) * q / states.shape[2])
     h = xp.matmul(xp.matmul(g, A), W.T) - _diagonal(rule, s)[:, None] * own * s
     found = turned_by(h / temperature - limits if temperature else h, s, tie)
     return xp.astype(found, states.dtype)
@@ -342,13 +344,6 @@ def layers_energy(states: np.ndarray, W: np.ndarray, rule: Layered) -> np.ndarra
     pairs = q**2 / states.shape[2] if rule.coupling == "quadratic" else q.copy()
     pairs[:, layers, layers] = q[:, layers, layers]
     return -(g * pairs).sum(axis=(1, 2))
-
-
-def _weighed(g: Any, q: Any, n_sites: int) -> Any:
-    """Couplings (S, L, L) of the quadratic coupling: ``g_ab q_ab / N`` off the diagonal."""
-    xp = namespace(q)
-    eye = xp.eye(g.shape[0], dtype=q.dtype, device=getattr(q, "device", None))
-    return g * (eye + (1 - eye) * q / n_sites)
 
 
 def _diagonal(rule: Layered, other: Array) -> Array:

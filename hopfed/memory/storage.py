@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -87,13 +88,6 @@ def of_run(run: Run, path: str | Path) -> AssociativeMemory:
         raise RunFileError(f"{path}: not a readable memory: {error}") from error
 
 
-@dataclass(frozen=True, eq=False)
-class _Means:
-    """Patterns that are known to be means: of numbers alone, 0 and 1 would be bits."""
-
-    patterns: np.ndarray
-
-
 def _memory(
     arrays: dict[str, np.ndarray], settings: dict[str, Any], summary: dict[str, Any]
 ) -> AssociativeMemory:
@@ -105,7 +99,9 @@ def _memory(
         return AssociativeMemory(rule, np.zeros((0, len(W)), np.int8), np.zeros(0), factor=W)
     weights = arrays["memory/weights"]
     if "memory/means" in arrays:
-        return AssociativeMemory.store(_Means(arrays["memory/means"]), rule, weights=weights)
+        # Known to be means: of numbers alone, 0 and 1 would be bits.
+        means = SimpleNamespace(patterns=arrays["memory/means"])
+        return AssociativeMemory.store(means, rule, weights=weights)
     packed, sites = arrays["memory/bits"], int(summary["sites"])
     fits = packed.ndim == 2 and packed.shape[1] == -(-sites // 8) and sites > 0
     require(fits, "bits", f"rows of {sites:,} sites", packed.shape)

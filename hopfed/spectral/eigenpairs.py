@@ -143,7 +143,8 @@ def leading_pairs(
         *grew, coupling = all_to_host(*unseen, coupling)
         last |= not coupling.any()  # there is nothing more to add
         for more in grew:
-            T = grown(T, more)
+            corner, more = (more[len(T) :] + more[len(T) :].T) / 2, more[: len(T)]
+            T = np.block([[T, more], [more.T, corner]])
         unseen.clear()
         with blas_threads(1):  # of a matrix as small as this, threads wait for each other
             ascending, Y = scipy.linalg.eigh(T, driver="evd", check_finite=False)
@@ -207,13 +208,6 @@ def _next_block(
             block = xp.astype(block, blocks[0].dtype)
             _taken_out(blocks, block)
     return block, length[:, None] * E.T
-
-
-def grown(T: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The symmetric matrix T with more columns (m, b), and their transpose below it."""
-    old = len(T)
-    corner = (columns[old:] + columns[old:].T) / 2
-    return np.block([[T, columns[:old]], [columns[:old].T, corner]])
 
 
 def _turned(blocks: list[Array], Y: np.ndarray) -> Array:
