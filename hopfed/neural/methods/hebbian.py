@@ -551,7 +551,7 @@ class Hebbian(NeuralMethod):
             if self.steps:
                 squares = sum(float(m["squares"]) for m in heard) / examples - float(means @ means)
                 spread = sqrt(squares / len(means)) if squares > 0 else 1.0
-                state["spread"] = np.asarray(spread)
+                state["spread"] = np.asarray(spread, np.float32)  # alike in any order of sums
         elif question == "sums":
             state = added(state, said, keep=self.keep or self.pooling != "equal")
         else:
