@@ -21,6 +21,7 @@ from hopfed.kernels.cpu.vectors import (
     add_multiple,
     block_fields,
     draw,
+    popcount,
     update_block,
 )
 from hopfed.kernels.layered import Call, LayeredUpdate
@@ -56,8 +57,8 @@ def _scratch(n_rows: int, n_layers: int, shape: tuple[int, int]) -> tuple[np.nda
     """Work space for `n_rows` layers on a factor padded to `shape`: most of it spins and cues.
 
     (spins, cues, coefficients, those of the fields, fields, thresholds, draws, the same by 16
-    bits, overlaps of layers, flips). Made here because compiled code that allocates takes seconds
-    to compile.
+    bits, overlaps of layers, flips, their bits). Made here because compiled code that allocates
+    takes seconds to compile.
     """
     n, rank = shape
     padded = -(-n_rows // CHAINS) * CHAINS
@@ -73,6 +74,7 @@ def _scratch(n_rows: int, n_layers: int, shape: tuple[int, int]) -> tuple[np.nda
         bits.view(np.uint16),
         np.zeros((n_layers, n_layers)),
         np.zeros(n_rows, np.int64),
+        np.zeros(CHAINS, np.uint64),
     )
 
 
@@ -173,7 +175,7 @@ def _draw_piece(k0, k1, row, chain, update, site, n, lookup, bits, lanes, t, spi
 
 @inlined
 def _step_piece(
-    site, stop, m, n_layers, columns, rows, d, c, a, h, spins, cues, t, beta, field, flips
+    site, stop, m, n_layers, columns, rows, d, c, a, h, spins, cues, t, beta, field, flips, masks
 ):  # fmt: skip
     """Update the spins of sites site..stop-1 in all rows, and `a` by their changes."""
     n, rank = rows.shape
@@ -184,19 +186,23 @@ def _step_piece(
         for group in range(0, len(a), CHAINS):
             total = 0
             for row in range(group, min(group + CHAINS, m)):
-                count = update_block(
+                masks[row - group] = update_block(
                     h, row * SITES, d, i, spins, cues, row * n + i,
                     t, row * PIECE + i - site, beta, field,
                 )  # fmt: skip
+                count = popcount(masks[row - group])
                 flips[row // n_layers] += count
                 total += count
             if total > MANY:
                 add_block(h, group * SITES, rows, i * rank, a, group * rank, rank)
             elif total > 0:
                 for row in range(group, min(group + CHAINS, m)):
-                    for j in range(SITES):
-                        if h[row, j] != 0:
-                            add_multiple(h[row, j], rows, (i + j) * rank, a, row * rank, rank)
+                    mask = masks[row - group]
+                    while mask:
+                        rest = mask & (mask - np.uint64(1))  # without its lowest bit
+                        j = popcount((mask ^ rest) - np.uint64(1))
+                        add_multiple(h[row, j], rows, (i + j) * rank, a, row * rank, rank)
+                        mask = rest
 
 
 @inlined
@@ -243,7 +249,7 @@ def _update_blocks(
     repulsion, field,
 ):  # fmt: skip
     """Updates of blocks start..stop-1, one block if `serial`; d is zeros to keep the self-field."""
-    spins, cues, a, c, h, t, bits, lanes, q, flips = scratch
+    spins, cues, a, c, h, t, bits, lanes, q, flips, masks = scratch
     n_layers, n = state.shape[1:]
     m, rank, r = (stop - start) * n_layers, rows.shape[1], columns.shape[1]
     _load(state, cue, start, stop, field, spins, cues)
@@ -262,7 +268,7 @@ def _update_blocks(
             if not serial:
                 _step_piece(
                     site, min(site + PIECE, len(rows)), m, n_layers, columns, rows, d, c, a, h,
-                    spins, cues, t, betas[update], np.float32(field), flips,
+                    spins, cues, t, betas[update], np.float32(field), flips, masks,
                 )  # fmt: skip
                 continue
             for i in range(site, min(site + PIECE, n)):

@@ -189,7 +189,7 @@ def update_block(_typing, h, h_at, d, d_at, spins, cue, s_at, t, t_at, beta, fie
     """One synchronous update of the spins of one block in one layer.
 
     A spin is up when beta * (h - d * spins + field * cue) is at least t; spins and cue are int8.
-    The fields h are replaced by the changes of the spins; returned is how many changed.
+    The fields h are replaced by the changes of the spins; returned are the bits of those changed.
     """
 
     def codegen(context, builder, signature, args):
@@ -209,10 +209,16 @@ def update_block(_typing, h, h_at, d, d_at, spins, cue, s_at, t, t_at, beta, fie
         store(builder, new, spins, s_at)
         store(builder, builder.fsub(builder.sitofp(new, SPINS), spin), h, h_at)
         changed = builder.bitcast(builder.icmp_signed("!=", new, old), ir.IntType(SITES))
-        return builder.zext(builder.ctpop(changed), INDEX)
+        return builder.zext(changed, INDEX)
 
     n, real = types.intp, types.float32
-    return types.int64(h, n, d, n, spins, cue, n, t, n, real, real), codegen
+    return types.uint64(h, n, d, n, spins, cue, n, t, n, real, real), codegen
+
+
+@intrinsic
+def popcount(_typing, bits):
+    """Number of set bits of a uint64."""
+    return types.int64(types.uint64), lambda _, builder, __, args: builder.ctpop(args[0])
 
 
 @intrinsic

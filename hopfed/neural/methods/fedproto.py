@@ -268,8 +268,8 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
     margin : largest margin, tau in the paper, which has 100. In the authors' program the margin is
         the largest distance of a class to the one nearest to it.
     passes : over the rows in a round, 100 as in the paper (1000 in the program).
-    prototype_lr : learning rate of the server, which takes plain gradient descent, 0.01 as that of
-        the paper's clients (0.005 in the program).
+    prototype_lr : learning rate of the server, which takes plain gradient descent (0.005 in the
+        program).
     """
 
     lam: float = setting(0.1, "at least 0")
