@@ -216,8 +216,9 @@ def against(
             if joined:
                 axes.plot(x, y, label=label, **style[label])
                 continue
-            own = {"color": style[label]["color"], "ms": 2.5, "mew": 0.5, "mfc": "none"}
-            axes.plot(np.ravel(x), np.ravel(y), MARKS[i % 7], alpha=0.6, label=label, **own)
+            ms, mew, alpha = (5.0, 1.0, 1.0) if np.size(x) < 10 else (2.5, 0.5, 0.6)
+            own = {"color": style[label]["color"], "ms": ms, "mew": mew, "alpha": alpha}
+            axes.plot(np.ravel(x), np.ravel(y), MARKS[i % 7], mfc="none", label=label, **own)
         for label, (x, y) in (lines or {}).items():
             name = None if label in points else label
             axes.plot(x, y, color=style[label]["color"], lw=1, label=name)
