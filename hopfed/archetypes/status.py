@@ -307,7 +307,7 @@ def judge_classes(m: ClassMeasures) -> Verdict:
     if sound:
         found = _trait(m, found.status) or found
     if found.status == NO_CLASSES and m.follow > DEVIATIONS:
-        return Verdict(NO_CLASSES, DEPENDENT.format(m.follow))
+        return Verdict(NO_CLASSES, DEPENDENT.format(m.follow) + " Blocks (--blocks N) do so.")
     if sound or (m.size == 1 and found.status == "one class"):
         return _asked_for(m) or found
     if found.status != "copies" and m.more_shown:

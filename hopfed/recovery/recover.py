@@ -54,6 +54,7 @@ def recover(
     device: str | None = None,
     n_archetypes: int | None = None,
     weights: Any = None,
+    blocks: int = 1,
     patterns: Patterns | None = None,
 ) -> Archetypes:
     """Recover the archetypes behind binary examples.
@@ -92,6 +93,8 @@ def recover(
         row occurs: the result is that of the table of repeated rows. Others are weights of a
         survey, whose scale says nothing (`hopfed.archetypes.weights`): classes with a mean for
         each column are fitted then.
+    blocks : rows that follow each other in time, or stand in blocks of so many that resemble each
+        other: the first row of each block is taken, of every table, and the others are left out.
     patterns : the estimator of the symmetric channel, where an experiment sets more of it (the rule
         that counts, the method, the search), in the place of `quality`, `alpha`, `refit` and
         `support`.
@@ -131,6 +134,7 @@ def run_recovery(
     channel: str = "auto",
     n_archetypes: int | None = None,
     weights: Any = None,
+    blocks: int = 1,
     patterns: Patterns | None = None,
     **options: Any,
 ) -> Recovery:
@@ -138,7 +142,8 @@ def run_recovery(
 
     Parameters
     ----------
-    examples, seed, device, columns, channel, n_archetypes, weights, patterns : as in `recover`.
+    examples, seed, device, columns, channel, n_archetypes, weights, blocks, patterns : as in
+        `recover`.
     options : the others of `recover`.
 
     Examples
@@ -151,6 +156,8 @@ def run_recovery(
     ([300, 300], [43652, 43652])
     """
     patterns = patterns_of(channel, patterns, **options)
+    whole = isinstance(blocks, Integral) and blocks >= 1
+    require(whole, "blocks", "a whole number, at least 1", blocks)
     if n_archetypes is not None:
         whole = isinstance(n_archetypes, Integral) and n_archetypes >= 1
         require(whole, "n_archetypes", "a whole number, at least 1", n_archetypes)
@@ -174,7 +181,10 @@ def run_recovery(
             examples if tables is None else [t.rows for t in tables], not patterns.only
         )
         as_they_came = weights is None and all(rows.counts is None for rows in clients)
-        clients = counted(clients if weights is None else weighted(clients, weights))
+        clients = clients if weights is None else weighted(clients, weights)
+        if blocks > 1:
+            clients = [_chosen(rows, slice(None, None, blocks)) for rows in clients]
+        clients = counted(clients)
         if survey := any(map(is_survey, clients)):
             require(not patterns.only, "weights", "whole numbers for the symmetric channel", "some")
             channel = "graded"
@@ -294,14 +304,18 @@ def split(examples: Rows | Reread, clients: int, seed: int) -> list[Rows | Rerea
     order = stream(seed, "split").permutation(m)
     parts = [np.sort(part) for part in np.array_split(order, clients)]
     if isinstance(examples, Reread) or not repeated:
-        chosen = examples.chosen if isinstance(examples, Reread) else examples.__getitem__
-        return [chosen(part) for part in parts]
+        return [_chosen(examples, part) for part in parts]
     every = np.repeat(np.arange(len(examples)), examples.weights.astype(np.int64))
     dealt: list[Rows | Reread] = []
     for part in parts:
         index, often = np.unique(every[part], return_counts=True)
         dealt.append(replace(examples[index], counts=often.astype(np.float64)))
     return dealt
+
+
+def _chosen(rows: Rows | Reread, which: slice | np.ndarray) -> Rows | Reread:
+    """Some of the rows; of those that are not held, not held either."""
+    return rows.chosen(which) if isinstance(rows, Reread) else rows[which]
 
 
 def packed_rows(examples: Any, gaps: bool) -> list[Rows | Reread]:

@@ -186,11 +186,11 @@ def spectrum(
         with `n_rows`; or a `HebbianOperator` of signs.
     null : what noise is:
         "gaussian", of one unknown variance; "entries", independent, of any kurtosis and light tails
-        (t of 5 degrees alarms at .17 for .05, and is called doubtful);
-        "permutation", columns of any law, each permuted; "flips", entries of any variances, each
-        with a random sign; "shifts", columns slow in time, each shifted in a circle. Left out, it
-        is "entries", or where those have heavy tails or columns differ in variance "permutation",
-        or where rows do "flips"; and "gaussian" for a covariance.
+        (t of 5 degrees alarms at .17 for .05, and is called doubtful); "permutation", columns of
+        any law, each permuted (by rank: the 95th percentile of 100, as Horn takes it, alarms at
+        .064); "flips", entries of any variances, each with a random sign; "shifts", columns slow in
+        time, each shifted in a circle. Left out, it is "entries", or "permutation" where those have
+        heavy tails or columns differ in variance, "flips" where rows do; "gaussian" of a covariance
     level : rate at which noise is taken for a component, in (0, 1).
     columns : "centred", less their means; "standardised", also over their deviations; or "raw".
     n_rows : degrees of freedom of a covariance: rows, less one where their mean was taken off.

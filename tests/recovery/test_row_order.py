@@ -1,18 +1,43 @@
 """Rows that follow each other in time are named; a table that is sorted by its classes is none."""
 
 import numpy as np
+import pytest
 
 import hopfed
+from hopfed.errors import ArgumentError
 
 
 def test_rows_that_follow_each_other_are_named():
     """They were said to be columns that depend on each other, to be merged or left out."""
     rng = np.random.default_rng(0)
-    slow = np.cumprod(np.where(rng.random((160, 12)) < 0.05, -1, 1), axis=0)
+    slow = _slow(rng, 160)
     found = hopfed.recover(slow, seed=0)
     assert found.status == "structure, but not classes"
     assert "Rows depend on their neighbours" in found.advice
     assert "Merge or leave out" not in found.advice
+
+
+def test_of_blocks_of_rows_the_first_is_taken():
+    slow = _slow(np.random.default_rng(2), 1_200)
+    found = hopfed.recover(slow, blocks=40)
+    assert found.status in ("no signal", "one class", "too little data")
+    # A table of 1/0 lies in blocks of repeated rows; counts say how often each is there.
+    rates = np.random.default_rng(3).uniform(0.05, 0.95, (2, 30))
+    rows = np.random.default_rng(4).random((200, 30)) < np.repeat(rates, 100, axis=0)
+    whole, taken = hopfed.recover(rows), hopfed.recover(np.repeat(rows, 3, axis=0), blocks=3)
+    np.testing.assert_array_equal(taken.patterns, whole.patterns)
+    often = np.arange(600) % 3 == 0
+    counted = hopfed.recover(np.repeat(rows, 3, axis=0), blocks=3, weights=often * 2)
+    np.testing.assert_array_equal(
+        counted.patterns, hopfed.recover(np.repeat(rows, 2, axis=0)).patterns
+    )
+    with pytest.raises(ArgumentError, match="blocks must be"):
+        hopfed.recover(rows, blocks=0)
+
+
+def _slow(rng, m):
+    """Independent columns that seldom change from one row to the next."""
+    return np.cumprod(np.where(rng.random((m, 12)) < 0.05, -1, 1), axis=0)
 
 
 def test_a_table_sorted_by_its_classes_is_no_such_case():

@@ -70,6 +70,12 @@ FREE = 4  # part of the free memory that the examples may take
     metavar="COLUMN",
     help="Numbers that are no feature: how often a row occurs, if whole; else of a survey.",
 )
+@click.option(
+    "--blocks",
+    type=COUNT,
+    default=1,
+    help="Take a row of every N, where rows follow each other in time or in blocks.",
+)
 @click.option("--clients", type=COUNT, help="Split a single file at random over this many clients.")
 @click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
 @click.option("--alpha", type=FINITE, help="False-alarm rate of the count [0.001].")
@@ -150,7 +156,7 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
         return
     from hopfed.recovery.recover import run_recovery
 
-    how |= {name: options[name] for name in (*CHOSEN, "support")}
+    how |= {name: options[name] for name in (*CHOSEN, "support", "blocks")}
     how |= {"quality": _quality(options["quality"]), "n_archetypes": options["archetypes"]}
     with err.status("recovering"):
         recovery = run_recovery(tables, **how)
@@ -300,7 +306,7 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
         raise ArgumentError("--bootstrap", "given with --compare", options["bootstrap"])
     if options["compare"] is not None:
         source = click.get_current_context().get_parameter_source
-        others = (*CHOSEN, "quality", "support", "archetypes")
+        others = (*CHOSEN, "quality", "support", "archetypes", "blocks")
         given = [name for name in others if source(name) is ParameterSource.COMMANDLINE]
         if given:
             option = f"--{given[0].replace('_', '-')}"
