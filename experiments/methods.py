@@ -1,8 +1,10 @@
 """All methods on one federation: accuracy, bytes and seconds.
 
 Sections: `methods`, one network for all clients; `mixed networks`, clients take the networks
-`mixed` in turn, with methods that allow it. Seconds are those of a round of training of all
-clients together, of one process; methods that only read one training in different ways share it.
+`mixed` in turn, with methods that allow it; `departures`, methods as their authors' programs or
+common libraries have them, where these depart from the paper, beside the defaults here. Seconds
+are those of a round of training of all clients together, of one process; methods that only read one
+training in different ways share it.
 """
 
 from __future__ import annotations
@@ -13,11 +15,11 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from hopfed.experiments import Arrays
+from hopfed.experiments import Arrays, Table
 from hopfed.experiments.settings import Words
 from hopfed.experiments.shared import cells
-from hopfed.experiments.shared.cells import TABLE, Bench, Cell, measure_round, tables
-from hopfed.experiments.shared.statistics import mean_and_sd
+from hopfed.experiments.shared.cells import TABLE, Bench, Cell, measure_round, percent
+from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.figures.kinds import Panel, paired
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
@@ -37,6 +39,21 @@ OPTIONS = {  # a small model that clients share is a LeNet; rounds of steps are 
     **dict.fromkeys(("fedh2l", "fedmd"), "steps=5"),
     "agg": "images=160",
 }
+DEPARTURES = "departures"
+APART: dict[str, tuple[str, ...]] = {  # of each method, settings of which sources have others
+    "standalone": (),
+    "apfl": ("moves=batch", "learn=no,alpha=0.5"),
+    "fedrep": ("head=1",),
+    "feddyn": ("alpha=0.1",),
+    "moon": ("mu=1",),
+    "per-fedavg": ("hessian=no",),
+    "knn-per": ("kernel=program",),
+    "fedssa": ("fusion=normalised",),
+    "fedclassavg": ("scored=global", "weights=equal"),
+    "fedproto": ("weights=size", "nearest=yes"),
+    "fedgh": ("head_lr=1e-9",),  # the program's server never moves it
+    "fedtgp": ("margins=nearest", "lam=1", "passes=1000"),
+}
 PLAIN = ("scaffold",)  # SGD without momentum, as in the paper, at three times the rate
 
 
@@ -52,7 +69,8 @@ class Config(Bench):
     sections: Annotated[Words, "tables to play"] = (TABLE, MIXED)
     seeds: int = 5
 
-    SECTIONS: ClassVar[tuple[str, ...]] = (TABLE, MIXED)
+    SECTIONS: ClassVar[tuple[str, ...]] = (TABLE, MIXED, DEPARTURES)
+    ALONE: ClassVar[tuple[str, ...]] = (DEPARTURES,)
     TIMED: ClassVar[bool] = True
 
     def cells(self) -> tuple[Cell, ...]:
@@ -68,16 +86,40 @@ class Config(Bench):
                 if row in PLAIN:
                     changes |= {"momentum": 0.0, "lr": 3 * self.lr}
                 made.append(self.cell(section, row, **changes))
+        for name, others in APART.items() if DEPARTURES in self.sections else ():
+            for options in ("", *others):
+                row = f"{name} {options}".strip()
+                made.append(self.cell(DEPARTURES, row, method=name, options=options))
         return tuple(made)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Means and deviations over seeds, and the seconds of a round."""
+    """Means and deviations over seeds, seconds of a round, and what departures change."""
     summary = cells.summarise(config, arrays)
     for key, held in cells.by_cell(config, arrays).items():
         each = np.median(held["seconds"], axis=1)  # the first round loads the data
         summary[f"{key}/seconds"] = mean_and_sd(each)
+    tests = {key: found["test"] for key, found in cells.per_seed(config, arrays).items()}
+    for cell, default in _departures(config):
+        summary[f"{cell.key}/change"] = mean_and_error(tests[cell.key] - tests[default])
     return summary
+
+
+def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
+    """The tables of methods, and what departures change, beside the same seeds."""
+    rows = tuple(
+        (cell.row, percent(summary[f"{cell.key}/change"], 2, True))
+        for cell, _ in _departures(config)
+    )
+    more = [Table("departures beside the defaults", ("accuracy ± s.e.",), rows)] if rows else []
+    return cells.tables(config, summary) + more
+
+
+def _departures(config: Config) -> list[tuple[Cell, str]]:
+    """Cells with other settings than the defaults, and the keys of those with the defaults."""
+    played = {cell.key: cell for cell in cells.cells_of(config) if cell.section == DEPARTURES}
+    pairs = ((cell, f"{DEPARTURES}/{cell.config.method}") for cell in played.values())
+    return [(cell, key) for cell, key in pairs if cell.config.options and key in played]
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:

@@ -265,8 +265,9 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
     ----------
     lam : strength of the penalty, 0.1 as in the paper (1 in the authors' program); 0 is Standalone.
     nearest : classify by the nearest prototype instead of by the head.
-    margin : largest margin, tau in the paper, which has 100. In the authors' program the margin is
-        the largest distance of a class to the one nearest to it.
+    margin : largest margin, tau in the paper, which has 100.
+    margins : the margin is the largest distance of a class to the one that is "farthest", as in the
+        paper, or "nearest", as in the authors' program.
     passes : over the rows in a round, 100 as in the paper (1000 in the program).
     prototype_lr : learning rate of the server, which takes plain gradient descent (0.005 in the
         program).
@@ -274,6 +275,7 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
 
     lam: float = setting(0.1, "at least 0")
     margin: float = setting(100.0, "at least 0")
+    margins: str = setting("farthest", ("farthest", "nearest"))
     passes: int = setting(100, "at least 1")
     prototype_lr: float = setting(0.01, "above 0")
 
@@ -299,7 +301,10 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
     def trained(self, params: Params, z: Tensor, y: Tensor, rng: np.random.Generator) -> Params:
         """Return prototypes trained on rows z (n, d) of classes y (n,), in orders of `rng`."""
         means = torch.stack([z[y == s].mean(0) for s in y.unique()])
-        margin = min(float(torch.cdist(means, means).max()), self.margin)
+        apart = torch.cdist(means, means)
+        if self.margins == "nearest" and len(means) > 1:
+            apart = apart.fill_diagonal_(torch.inf).min(0).values
+        margin = min(float(apart.max()), self.margin)
         params = {n: t.requires_grad_() for n, t in params.items()}
 
         def loss(at: Tensor) -> Tensor:
