@@ -54,7 +54,7 @@ APART: dict[str, tuple[str, ...]] = {  # of each method, settings of which sourc
     "fedgh": ("head_lr=1e-9",),  # the program's server never moves it
     "fedtgp": ("margins=nearest", "lam=1", "passes=1000"),
 }
-PLAIN = ("scaffold",)  # SGD without momentum, as in the paper, at three times the rate
+PLAIN = ("scaffold",)  # SGD without momentum, as in the paper
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Config(Bench):
     mixed: Annotated[Words, "networks of `mixed networks`, of features of one length"] = (
         "lenet", "mlp:128x84",
     )  # fmt: skip
+    plain: Annotated[float, "times the rate of others, of SGD without momentum"] = 3.0
     sections: Annotated[Words, "tables to play"] = (TABLE, MIXED)
     seeds: int = 5
 
@@ -84,7 +85,7 @@ class Config(Bench):
                 changes: dict[str, Any] = {"models": models}
                 changes["options"] = OPTIONS.get(row, "").format(rounds=self.rounds)
                 if row in PLAIN:
-                    changes |= {"momentum": 0.0, "lr": 3 * self.lr}
+                    changes |= {"momentum": 0.0, "lr": self.plain * self.lr}
                 made.append(self.cell(section, row, **changes))
         for name, others in APART.items() if DEPARTURES in self.sections else ():
             for options in ("", *others):
