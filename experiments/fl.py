@@ -93,7 +93,7 @@ class Config(Shared):
     published: bool = False
     late: Annotated[float, "share of the answers that come late"] = 0.0
     delay: Annotated[int, "longest delay in rounds"] = 1
-    minimum: Annotated[int, "clients that must answer in a round"] = 1
+    minimum: Annotated[int, "clients that must answer in a round; with 0 none"] = 1
     target: Annotated[float, within("[0, 1]"), "accuracy whose cost is reported; 0: none"] = 0.0
     measures: Annotated[bool, "AUC, F1, balanced accuracy, loss and confusion as well"] = False
     keep: Annotated[str, "folder for the networks of the best round; empty for none"] = ""
@@ -115,8 +115,8 @@ class Config(Shared):
 
     def validate(self) -> None:
         """Refuse more answers than clients."""
-        least = 1 <= self.minimum <= self.seen
-        require(least, "minimum", "1 to clients, of those that take part", self.minimum)
+        least = 0 <= self.minimum <= self.seen
+        require(least, "minimum", "0 to clients, of those that take part", self.minimum)
         self.participation()
         whole = self.scoring == "all" or not self.domains
         require(whole, "scoring", "all where every domain is scored", self.scoring)

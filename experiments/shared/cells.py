@@ -151,7 +151,8 @@ class Bench(fl.Shared):
     ) -> Cell:
         """Make a cell: these settings, with `changes`."""
         shared = {f.name: getattr(self, f.name) for f in fields(fl.Shared)}
-        config = fl.Config(method=method or row, **(shared | changes | {"seeds": 1}))
+        alone = {"seeds": 1, "minimum": 0}  # a method that diverges does not end the others
+        config = fl.Config(method=method or row, **(shared | changes | alone))
         return Cell(section, row, str(at), config)
 
 
@@ -298,9 +299,11 @@ def read(bench: Bench, arrays: Arrays) -> dict[str, np.ndarray]:
 def summarise(bench: Bench, arrays: Arrays) -> dict[str, Any]:
     """Mean and deviation over seeds of every measure; gains over a reference row are paired.
 
-    Keys are ``section/row/at/measure``; ``gain`` and ``early_gain`` have standard errors.
+    Keys are ``section/row/at/measure``; ``gain`` and ``early_gain`` have standard errors, and
+    ``discarded`` is the share of updates that could not be used, where there are any.
     """
-    cells, reference = per_seed(bench, arrays), bench.COMPARED[0]
+    cells, arrays_of = per_seed(bench, arrays), by_cell(bench, arrays)
+    reference = bench.COMPARED[0]
     summary: dict[str, Any] = {}
     for cell in cells_of(bench):
         values = cells[cell.key]
@@ -310,6 +313,9 @@ def summarise(bench: Bench, arrays: Arrays) -> dict[str, Any]:
             summary[f"{cell.key}/{name}"] = mean_and_sd(value)
         for name, measure in (("gain", "test"), ("early_gain", "early")):
             summary[f"{cell.key}/{name}"] = mean_and_error(values[measure] - base[measure])
+        bad = ~np.isin(arrays_of[cell.key]["faults/code"], fl.QUIET)
+        if bad.any():
+            summary[f"{cell.key}/discarded"] = [float(bad.mean())]
     readings = read(bench, arrays).items()
     return summary | {f"{key}/test": mean_and_sd(values) for key, values in readings}
 
@@ -379,6 +385,7 @@ def _table(
     cells: list[Place], summary: dict[str, Any], bench: Bench, paper: dict[str, str]
 ) -> Table:
     apart = f"{cells[0].key}/unseen" in summary  # either all cells of a section or none
+    lost = any(f"{cell.key}/discarded" in summary for cell in cells)
     shown = {  # heading -> number of the summary, and how it is written
         "accuracy %": ("test", 1, False),
         "gain ± s.e.": ("gain", 2, True),
@@ -388,12 +395,13 @@ def _table(
         "GFLOP": ("gigaflops",),
         **({LAX: ("best_test", 1, False)} if bench.lax else {}),
         **({"unseen clients %": ("unseen", 1, False)} if apart else {}),
+        **({"discarded updates %": ("discarded", 1, False)} if lost else {}),
     }
     rows = []
     for cell in cells:
         row = [cell.row]
         for name, *how in shown.values():
-            value = summary[f"{cell.key}/{name}"]
+            value = summary.get(f"{cell.key}/{name}", [0.0])
             value = value[:1] if name == "decile" else value
             row.append(percent(value, *how) if how else f"{value[0]:.3g}")  # type: ignore[arg-type]
         rows.append((*row, *([paper.get(cell.row, "")] if paper else [])))

@@ -128,7 +128,8 @@ def play_round(
     state : what round t - 1 left, None at the start.
     engine : what carries out the client steps.
     participation : who takes part; everyone, at once, when left out.
-    minimum : clients that must be heard in the first exchange.
+    minimum : clients that must be heard in the first exchange; with 0 a round without any is one in
+        which the server learns nothing.
     method : what clients and server do.
     seed : of the run.
 
@@ -158,8 +159,8 @@ def play_round(
     [0, 0, 1, 1] (2, 100)
     [1, 0, 1, 0] (2, 100)
     """
-    holds = isinstance(minimum, Integral) and 1 <= minimum <= clients
-    require(holds, "minimum", f"between 1 and the {clients} clients", repr(minimum))
+    holds = isinstance(minimum, Integral) and 0 <= minimum <= clients
+    require(holds, "minimum", f"between 0 and the {clients} clients", repr(minimum))
     if state is None:
         state = FederationState(server=method.server_start(seed))
     session = Session(method, state, t, seed, clients, engine, participation, minimum)

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed._lib.settings import to_plain, with_settings  # noqa: E402
 from hopfed.errors import ArgumentError, DataError, RunFileError  # noqa: E402
-from hopfed.experiments import find, fl, knnper, ledger, preset, presets  # noqa: E402
+from hopfed.experiments import find, fl, knnper, ledger, methods, preset, presets  # noqa: E402
 from hopfed.experiments.pictures import drawer  # noqa: E402
 from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.experiments.shared import cells as _cells  # noqa: E402
@@ -163,6 +163,22 @@ def test_features_are_compared_in_bytes_and_on_all_examples(tmp_path):
     titles = [table.title for table in tables_of(run)]
     assert titles[-2:] == ["features: all examples", "features: MB up"]
     assert all(axes.has_data() for axes in drawer("oneshot", whole=True)(run).axes if axes.axison)
+
+
+def test_a_method_that_diverges_ends_no_other_and_departures_are_paired_with_defaults():
+    rows = ("standalone", "scaffold")
+    config = methods.Config(**TINY, models=("mlp:8",), sections=(TABLE,), rows=rows, plain=1e20)
+    summary = execute(methods, config).summary
+    assert summary["methods/scaffold/discarded"] == [1.0]
+    assert summary["methods/standalone/test"][0] > 0.3
+    assert "discarded updates %" in methods.tables(config, summary)[0].columns
+    rows = ("standalone", "apfl", "apfl learn=no,alpha=0.5")
+    config = methods.Config(**TINY, models=("mlp:8",), sections=("departures",), rows=rows)
+    found = execute(methods, config).summary
+    change = found[f"departures/{rows[2]}/change"][0]
+    tests = [found[f"departures/{row}/test"][0] for row in rows[1:]]
+    assert change == pytest.approx(tests[1] - tests[0])
+    assert methods.tables(config, found)[-1].rows[0][0] == rows[2]
 
 
 @pytest.mark.slow

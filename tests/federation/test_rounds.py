@@ -126,7 +126,7 @@ def test_too_few_clients_stop_the_run_and_say_who_failed():
     with pytest.raises(TooFewClientsError, match=r"round 0: 2 of 4 .* client 0 raised: ValueError"):
         play(method, minimum=3)
     assert play(method, minimum=2).server_metrics["heard"] == 2
-    with pytest.raises(ArgumentError, match="minimum must be between 1 and the 4"):
+    with pytest.raises(ArgumentError, match="minimum must be between 0 and the 4"):
         play(method, minimum=5)
 
 
