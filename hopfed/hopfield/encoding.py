@@ -1,6 +1,6 @@
 """Operators as messages: counts of the N x N matrix, or leading factors.
 
-Source: theory/NOTES.md, "Low-rank forms" and "Bytes on the wire".
+Source: theory/NOTES.md, "Low-rank forms".
 
 - "counts": the strict lower triangle of ``sum_m eta_m eta_m^T``, exact integers; the diagonal is
   the number of examples. For few sites.

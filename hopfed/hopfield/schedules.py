@@ -1,6 +1,6 @@
 """Schedules: which archetypes the federation sees in which round.
 
-Source: arXiv:2603.19902, eq. (23); theory/NOTES.md, "Schedules of exposure".
+Source: arXiv:2603.19902, eq. (23).
 
 A schedule is a frozen dataclass; its method ``mixture(K, rounds)`` answers the round mixture, an
 array (rounds, K) whose rows lie on the simplex. Rounds count from 0. `hopfed.hopfield.stream` deals
