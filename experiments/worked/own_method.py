@@ -4,9 +4,10 @@
 
 A method is two functions: `answer` of a client, which trains and returns a message, and `play` of
 the server, which asks and goes on. hopfed provides training, engines, accounting, faults and
-evaluation. This method changes one step of FedAvg, the server's (Hsu, Qi and Brown, 2019): the mean
-update of a round is added to a velocity, and the global model moves by the velocity. The command
-line also accepts a class by its module:
+evaluation. FedAvg's server averages messages by their numbers of examples, and `moved` makes its
+next state of the mean: here the mean update of a round is added to a velocity, and the global model
+moves by the velocity (Hsu, Qi and Brown, 2019). The command line also accepts a class by its module
+or file:
 
     hopfed fl run hopfed.experiments.worked.own_method:FedAvgM --set beta=0.7
 """
@@ -19,9 +20,8 @@ from typing import ClassVar
 from hopfed._lib.settings import require
 from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
-from hopfed.federation.contract import EVERYONE, State
-from hopfed.federation.rounds import Session
-from hopfed.neural.method import Played
+from hopfed.federation.contract import State
+from hopfed.federation.messages import Message
 from hopfed.neural.methods.fedavg import FedAvg
 
 OWN = "hopfed.experiments.worked.own_method:FedAvgM"
@@ -45,15 +45,12 @@ class FedAvgM(FedAvg):
         super().__post_init__()
         require(0 <= self.beta < 1, "beta", "in [0, 1)", self.beta)
 
-    def play(self, state: State, session: Session) -> Played:
-        """Move the global model by the velocity instead of to the mean."""
-        heard = session.ask()
-        if not heard:
-            return state, {}, {}
-        old, mean = self.started(state), self.average(heard, state, session)
-        step = {n: self.beta * state.get(f"velocity/{n}", 0.0) + (mean[n] - old[n]) for n in old}
+    def moved(self, state: State, mean: Message, share: float) -> State:  # noqa: ARG002
+        """Move the global model by the velocity, which stays with the server, not to the mean."""
+        old = self.started(state)
+        step = {n: self.beta * state.get(f"server/{n}", 0.0) + (mean[n] - old[n]) for n in old}
         new = {n: (old[n] + step[n]).astype(old[n].dtype) for n in old}
-        return new | {f"velocity/{n}": v for n, v in step.items()}, {EVERYONE: new}, {}
+        return new | {f"server/{n}": v for n, v in step.items()}
 
 
 def main(rounds: int = 8) -> dict[str, float]:
