@@ -90,23 +90,6 @@ class PrivateSums:
         shares = np.maximum(by_class[-1], 0.0) + 1e-9
         return Sums(operator, by_class, shares * examples / shares.sum())
 
-    def score_noise(
-        self, spectrum: Spectrum, ridge: float, releases: int, bits: np.ndarray
-    ) -> np.ndarray:
-        """Standard deviation (Q, C) that the noise gives to the scores of examples, to first order.
-
-        With ``R = (A / n + rho)^-1`` and noise E on A, F on B, the read-out moves by
-        ``R (F - E W) / n``, so a score of an example z has the variance
-        ``f^2 |R z|^2 + e^2 (|R z|^2 |W_c|^2 + (z^T R W_c)^2)`` over n^2.
-        """
-        W = spectrum.readouts((ridge,))[0]
-        seen = (np.asarray(bits, dtype=np.float64) @ spectrum.vectors) / (spectrum.values + ridge)
-        squares = (seen**2).sum(axis=1)[:, None]
-        along = seen @ (spectrum.vectors.T @ W)
-        operator = squares * (W**2).sum(axis=0) + along**2
-        variance = self.scale**2 * (squares / self.weight**2 + operator)
-        return np.asarray(np.sqrt(releases * variance) / spectrum.examples)
-
     def predicted_accuracy(
         self,
         spectrum: Spectrum,
@@ -117,11 +100,17 @@ class PrivateSums:
     ) -> float:
         """Share of examples that a read-out for all with noise will classify correctly.
 
-        The scores of an example have independent normal noise (`score_noise`); its own class wins
+        To first order, with ``R = (A / n + rho)^-1`` and noise E on A, F on B, the read-out moves
+        by ``R (F - E W) / n``: a score of an example z has independent normal noise of variance
+        ``v_c^2 = f^2 |R z|^2 + e^2 (|R z|^2 |W_c|^2 + (z^T R W_c)^2)`` over n^2. Its own class wins
         with ``E prod_c Phi((s_y + v_y g - s_c) / v_c)`` over a normal g.
         """
-        scores = np.asarray(bits, dtype=np.float64) @ spectrum.readouts((ridge,))[0]
-        noise = self.score_noise(spectrum, ridge, releases, bits)
+        z, W = np.asarray(bits, dtype=np.float64), spectrum.readouts((ridge,))[0]
+        scores, seen = z @ W, (z @ spectrum.vectors) / (spectrum.values + ridge)
+        squares = (seen**2).sum(axis=1)[:, None]
+        along = seen @ (spectrum.vectors.T @ W)
+        variance = squares / self.weight**2 + squares * (W**2).sum(axis=0) + along**2
+        noise = np.sqrt(releases * self.scale**2 * variance) / spectrum.examples
         at = np.arange(len(labels))
         own = scores[at, labels][:, None] + noise[at, labels][:, None] * NODES[0]
         chance = ndtr((own[:, None] - scores[:, :, None]) / np.maximum(noise, 1e-300)[:, :, None])
