@@ -87,10 +87,11 @@ class Partition:
         """Number of examples that no client has."""
         return len(self.dataset) - int(self.sizes.sum())
 
-    def counts(self) -> np.ndarray:
-        """(clients, classes) numbers of examples in all parts."""
-        own = map(np.concatenate, zip(self.train, self.validation, self.test, strict=True))
+    def counts(self, part: str = "all") -> np.ndarray:
+        """(clients, classes) numbers of examples in a part: train, validation, test or all."""
+        parts = [getattr(self, name) for name in PARTS if part in (name, "all")]
         labels, classes = self.dataset.labels, self.dataset.classes
+        own = map(np.concatenate, zip(*parts, strict=True))
         return np.stack([np.bincount(labels[rows], minlength=classes) for rows in own])
 
     @property

@@ -433,20 +433,29 @@ class PFedMe(FedAvg, name="pfedme", source="Dinh et al., NeurIPS 2020", scored_w
     beta: float = setting(1.0, "above 0")
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
-        theta = w = self.begin(client, down)
-        whole = client.train(w)
+        first = self.begin(client, down)
+        whole = client.train(first)
         inner = replace(whole.training, optimizer="sgd", lr=self.theta_lr, momentum=0.0)
-        for rows in whole.steps():
-            near, plan = {n: w[n] for n in whole.trained()}, [rows] * self.steps
-            theta = (yield client.train(theta, training=inner, plan=plan, extra=near)).params
-            step = whole.training.lr * self.lam
-            w = theta | {n: t - step * (t - theta[n]) for n, t in near.items()}
+        plan = [rows for rows in whole.steps() for _ in range(self.steps)]
+        near = {n: first[n] for n in whole.trained()}
+        start = first | above(near, "near") | {"count": torch.zeros(())}
+        rate = torch.tensor(whole.training.lr * self.lam)
+        job = yield client.train(start, training=inner, plan=plan, extra={"rate": rate})
+        theta = {n: job.params[n] for n in first}
         client.keep(theta)
-        return pack(w)
+        near = {n: t - rate * (t - theta[n]) for n, t in below(job.params, "near").items()}
+        return pack(theta | near)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        far = squared_distance(net.params, batch.extra)
-        return super().objective(net, batch) + self.lam / 2 * far
+        count, near = net.params["count"], below(net.params, "near")
+        theta = {n: t for n, t in net.params.items() if n != "count" and n[:5] != "near."}
+        with torch.no_grad():  # w moves before the first step of a batch, but for the first batch
+            rate = batch.extra["rate"] * ((count > 0) & (count % self.steps == 0))
+            for n, w in near.items():
+                w.sub_(rate * (w - theta[n]))
+            count.add_(1)
+        far = squared_distance(theta, near)
+        return super().objective(Net(net.forward, theta), batch) + self.lam / 2 * far
 
     def moved(self, state: State, mean: Message, share: float) -> State:
         return _stepped(self.started(state), mean, self.beta)
