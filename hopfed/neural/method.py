@@ -480,14 +480,15 @@ def untrained(method: NeuralMethod, client: int = 0, exchange: int = 0) -> Messa
 
 
 def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarray]:
-    """Return tensors `params`, by name, as arrays of a state or message, named below `prefix`.
+    """Return tensors or arrays, by name, as arrays of a state or message, named below `prefix`.
 
     Examples
     --------
     >>> list(pack({"w": torch.ones(1)}))
     ['model/w']
     """
-    return {f"{prefix}/{n}": np.asarray(t.detach().cpu()) for n, t in params.items()}
+    held = {n: t.detach().cpu() if isinstance(t, Tensor) else t for n, t in params.items()}
+    return {f"{prefix}/{n}": np.asarray(t) for n, t in held.items()}
 
 
 def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:

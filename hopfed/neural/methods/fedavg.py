@@ -1,4 +1,4 @@
-"""FedAvg and what changes one thing about it: the loss, what is shared, or how a client classifies.
+"""FedAvg, and what changes its loss, what is shared, or how a client classifies.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -23,7 +23,7 @@ from hopfed.neural.training.cost import training_flops
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net, squared_distance
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Job, Training, is_batch_norm
+from hopfed.neural.training.training import Job, is_batch_norm
 
 _NETWORKS = Recent(1 << 28)
 
@@ -241,11 +241,12 @@ class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", 
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         first = self.begin(client, down)
-        job = client.train(first, direct=_corrected)
+        job = client.train(first, direct=lambda g, extra: {n: g[n] + extra[n] for n in g})
         zero = _zeros(first, job.trained())
         own, server = zero | client.kept("control"), zero | unpack(down, "control")
         job.extra = {n: server[n] - own[n] for n in zero}
-        reach = job.training.lr * _weight_of_steps(job.training, len(job.steps()))
+        b, steps = job.training.momentum, len(job.steps())
+        reach = job.training.lr * sum(b**i * (steps - i) for i in range(steps))
         trained = (yield job).params
         change = {
             n: (first[n] - trained[n]) / reach - server[n] if reach else zero[n] for n in zero
@@ -259,11 +260,8 @@ class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", 
 
     def moved(self, state: State, mean: Message, share: float) -> State:
         model = {n: a for n, a in mean.items() if n.startswith("model/")}
-        control = {
-            n: state.get(n, 0 * a) + np.float32(share) * a
-            for n, a in mean.items()
-            if n not in model
-        }
+        changes = {n: a * np.float32(share) for n, a in mean.items() if n not in model}
+        control = {n: state.get(n, 0 * a) + a for n, a in changes.items()}
         return _stepped(state, model, self.step) | control
 
 
@@ -346,19 +344,6 @@ def _zeros(params: Params, names: Iterable[str]) -> Params:
     return {n: torch.zeros_like(params[n]) for n in names}
 
 
-def _corrected(gradient: Params, extra: Params) -> Params:
-    """Return a gradient plus what a job has as `extra`."""
-    return {n: g + extra[n] for n, g in gradient.items()}
-
-
-def _weight_of_steps(training: Training, steps: int) -> float:
-    """Sum of the weights of the gradients of so many steps in the way that SGD went, over lr."""
-    b = training.momentum
-    if b == 1:
-        return steps * (steps + 1) / 2
-    return (steps - b * (1 - b**steps) / (1 - b)) / (1 - b)
-
-
 @dataclass(frozen=True)
 class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
     """Fallah et al. (2020): a global model from which a step of gradient descent is good.
@@ -399,13 +384,8 @@ class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
         plan = [client.rows] if len(client.rows) else []
         plain = replace(self.training, optimizer="sgd", momentum=0.0, weight_decay=0.0, clip=0.0)
         first = self.begin(client, down)
-        return client.train(
-            first,
-            super().objective,
-            training=replace(plain, lr=self.alpha),
-            augment=False,
-            plan=plan,
-        )
+        how = replace(plain, lr=self.alpha)
+        return client.train(first, super().objective, training=how, augment=False, plan=plan)
 
 
 @dataclass(frozen=True)
@@ -461,6 +441,7 @@ class PFedMe(FedAvg, name="pfedme", source="Dinh et al., NeurIPS 2020", scored_w
         return _stepped(self.started(state), mean, self.beta)
 
 
+Learned = Generator[Job, Job, Params]
 WINDOW, CLOSE, MOST = 10, 0.1, 100  # epochs of FedALA's first weights: see its docstring
 
 
@@ -497,9 +478,7 @@ class FedALA(
         client.state |= pack(weights, "weights")
         return message
 
-    def learned(
-        self, client: Client, first: Params, weights: Params
-    ) -> Generator[Job, Job, Params]:
+    def learned(self, client: Client, first: Params, weights: Params) -> Learned:
         """Weights of the global head after training them."""
         own, epochs = client.kept(), 1 if weights else MOST
         w = weights or {n: torch.ones_like(t) for n, t in own.items() if n.startswith("head.")}
@@ -511,10 +490,8 @@ class FedALA(
                 start = first | _mixed(own, first, w)
                 plan, body = [rows[at : at + batch]], ("features.",)
                 job = yield client.train(start, augment=False, plan=plan, frozen=body, moments={})
-                w = {
-                    n: (t - self.eta * job.gradient[n] * (first[n] - own[n])).clamp(0, 1)
-                    for n, t in w.items()
-                }
+                slopes = {n: job.gradient[n] * (first[n] - own[n]) for n in w}
+                w = {n: (t - self.eta * slopes[n]).clamp(0, 1) for n, t in w.items()}
             losses.append(job.loss)
             if len(losses) > WINDOW and np.std(losses[-WINDOW:]) < CLOSE:
                 break

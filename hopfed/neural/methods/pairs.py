@@ -24,7 +24,7 @@ from hopfed.federation.messages import below as inside
 from hopfed.federation.rounds import Session
 from hopfed.neural.averaged import mean_of, mean_of_holders
 from hopfed.neural.data.tensors import Tensors
-from hopfed.neural.method import Answer, Client, Played, above, below, setting, unpack
+from hopfed.neural.method import Answer, Client, Played, above, below, pack, setting, unpack
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.models import Model
 from hopfed.neural.models.networks import check_name, drawing
@@ -247,10 +247,6 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
 
     width: int = setting(0, "at least 0")
 
-    def server_start(self, seed: int) -> State:
-        self._width()  # checked against the models
-        return super().server_start(seed)
-
     def wrap(self, model: Model) -> nn.Module:
         small = self.small()
         with drawing(self.task.seed, "matryoshka"):
@@ -378,13 +374,9 @@ class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its pro
     mu: float = setting(0.5, "in [0, 1]")
     kernels: int = setting(8, "at least 1")
 
-    def server_start(self, seed: int) -> State:
-        data = self.loaded.split.dataset
-        require(data.is_images, "data", "images for pfedes", self.task.data)
-        return super().server_start(seed)
-
     def wrap(self, model: Model) -> nn.Module:
-        channels = self.loaded.split.dataset.shape[0]
+        data, channels = self.loaded.split.dataset, self.loaded.split.dataset.shape[0]
+        require(data.is_images, "data", "images for pfedes", self.task.data)
         with drawing(self.task.seed, "extractor"):
             there = nn.Conv2d(channels, self.kernels, 3, padding=1)
             back = nn.Conv2d(self.kernels, channels, 3, padding=1)
@@ -470,16 +462,16 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         return loss + self.weight * lessons / loss.detach().clamp(min=LEAST)
 
     def begin(self, client: Client, down: Message) -> Params:
-        shared = unpack(_under("model", self._received(client, down)))
+        shared = unpack(pack(self._received(client, down)))
         return super().begin(client, {}) | above(shared, "shared")
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         base, version = self._received(client, down), np.asarray(down.get("version", 0))
         trained = yield client.train(self.begin(client, down))
         whole = self.sent(client, trained.params)
-        client.state = client.state | _under("base", base)
+        client.state = client.state | pack(base, "base")
         update = {n: whole[f"model/shared.{n}"] - array for n, array in base.items()}
-        message = _under("update", truncated(update, self.energy(int(version))))
+        message = pack(truncated(update, self.energy(int(version))), "update")
         return message | {"version": version, "examples": whole["examples"]}
 
     def expects(self, down: Message, context: Context) -> Spec:
@@ -500,9 +492,9 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         ]
         step = truncated(mean_of(updates), self.energy(version))
         new = {"version": np.asarray(version + 1)}
-        whole = new | _under("model", added(model, step))
+        whole = new | pack(added(model, step))
         current = [c for c, m in heard.items() if int(m["version"]) == version]
-        return whole, {EVERYONE: whole} | dict.fromkeys(current, new | _under("update", step)), {}
+        return whole, {EVERYONE: whole} | dict.fromkeys(current, new | pack(step, "update")), {}
 
     def _received(self, client: Client, down: Message) -> Arrays:
         """Reconstruct the server's shared model from a message to the client."""
@@ -513,10 +505,6 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
 
     def _first(self) -> Arrays:
         return {n: np.asarray(t) for n, t in below(self.initial(0), "shared").items()}
-
-
-def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{prefix}/{name}": array for name, array in arrays.items()}
 
 
 def truncate(matrix: np.ndarray, energy: float) -> np.ndarray:
