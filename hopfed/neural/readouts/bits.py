@@ -5,11 +5,8 @@ filters of whitened patches, pooled over fields; whitened patches and a two-side
 those of Coates, Ng and Lee (AISTATS 2011), with random filters in the place of learned ones. Rows
 are features as they are, and a network that nobody trains gives its own.
 
-Everything that depends on data is a sum over examples: second moments of patches, and sums of
-features. So clients who keep their images can agree on filters and thresholds.
-
-Whole numbers add up exactly, in any order, so a sum over clients does not depend on how examples
-are divided among them.
+Everything that depends on data is a sum over examples, so clients who keep their images can agree
+on filters and thresholds; whole numbers add up exactly, however examples are divided.
 """
 
 from __future__ import annotations
@@ -39,21 +36,14 @@ REACH = {"bits": 1, "bytes": 8, "roots": 8, "coarse": 8, "floats": 256}
 ROOTED = ("roots", "coarse")  # codes of square roots
 
 Moments = tuple[np.ndarray, np.ndarray, float]  # sum, sum of outer products, and number of patches
-
-
 Features = Callable[[Tensor], Tensor]  # inputs (B, ...) -> (B, length) float32, before thresholds
 
 
 @dataclass(frozen=True)
 class Patches:
-    """Which patches of images there are.
+    """Which patches of images there are."""
 
-    Attributes
-    ----------
-    channels, height, width : of the images.
-    """
-
-    channels: int
+    channels: int  # of the images, as their height and width
     height: int
     width: int
     size: int  # side of a patch, in pixels
@@ -80,15 +70,13 @@ class Patches:
 
     def moments(self, batches: Iterator[Tensor]) -> Moments:
         """Return sum (d,) and sum of outer products (d, d) of patches, and how many there are."""
-        total = torch.zeros(self.length, dtype=torch.float64)
-        squares = torch.zeros((self.length, self.length), dtype=torch.float64)
-        count = 0
+        total, squares, count = np.zeros(self.length), np.zeros((self.length, self.length)), 0
         for x in batches:
             u = self.of(x, STEP).reshape(-1, self.length).double().cpu()
-            total += u.sum(dim=0)
-            squares += u.T @ u
+            total += u.sum(dim=0).numpy()
+            squares += (u.T @ u).numpy()
             count += len(u)
-        return total.numpy(), squares.numpy(), count
+        return total, squares, count
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,11 +132,7 @@ class Bits:
     group: int = 1  # bits whose products are read too, see `grouped`
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return float32 (B, D) of inputs (B, ...) as they are read; the last number is 1.
-
-        They are as `coded` makes them; with `mirror`, the mean of the image's and of its mirror
-        image's.
-        """
+        """Return float32 (B, D) of inputs (B, ...), `coded`; with `mirror`, the mean of both."""
         parts = self._each(x)
         return sum(parts[1:], parts[0]) / len(parts)
 
@@ -222,11 +206,7 @@ def grouped(bits: Tensor, size: int) -> Tensor:
 def public_bits(
     patches: Patches, number: int, fields: int, seed: int
 ) -> tuple[Filters, np.ndarray]:
-    """Return filters and thresholds that no client's data decide, only the seed.
-
-    They follow from images of random waves, whose power falls as 1 / f^2 in the spatial frequency
-    f, as that of photographs does (D. J. Field, JOSA A 4 (1987) 2379).
-    """
+    """Return filters and thresholds that no client's data decide, only the seed: from `waves`."""
     images = waves(patches.channels, patches.height, patches.width, IMAGES, seed)
     filters = Filters.drawn(patches, patches.moments(iter([images])), number, fields, seed)
     return filters, filters(images).mean(dim=0).numpy().astype(np.float32)
@@ -235,7 +215,8 @@ def public_bits(
 def waves(channels: int, height: int, width: int, number: int, seed: int) -> Tensor:
     """Draw images (number, channels, height, width) float32 of random waves, from 0 to 1.
 
-    Channels share three quarters of their variance, as colours do.
+    Their power falls as 1 / f^2 in the spatial frequency f, as that of photographs does (D. J.
+    Field, JOSA A 4 (1987) 2379); channels share three quarters of their variance.
     """
     rng = stream(seed, "waves")
     steps = np.fft.fftfreq(height)[:, None] ** 2 + np.fft.fftfreq(width)[None] ** 2

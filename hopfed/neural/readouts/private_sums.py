@@ -3,14 +3,12 @@
 Source: theory/NOTES.md, "Ridge and privacy of the read-out".
 
 A row of the mechanism (`hopfed.privacy.mechanism`) is an example's bits z with its label behind
-them, ``(z, w e_y)``: D + C numbers of norm ``sqrt(D + w^2)``, whatever the example. So no row is
-clipped. One triangle of the sum of products holds ``A``, ``w B`` and the class counts. It changes
-by at most ``D + w^2`` when an example is replaced by another. The noise on B is least at
-``w^2 = D``, where A has twice the noise that it would have alone, and B that of its own release.
+them, ``(z, w e_y)``: D + C numbers of norm ``sqrt(D + w^2)``, whatever the example, so no row is
+clipped. One triangle of the sum of products holds ``A``, ``w B`` and the class counts, and changes
+by at most ``D + w^2`` when an example is replaced. The noise on B is least at ``w^2 = D``.
 
-The release is rounded to whole numbers afterwards, which costs no privacy, so a secure sum of
-64-bit integers can add it. The noise of the clients adds up. The number of a client's examples is
-treated as public.
+The release is rounded to whole numbers afterwards, which costs no privacy. The noise of clients
+adds up. The number of a client's examples is treated as public.
 """
 
 from __future__ import annotations
@@ -91,12 +89,7 @@ class PrivateSums:
         return Sums(operator, by_class, shares * examples / shares.sum())
 
     def predicted_accuracy(
-        self,
-        spectrum: Spectrum,
-        ridge: float,
-        releases: int,
-        bits: np.ndarray,
-        labels: np.ndarray,
+        self, spectrum: Spectrum, ridge: float, releases: int, bits: np.ndarray, labels: np.ndarray
     ) -> float:
         """Share of examples that a read-out for all with noise will classify correctly.
 

@@ -36,22 +36,16 @@ STEPS = 43  # ridges of the grid between these; then the best is refined
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """All that a read-out needs of examples; those of several clients are added.
+    """All that a read-out needs of examples, which may have weights; clients' sums are added."""
 
-    Attributes
-    ----------
-    operator : (D, D), ``A = Z^T Z``; integers, or floats where examples have weights.
-    """
-
-    operator: np.ndarray = field(repr=False)
+    operator: np.ndarray = field(repr=False)  # (D, D), ``A = Z^T Z``
     by_class: np.ndarray = field(repr=False)  # (D, C), ``B = Z^T Y``
-    counts: np.ndarray  # (C,) examples of each class, or their weights
+    counts: np.ndarray  # (C,) examples of each class
 
     @classmethod
     def of(cls, bits: np.ndarray, labels: np.ndarray, classes: int) -> Sums:
-        """Sum up bits (n, D) of +-1 and their labels (n,), exactly."""
-        z = np.asarray(bits, dtype=np.float64)
-        one_hot = np.eye(classes)[labels]
+        """Sum up whole numbers (n, D) and their labels (n,), exactly."""
+        z, one_hot = np.asarray(bits, dtype=np.float64), np.eye(classes)[labels]
         return cls(*(a.astype(np.int64) for a in (z.T @ z, z.T @ one_hot, one_hot.sum(axis=0))))
 
     @classmethod
@@ -60,17 +54,13 @@ class Sums:
         return reduce(add, every)
 
     def __add__(self, other: Sums) -> Sums:
-        return Sums(*(a + b for a, b in zip(self._arrays, other._arrays, strict=True)))
+        return Sums(*map(add, vars(self).values(), vars(other).values()))
 
     def __sub__(self, other: Sums) -> Sums:
         return self + other * -1
 
     def __mul__(self, weight: float) -> Sums:
-        return Sums(*(weight * a for a in self._arrays))
-
-    @property
-    def _arrays(self) -> tuple[np.ndarray, ...]:
-        return self.operator, self.by_class, self.counts
+        return Sums(*(weight * a for a in vars(self).values()))
 
     @property
     def examples(self) -> float:
@@ -85,8 +75,8 @@ class Sums:
 
     def log_prior(self) -> np.ndarray:
         """Log shares (C,) of the classes, with one example more, spread over all of them."""
-        share: np.ndarray = np.log((self.counts + 1 / len(self.counts)) / (self.counts.sum() + 1))
-        return share
+        counts = self.counts + 1 / len(self.counts)
+        return np.asarray(np.log(counts / (self.counts.sum() + 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +96,7 @@ class Spectrum:
     @property
     def size(self) -> float:
         """Mean eigenvalue, which is 1 for bits."""
-        D = len(self.vectors)
-        return float(self.values.sum()) / D if len(self.values) else 1.0
+        return float(self.values.sum()) / len(self.vectors) if len(self.values) else 1.0
 
     @classmethod
     def of(cls, sums: Sums) -> Self:
@@ -209,7 +198,7 @@ def worth(every: Sequence[Sums]) -> np.ndarray:
     by_class = np.array([sums.by_class for sums in every], dtype=np.float64)
     counts = np.array([sums.counts for sums in every])
     L, _, C = by_class.shape
-    length = sum(np.trace(s.operator) for s in every) / max(sum(s.examples for s in every), 1)
+    length = sum(np.trace(s.operator) for s in every) / max(counts.sum(), 1)
     distance, spread = np.zeros((L, L)), np.zeros((L, L))
     for label in range(C):
         n = counts[:, label].astype(np.float64)
@@ -224,9 +213,9 @@ def worth(every: Sequence[Sums]) -> np.ndarray:
         spread += weight * (variance[:, None] + variance) / 2
     held = counts.sum(axis=1) / np.maximum((counts > 0).sum(axis=1), 1)  # in a class that it has
     unlike = np.divide(distance, spread, out=np.zeros((L, L)), where=spread > 0)
-    found: np.ndarray = 1 / (1 + np.maximum(unlike, 0.0) * held)
+    found = 1 / (1 + np.maximum(unlike, 0.0) * held)
     np.fill_diagonal(found, 1.0)
-    return found
+    return np.asarray(found)
 
 
 @dataclass(frozen=True)
@@ -246,19 +235,12 @@ def log_probabilities(scores: np.ndarray, choice: Choice, shift: np.ndarray) -> 
 
 @dataclass(frozen=True, eq=False)
 class Readout:
-    """A client's classifier: read-outs of bits of its inputs, mixed by how likely each is.
-
-    A client with few validation examples cannot tell which of many settings is best, and need not.
-
-    Attributes
-    ----------
-    shift : (C,) logarithm of the client's class shares over those of all.
-    """
+    """A client's classifier: read-outs of bits of its inputs, mixed by how likely each is."""
 
     bits: Callable[[Tensor], Tensor]  # inputs (B, ...) -> bits (B, D)
     weights: np.ndarray = field(repr=False)  # (R, D, C) float64
     choices: Sequence[Choice]  # R settings
-    shift: np.ndarray = field(repr=False)
+    shift: np.ndarray = field(repr=False)  # (C,) logarithm of the class shares over those of all
     shares: np.ndarray = field(default_factory=lambda: np.ones(1))  # (R,) that add up to 1
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -266,9 +248,8 @@ class Readout:
         bits = self.bits(x).cpu().numpy().astype(np.float64)
         made = zip(self.weights, self.choices, strict=True)
         logs = np.array([log_probabilities(bits @ W, choice, self.shift) for W, choice in made])
-        mixed = logs[0] if len(logs) == 1 else logsumexp(
-            logs, axis=0, b=self.shares[:, None, None]
-        )  # fmt: skip
+        shares = self.shares[:, None, None]
+        mixed = logs[0] if len(logs) == 1 else logsumexp(logs, axis=0, b=shares)
         return torch.as_tensor(mixed, device=x.device)
 
     @classmethod
