@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 from typing import Any
@@ -99,26 +100,25 @@ class Dataset:
         inputs, n = self.inputs, self.labels.size
         if len(inputs) != n or not n:
             yield f"there are {len(inputs)} inputs for {n} labels"
-        kind = "image" if self.is_images else "token"
-        known = {
-            "image": inputs.dtype in (np.uint8, np.float32),
-            "token": inputs.dtype.kind in "iu",
-        }
-        if inputs.ndim not in (2, 4) or min(inputs.shape) < 1 or not known[kind]:
+        images, kind = self.is_images, inputs.dtype
+        known = kind in (np.uint8, np.float32) if images else kind.kind in "iu"
+        if inputs.ndim not in (2, 4) or min(inputs.shape) < 1 or not known:
             form = "neither images (uint8 or float32), rows of features, nor tokens"
-            yield f"inputs of shape {inputs.shape} and {inputs.dtype} are {form}"
-        elif inputs.dtype.kind == "f" and not (fine := np.isfinite(inputs)).all():
+            yield f"inputs of shape {inputs.shape} and {kind} are {form}"
+        elif kind.kind == "f" and not (fine := np.isfinite(inputs)).all():
             row = int(fine.reshape(n, -1).all(axis=1).argmin())
             yield f"row {row} of the inputs holds a number that is missing or not finite"
         for column in COLUMNS:
             values = getattr(self, column)
             if values is not None and values.shape != (n,):
                 yield f"{column} has shape {values.shape} for {n} labels"
-        for what in ("label", "domain", "writer"):
-            values = self.labels if what == "label" else getattr(self, what)
-            names = self.class_names if what == "label" else getattr(self, f"{what}_names")
-            bad = None if values is None else np.flatnonzero((values < 0) | (values >= len(names)))
-            if bad is not None and len(bad):
+        for what, values, names in (
+            ("label", self.labels, self.class_names),
+            ("domain", self.domain, self.domain_names),
+            ("writer", self.writer, self.writer_names),
+        ):
+            bad = [] if values is None else np.flatnonzero((values < 0) | (values >= len(names)))
+            if len(bad):
                 where = f"{what} {values[bad[0]]} of row {bad[0]}"
                 yield f"{where} is outside of 0..{len(names) - 1}"
         if self.coarse is not None and self.coarse.shape != (self.classes,):
@@ -168,9 +168,9 @@ def from_arrays(
         columns: dict[str, Any] = {}
         for column in ("domain", "writer", "group"):
             if origin.get(column) is not None:
-                held = encode(origin[column], origin.get(f"{column}_names", ()))
-                columns |= dict(zip((column, f"{column}_names"), held, strict=True))
-        columns.pop("group_names", None)
+                code, called = encode(origin[column], origin.get(f"{column}_names", ()))
+                columns |= {column: code}
+                columns |= {f"{column}_names": called} if column != "group" else {}
         if coarse is not None:
             columns["coarse"] = _superclasses(encode(coarse)[0], codes, len(names))
         if split is not None:
@@ -196,8 +196,7 @@ def from_pairs(pairs: Any, name: str = "") -> Dataset:
     name = name or type(pairs).__name__
     try:
         items = [pairs[k] for k in range(len(pairs))]
-        inputs = np.stack([_array(x) for x, _ in items])
-        labels = [_array(y)[()] for _, y in items]
+        inputs, labels = np.stack([_array(x) for x, _ in items]), [_array(y)[()] for _, y in items]
     except (TypeError, ValueError, IndexError, KeyError) as error:
         raise DataError(f"{name}: items that are no pairs of equal shape: {error}") from None
     words = tuple(getattr(pairs, "classes", ()))
@@ -270,16 +269,12 @@ def _column(column: np.ndarray) -> np.ndarray:
 
 def _check_classes(names: Sequence[str], examples: int) -> None:
     """Refuse labels that are measured numbers, or names of single examples."""
-    found = len(names)
-    if found <= GRADES:
-        return
-    try:
+    found, values = len(names), list[float]()
+    with suppress(ValueError):  # of words
         values = [float(word) for word in names]
-    except ValueError:
-        values = []  # words
     gaps = bool(values) and max(values) - min(values) >= found
     measured = any(v % 1 for v in values) or (gaps and 4 * found > examples)
-    if measured or 2 * found > examples:
+    if found > GRADES and (measured or 2 * found > examples):
         what = f"labels have {found} different values in {examples} rows, which are no classes"
         raise ValueError(f"{what}; numbers can be cut into some, as by numpy.digitize")
 
