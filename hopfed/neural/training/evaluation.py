@@ -80,9 +80,8 @@ def correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarr
     with torch.inference_mode():
         for x, y in data.batches(rows):
             scores = classifier(x)
-            right = (scores.argmax(dim=1) == y).float()
             lost = (scores.isnan() | (scores == torch.inf)).any(dim=1)
-            found.append(right.masked_fill(lost, torch.nan))
+            found.append((scores.argmax(dim=1) == y).float().masked_fill(lost, torch.nan))
         return np.asarray(torch.cat(found).cpu(), dtype=np.float64)
 
 

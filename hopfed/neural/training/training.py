@@ -97,18 +97,17 @@ class Training:
         check_types(self)
         words = {"optimizer": LISTS, "way": WAYS, "precision": PRECISIONS}
         if self.compile:
-            words["compile"] = ("", *sorted(torch.compiler.list_backends(exclude_tags=())))
+            words["compile"] = tuple(sorted(torch.compiler.list_backends(exclude_tags=())))
         for name, known in words.items():
             got = getattr(self, name)
-            rule = f"one of {', '.join(word for word in known if word)}"
-            require(got in known, name, rule, repr(got))
+            require(got in known, name, f"one of {', '.join(known)}", repr(got))
         require(self.lr > 0, "lr", "above 0", self.lr)
         for name in ("drop", "stragglers"):
             require(0 <= getattr(self, name) <= 1, name, "in [0, 1]", getattr(self, name))
-        none = ("momentum", "weight_decay", "clip", "epochs", "warmup", "newcomers")
-        for name in (*none, "record_bound", "record_noise", "batch", "rounds"):
-            least = int(name in ("batch", "rounds"))
-            require(getattr(self, name) >= least, name, f"at least {least}", getattr(self, name))
+        least = dict.fromkeys(("momentum", "weight_decay", "clip", "epochs", "warmup"), 0)
+        least |= {"newcomers": 0, "record_bound": 0, "record_noise": 0, "batch": 1, "rounds": 1}
+        for name, number in least.items():
+            require(getattr(self, name) >= number, name, f"at least {number}", getattr(self, name))
         clips = self.record_bound > 0 or not self.record_noise
         require(clips, "record_bound", "above 0 where records have noise", self.record_bound)
         rule = "constant, cosine, or step:ROUNDS:FACTOR such as step:10:0.5"
@@ -222,11 +221,11 @@ class Job:
         """Whether a parameter or buffer is frozen."""
         return name.startswith(self.frozen or ("\0",))
 
-    def finish(self, params: Params, losses: Sequence[float]) -> None:
+    def finish(self, params: Params, losses: np.ndarray) -> None:
         """Store what training made of the parameters, except of frozen parts, and its losses."""
         self.params = {n: self.params[n] if self.stays(n) else t for n, t in params.items()}
         last = max(len(losses) // max(self.training.epochs, 1), 1)
-        self.loss = float(np.mean(losses[-last:])) if losses else float("nan")
+        self.loss = float(np.mean(losses[-last:])) if len(losses) else float("nan")
 
 
 def has_batch_norm(net: nn.Module) -> bool:
