@@ -27,12 +27,12 @@ from hopfed.theory.private import gaussian_epsilon
 class Averaged(NeuralMethod):
     """Base of methods whose server forms a mean of clients' arrays, which may be private.
 
-    By client: with `noise` what the server sends is differentially private, for whoever sees all
-    of it: a client's whole data may be there or not. A client's update, of all arrays of its
-    message together, is scaled to a norm of at most `bound`; noise of deviation ``noise bound`` is
-    added to their sum, which is divided by the expected number of clients (McMahan et al., ICLR
-    2018): all weigh the same. Each takes part by itself, with the probability `rate` of the
-    participation. The server is trusted. What clients keep, and accuracies, are not covered.
+    By client: with `noise` what the server sends is differentially private: a client's whole data
+    may be there or not. A client's update, of all arrays of its message together, is scaled to a
+    norm of at most `bound`; noise of deviation ``noise bound`` is added to their sum, which is
+    divided by the expected number of clients (McMahan et al., ICLR 2018): all weigh the same. Each
+    takes part by itself, with the probability `rate` of the participation. The server is trusted.
+    What clients keep, and accuracies, are not covered.
 
     By record: with `Training.record_noise` a client's messages are so, for the server too: one of
     its training examples may be there or not. In every step the gradient of each example is cut to
@@ -68,9 +68,8 @@ class Averaged(NeuralMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.bound > 0 or not self.noise, "bound", "above 0 where there is noise", 0)
-        plain = self.averages or not self.bound
         rule = f"0 for {self.name}, whose server does more than average"
-        require(plain, "bound", rule, self.bound)
+        require(self.averages or not self.bound, "bound", rule, self.bound)
 
     @property
     def poisson(self) -> bool:
@@ -96,10 +95,8 @@ class Averaged(NeuralMethod):
     def server_start(self, seed: int) -> State:
         """Refuse running statistics under noise, which can turn negative."""
         private = self.noise > 0 or self.training.record_bound > 0
-        normed = private and has_batch_norm(self.net(0))
-        require(
-            not normed, "models", "without batch norm where means are private", self.task.models[0]
-        )
+        plain, rule = not private or not has_batch_norm(self.net(0)), "without batch norm where "
+        require(plain, "models", f"{rule}means are private", self.task.models[0])
         return super().server_start(seed)
 
     def started(self, state: State) -> Message:
@@ -123,13 +120,11 @@ class Averaged(NeuralMethod):
             norm = np.sqrt(sum(float((u**2).sum()) for u in update.values()))
             for n, u in update.items():
                 total[n] += u * min(1.0, self.bound / norm if norm else 1.0)
-        for a in total.values():
-            a += self.noise * self.bound * rng.standard_normal(a.shape)
-        new = {n: a + total[n] / max(expected, 1e-300) for n, a in old.items()}
-        return {
-            n: (a if old[n].dtype.kind == "f" else np.rint(a)).astype(old[n].dtype)
-            for n, a in new.items()
-        }
+        for n, a in old.items():
+            total[n] += self.noise * self.bound * rng.standard_normal(a.shape)
+            new = a + total[n] / max(expected, 1e-300)
+            total[n] = (new if a.dtype.kind == "f" else np.rint(new)).astype(a.dtype)
+        return total
 
     def play(self, state: State, session: Session) -> Played:
         """Average, and send what is not the server's own."""

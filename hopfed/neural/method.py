@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
-from itertools import compress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,7 +60,7 @@ class Client:
     model : model of its architecture.
     rows, labels : indices and labels of its training examples.
     size : their number, as a message tells it.
-    flops : FLOPs of this answer so far.
+    flops : FLOPs of this answer so far, to which a method adds what is spent beside trainings.
     metrics : numbers about this answer, by name; "loss" is that of the last training.
     tuned : parameters of a newcomer's tuned model, see `Training.newcomers`.
 
@@ -121,31 +120,21 @@ class Client:
         training = training or self.method.training.at(self.context.round)
         if epochs is None and training.stragglers > self.chance("straggler"):
             epochs = 1 + int(self.chance("epochs") * training.epochs) if training.epochs else 0
+        training = training if epochs is None else replace(training, epochs=epochs)
         here = (self.context.round, self.context.exchange, self.number)
-        phase = ("phase", self._trainings) if self._trainings else ()
+        path = path or (*here, *(("phase", self._trainings) if self._trainings else ()))
         self._trainings += 1
-        return Job(
-            self.net,
-            params,
-            self.rows if rows is None else rows,
-            (self.context.seed, *(path or (*here, *phase))),
-            objective or self.method.objective,
-            training if epochs is None else replace(training, epochs=epochs),
-            augment=augment and self.task.augment,
-            **more,
-        )
+        objective, rows = objective or self.method.objective, self.rows if rows is None else rows
+        more["augment"] = augment and self.task.augment
+        return Job(self.net, params, rows, (self.context.seed, *path), objective, training, **more)
 
     def chance(self, what: str) -> float:
         """Draw a number in [0, 1) that this exchange of the round has for `what`."""
         return float(self.context.rng(what).random())
 
-    def spend(self, flops: float) -> None:
-        """Count FLOPs of an answer, beside those of its trainings."""
-        self.flops += flops
-
     def look(self, params: Params, rows: np.ndarray) -> Embedded:
         """Features and logits of the examples `rows` by the model `params`, a counted pass."""
-        self.spend(len(rows) * forward_flops(self.method.task, self.task.names[self.number]))
+        self.flops += len(rows) * forward_flops(self.method.task, self.task.names[self.number])
         return Network(self.model, params).embed(self.task.tensors, rows)
 
 
@@ -242,8 +231,7 @@ class NeuralMethod:
             if isinstance(rule, str):
                 require(RANGES[rule](got), name, rule, got)
             else:
-                words = ", ".join(filter(None, rule))
-                require(got in rule, name, f"one of {words}", repr(got))
+                require(got in rule, name, f"one of {', '.join(filter(None, rule))}", repr(got))
 
     # What a method defines, where it is not clients that train alone.
 
@@ -405,16 +393,15 @@ class NeuralMethod:
 
     def client_steps(self, calls: Sequence[Call]) -> list[Outcome]:
         """Answer as the clients of an exchange; outcomes in the order of `calls`."""
-        clients = [Client(self, call.state, call.context) for call in calls]
-        there = [not self.drops or c.chance("drop") >= self.training.drop for c in clients]
-        runs = [
-            (client, self.answer(client, self.questions[call.context.exchange], call.down))
-            for client, call in zip(clients, calls, strict=True)
-        ]
-        found = iter(_driven(list(compress(runs, there))))
         absent = Outcome(fault=Fault.ABSENT, reason="dropped out of the round")
-        pairs = zip(clients, there, strict=True)
-        return [self._outcome(client, next(found)) if here else absent for client, here in pairs]
+        found, drop = [absent] * len(calls), self.training.drop
+        clients = [Client(self, call.state, call.context) for call in calls]
+        there = {i: c for i, c in enumerate(clients) if not drop or c.chance("drop") >= drop}
+        asked = ((self.questions[c.context.exchange], calls[i].down) for i, c in there.items())
+        runs = [(c, self.answer(c, *ask)) for c, ask in zip(there.values(), asked, strict=True)]
+        for (i, client), said in zip(there.items(), _driven(runs), strict=True):
+            found[i] = self._outcome(client, said)
+        return found
 
     def _outcome(self, client: Client, found: Message | Exception) -> Outcome:
         """What a client's answer, or the error in it, comes to."""
@@ -440,7 +427,7 @@ def _driven(runs: Sequence[tuple[Client, Answer]]) -> list[Message | Exception]:
             except Exception as error:  # the fault of one client must not stop the others
                 found[i] = error
         for i, job in jobs.items():
-            runs[i][0].spend(training_flops(job, runs[i][0].task.tensors))
+            runs[i][0].flops += training_flops(job, runs[i][0].task.tensors)
         if jobs:
             train(list(jobs.values()), runs[0][0].task.tensors)
         for i, job in jobs.items():

@@ -351,12 +351,12 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if "encoder" in down:
             same = np.array_equal(down["encoder"], self._foreign[1])
             require(same, "encoder", "that of the server, whose digest is another", self.encoder)
-        client.spend(self._flops_of(question, client.number))
+        client.flops += self._flops_of(question, client.number)
         if question == "sums":
             bits, labels = self.bits_of(down, client.number, "train")
             client.state = encoded(Sums.of(bits, labels, self.loaded.classes), len(labels))
             if self.choose == "own":
-                client.spend(self._flops_of("likelihoods", client.number))
+                client.flops += self._flops_of("likelihoods", client.number)
             rng = client.context.rng("noise")
             return self.released(bits, labels, rng) if self.epsilon else dict(client.state)
         if question == "likelihoods":

@@ -139,7 +139,7 @@ class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
         rows, name = len(job.rows), client.task.names[client.number]
         if self.learn and self.moves == "round" and job.training.epochs and rows:
             self._move_alpha(job, client.task.tensors)
-            client.spend(4 * min(job.training.batch, rows) * forward_flops(self.task, name))
+            client.flops += 4 * min(job.training.batch, rows) * forward_flops(self.task, name)
         params = (yield job).params
         return self.sent(client, {**params, "alpha": params["alpha"].clamp(0, 1)})
 
