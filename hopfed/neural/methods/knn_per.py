@@ -1,10 +1,9 @@
 """A global model beside a memory of each client's own examples: kNN-Per and pFedGP.
 
-Source: arXiv:2111.09360, eqs. (3), (6), (7), (13); theory/NOTES.md, "kNN-Per interpolation" and
-"Baselines". FedAvg trains kNN-Per's global model h, eq. (13). A client stores h's features and the
-labels of its training examples, eq. (3), and classifies by eq. (7), ``lam p_memory(y | x) + (1 -
-lam) p_h(y | x)``, where p_memory are the labels of the k nearest neighbours, weighted by a kernel,
-eq. (6).
+Source: arXiv:2111.09360; theory/NOTES.md, "kNN-Per interpolation" and "Baselines". FedAvg trains
+kNN-Per's global model h, eq. (13). A client stores h's features and the labels of its training
+examples, eq. (3), and classifies by eq. (7), ``lam p_memory(y | x) + (1 - lam) p_h(y | x)``, where
+p_memory are the labels of the k nearest neighbours, weighted by a kernel, eq. (6).
 
 pFedGP is Gaussian process classification in closed form (Milios et al., 2018): the logarithm of a
 Gamma variable of shape ``a = EPSILON + [y = c]`` is about normal, so labels become targets ``t =
@@ -16,7 +15,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,19 +123,18 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
         require(inside, "spread", rule, self.spread)
 
     def decide(self, client: Client, down: Message) -> Interpolation:
-        c = client.number
+        c, key = client.number, (self, digest(down), client.number)
         made: Interpolation = _PERSONAL.get(
-            (self, digest(down), c), lambda: self.mixed(self.remember(down, c), down, c)
+            key, lambda: self.mixed(self.remember(down, c), down, c)
         )
         return made
 
     def remember(
         self, down: Message, client: int, rows: np.ndarray | None = None, held: Stored | None = None
     ) -> Stored:
-        """Return the client's store after adding the examples `rows`, in order of arrival.
+        """Return the client's store `held` with the examples `rows`, in order of arrival.
 
-        By default `rows` are the client's training examples, in random order; `held` is the store
-        before.
+        By default `rows` are the client's training examples, in random order.
         """
         if rows is None:
             found = self.embedded(down, client, "train")
@@ -185,10 +182,12 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
 
     def embedded(self, down: Message, client: int, part: str) -> Embedded:
         """Return h's features of the client's examples of a part, "train" or "validation"."""
-        rows = getattr(self.loaded.split, part)[client]
-        found: Embedded = _EMBEDDED.get(
+        rows, key = (
+            getattr(self.loaded.split, part)[client],
             (self.task, digest(down), client, part),
-            lambda: self._network(down).embed(self.loaded.tensors, rows),
+        )
+        found: Embedded = _EMBEDDED.get(
+            key, lambda: self._network(down).embed(self.loaded.tensors, rows)
         )
         return found
 
@@ -203,6 +202,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
         return max(1, round(share * count)) if share > 0 else 0
 
 
+Scales = tuple[Tensor, Tensor]  # logarithms of length and scale of the kernel
 EPSILON = 0.01  # shape of the Gamma variable of each class other than the example's own
 
 
@@ -221,19 +221,14 @@ def kernel(a: Tensor, b: Tensor, log_length: Tensor, log_scale: Tensor) -> Tenso
 
 
 def log_evidence(
-    features: Tensor,
-    labels: Tensor,
-    classes: int,
-    log_length: Tensor,
-    log_scale: Tensor,
-    mask: Tensor | None = None,
+    features: Tensor, labels: Tensor, classes: int, scales: Scales, mask: Tensor | None = None
 ) -> Tensor:
     """Log marginal likelihood of a batch, a Gaussian process a class; per example and class."""
     real = torch.ones_like(features[:, 0]) if mask is None else mask
     targets, noise = dirichlet_targets(labels, classes)
     mean = (targets * real).sum(1, keepdim=True) / real.sum().clamp(min=1)
     off = (targets - mean) * real
-    covariance = kernel(features, features, log_length, log_scale) * real[:, None] * real
+    covariance = kernel(features, features, *scales) * real[:, None] * real
     covariance = covariance + torch.diag_embed(noise * real + (1 - real))
     factor = torch.linalg.cholesky(covariance)
     half = torch.linalg.solve_triangular(factor, off[..., None], upper=False)[..., 0]
@@ -242,14 +237,12 @@ def log_evidence(
     return masked_mean(each.mean(0), mask)
 
 
-def posterior(
-    features: Tensor, labels: Tensor, classes: int, log_length: Tensor, log_scale: Tensor
-) -> Callable[[Tensor], Tensor]:
+def posterior(features: Tensor, labels: Tensor, classes: int, scales: Scales) -> Classifier:
     """Log-probabilities (Q, classes) at features (Q, d), given examples (n, d), in float64.
 
     They are the softmax of the latent means ``mean + weights @ kernel(features, z)``.
     """
-    x, scales = features.double(), (log_length.double(), log_scale.double())
+    x, scales = features.double(), (scales[0].double(), scales[1].double())
     targets, noise = (t.double() for t in dirichlet_targets(labels, classes))
     mean = targets.mean(dim=1, keepdim=True)
     covariance = kernel(x, x, *scales) + torch.diag_embed(noise)
@@ -285,15 +278,14 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
     scale: float = setting(10.0, "above 0")
 
     def wrap(self, model: Model) -> nn.Module:
-        scale = torch.full((1,), math.log(self.scale))
-        kernel = {"log_length": torch.zeros(1), "log_scale": scale}
-        named = {name: nn.Parameter(number) for name, number in kernel.items()}
+        length, scale = torch.zeros(1), torch.full((1,), math.log(self.scale))
+        named = {"log_length": nn.Parameter(length), "log_scale": nn.Parameter(scale)}
         return Parts(lambda net, x: net.features(x), features=model.features, **named)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        kernel = net.params["log_length"], net.params["log_scale"]
+        scales = net.params["log_length"], net.params["log_scale"]
         classes = self.loaded.classes
-        return -classes * log_evidence(net(batch.x), batch.y, classes, *kernel, batch.mask)
+        return -classes * log_evidence(net(batch.x), batch.y, classes, scales, batch.mask)
 
     def personal(self, client: Client, down: Message) -> Params:
         """The global features; the head is the initial one and is not used."""
@@ -307,5 +299,5 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
         seen = network.embed(self.loaded.tensors, np.sort(order[: self.most]))
         features, labels = torch.as_tensor(seen.features), torch.as_tensor(seen.labels)
         scales = params["log_length"], params["log_scale"]
-        at = posterior(features, labels, self.loaded.classes, *scales)
+        at = posterior(features, labels, self.loaded.classes, scales)
         return lambda x: at(network.outputs(x)[0].cpu()).to(x.device)

@@ -1,9 +1,9 @@
 """SoHip: clients exchange only memories, vectors of m numbers each way.
 
 Source: arXiv:2603.25614, eqs. (2) to (16); theory/NOTES.md, "SoHip memory", "SoHip with a linear
-head". The encoded features of a batch are averaged and gated to a
-short-term memory, consolidated into the client's long-term memory, fused with the server's
-collective memory, decoded, and added to the features of every example.
+head". The encoded features of a batch are averaged and gated to a short-term memory, consolidated
+into the client's long-term memory, fused with the server's collective memory, decoded, and added to
+the features of every example.
 """
 
 from __future__ import annotations
@@ -73,13 +73,12 @@ class Headed(nn.Module):
     def __init__(self, model: Model, head: str, seed: int, shift: bool = False):
         super().__init__()
         self.model = model
-        self.hidden: nn.Module = nn.Identity()
+        self.hidden, width = nn.Sequential(), model.feature_dim
         if head == "mlp":
-            width = model.feature_dim
             with drawing(seed, "memory", "hidden"):
                 self.hidden = nn.Sequential(nn.Linear(width, width), nn.ReLU())
                 rectified(self.hidden)
-        self.bias = nn.Parameter(torch.zeros(model.feature_dim)) if shift else None
+        self.bias = nn.Parameter(torch.zeros(width)) if shift else None
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return (features, logits)."""
@@ -142,9 +141,8 @@ class Remembering(Headed):
 
     def consolidated(self, encoded: Tensor, real: Tensor, before: Tensor) -> Tensor:
         """Long-term memory after a batch, eqs. (4) to (9)."""
-        share = real  # of each example in the update of each pattern
-        if self.form.kind == "sample":
-            share = self.address(encoded, before) * real
+        sample = self.form.kind == "sample"  # each example has a share in each pattern's update
+        share = self.address(encoded, before) * real if sample else real
         mass = share.sum(0)[:, None]
         short = share.T @ encoded / mass.clamp(min=torch.finfo(mass.dtype).tiny)  # eq. (4)
         if self.form.ablation != "a":
@@ -214,10 +212,8 @@ class SoHip(
 
     def extra(self, client: Client, first: Params, down: Message) -> Params:
         """The collective memory; zeros before the server has sent one."""
-        if self.ablation == "d":
-            return {}
         known = torch.tensor(down["memory"]) if down else torch.zeros(self.form.shape)
-        return {"collective": known}
+        return {} if self.ablation == "d" else {"collective": known}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy with the memory after this batch; the new memory is stored."""
