@@ -1,9 +1,8 @@
-"""Methods whose clients send one row for each class that they hold, or share a head beside a server
-that trains: FedProto and FD, FedGH, FedTGP and FedGen.
+"""Methods whose clients send rows of classes, or whose servers train: FedProto, FD, FedGH, FedTGP,
+FedGen.
 
 Source: theory/NOTES.md, "Baselines". A message is ``{"labels": (K,), "rows": (K, d)}`` for the K
-classes that its sender knows. FedProto adds ``"counts": (K,)``, the number of examples behind each
-row, where these are its weights.
+classes that its sender knows, with ``"counts": (K,)`` of examples where these are weights.
 """
 
 from __future__ import annotations
@@ -220,10 +219,8 @@ class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="hea
         for rows, known in map(self.table, session.ask().values()):
             for y in np.flatnonzero(known):
                 z = rows[y][: head[W].shape[1]]
-                slope = (
-                    softmax(head[W] @ z + head.get(b, 0.0))
-                    - np.eye(len(known), dtype=np.float32)[y]
-                )
+                truth = np.eye(len(known), dtype=np.float32)[y]
+                slope = softmax(head[W] @ z + head.get(b, 0.0)) - truth
                 steps = {W: np.outer(slope, z), b: slope}
                 head = {n: a - self.head_lr * steps[n] for n, a in head.items()}
         head = {n: np.asarray(a, np.float32) for n, a in head.items()}
@@ -391,21 +388,20 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
             return state, {EVERYONE: state}, {}
         heads = [{n: a for n, a in m.items() if n != "labels"} for m in heard.values()]
         counts = np.sum([np.maximum(m["labels"], 0) for m in heard.values()], axis=0)
-        generator = unpack(state, "generator") or self.first()
+        generator, rng = (
+            unpack(state, "generator") or self.first(),
+            session.context.rng("generator"),
+        )
         if self.lam and counts.sum():
-            plain = [{n: a for n, a in head.items() if n != "examples"} for head in heads]
-            rng = session.context.rng("generator")
-            generator = self.trained(generator, unpack(mean_of(plain)), counts, rng)
+            plain = mean_of(pack(unpack(head)) for head in heads)  # without sizes
+            generator = self.trained(generator, unpack(plain), counts, rng)
         after = mean_of(heads) | pack(generator, "generator") | {"labels": counts}
         return after, {EVERYONE: after}, {}
 
     def trained(
         self, params: Params, head: Params, counts: np.ndarray, rng: np.random.Generator
     ) -> Params:
-        """Return the generator after its steps of a round, by a `head` that is the mean of all.
-
-        The labels that `rng` draws are in proportion to `counts`.
-        """
+        """Return the generator after its steps of a round, by a mean `head`; labels as `counts`."""
         params = {n: t.requires_grad_() for n, t in params.items()}
 
         def loss(y: Tensor, noise: Tensor) -> Tensor:

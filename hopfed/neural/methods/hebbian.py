@@ -104,11 +104,10 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
     Attributes
     ----------
-    encoder : features of which bits are made: "patches", responses of random filters of image
-        patches; "rows", the inputs themselves; "network", those of the first of `models`, with its
-        initial weights or those that the task names; "auto", rows for rows and patches for images;
-        or a `torch.nn.Module` or function of inputs (B, ...), or its name ``module:function``.
-        Clients do not answer a server whose encoder has another digest.
+    encoder : what bits are made of: "patches", responses of random filters of image patches;
+        "rows", the inputs; "network", features of the first of `models`, with its initial weights
+        or the task's; "auto", rows for rows and patches for images; or a `torch.nn.Module` or
+        function of inputs (B, ...), or its name ``module:function``, which is the server's.
     filters : random filters of patches; each gives two features for each field.
     patch : side of a patch, in pixels.
     fields : number of fields in each direction over which responses are averaged.
@@ -118,18 +117,17 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     code : of features: "bits"; "bytes", 16 steps of a common spread, from -127 to 127; "roots",
         the same of their square roots, with their signs; "coarse", 3 steps of these; "floats",
         4,096 steps, to 256 spreads; "auto", bytes for rows and bits for all else.
-    columns : number of random projections of the features in their place; 0 for none.
-    random : number of rectified random projections in their place; 0 for none.
+    columns, random : number of random projections of the features, or of rectified ones, in their
+        place; 0 for none.
     components : number of components of a Gaussian kernel on square roots of the features, from
         the sums of one exchange more (`hopfed.neural.readouts.components`); 0 for none.
     group : bits of so many neighbours, from each bit on, are read with all their products.
-    discriminant : whether the read-out is Fisher's linear discriminant, of the same sums, in place
-        of least squares; the ridge then comes from "evidence" or "gcv".
-    mirror : whether an image and its mirror image, left for right, are two examples to learn from,
-        and the mean of their bits is read. For photographs; not for digits or letters.
+    discriminant : whether the read-out is Fisher's linear discriminant in place of least squares;
+        the ridge then comes from "evidence" or "gcv".
+    mirror : whether an image and its mirror image are two examples to learn from, and the mean of
+        their bits is read. For photographs; not for digits or letters.
     reading : "personal", a mixture with the client's own examples and class shares; "global", the
-        same read-out for all; "alone", of the client's own examples only, with bits that all agreed
-        on.
+        same read-out for all; "alone", of the client's own examples, with bits that all agreed on.
     ridge : "grid", by validation; "evidence" or "gcv", from the spectrum of the pooled operator.
     choose : "all", one setting for the federation; "own", each client mixes the settings that are
         likely on its own validation examples, and sends nothing about them.
@@ -137,8 +135,8 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     pooling : "equal", all examples count alike; "resembling", those of clients with other class
         means count less. For this the server must see the sums of each client.
     epsilon, delta : with epsilon above 0 counts get noise that makes them (epsilon, delta)-private
-        for each example. A round draws it from the seed of the run, with which it comes off again:
-        a simulation. What `Collected` keeps has noise from a secret.
+        for each example, drawn from the seed of the run: a simulation. What `Collected` keeps has
+        noise from a secret.
 
     Raises
     ------
@@ -457,10 +455,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return state, down or {}, {}
 
     def added(self, state: State, said: Mapping[int, Message], question: str) -> tuple[State, Down]:
-        """Return state and messages down after the answers of those that had one to give.
-
-        Draw filters, set thresholds, add operators, choose a setting.
-        """
+        """Return state and messages down after the answers of those that had one to give."""
         if self.bits == "public" and "thresholds" not in state:
             state = self.public()
         elif not said:
@@ -609,8 +604,8 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 class AFL(Hebbian, name="afl", source="He et al., CVPR 2025"):
     """Analytic federated learning: ridge regression on features, one message, any division.
 
-    The sums are whole numbers, so they are the same to the bit however many clients there are; the
-    ridge follows from them by generalised cross-validation.
+    Sums are whole numbers, the same to the bit for any number of clients; the ridge follows from
+    them by generalised cross-validation.
 
     Attributes
     ----------
@@ -652,10 +647,8 @@ class RanPAC(AFL, name="ranpac", source="McDonnell et al., NeurIPS 2023"):
 class SAFLe(AFL, name="safle", source="after SAFLe, CVPR 2026"):
     """AFL on embeddings of grouped features, each in one of two buckets, below or above its mean.
 
-    Binary buckets of features with embeddings of groups, which amount to one large ridge regression
-    (CVPR 2026). Here a group of neighbours begins at each feature, so groups overlap, and it has an
-    embedding for each joint value of its bits, in the basis of products of bits. The paper may
-    differ.
+    Decided here: a group of neighbours begins at each feature, so groups overlap, and has an
+    embedding for each joint value of its bits, in the basis of products of bits.
 
     Attributes
     ----------
@@ -710,10 +703,9 @@ def _symmetric(low: np.ndarray, D: int, where: np.ndarray) -> np.ndarray:
 
 
 def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) -> State:
-    """Return the `state` of a server with the sums of further clients in it.
+    """Return the `state` of a server with the sums of further clients in it, added exactly.
 
-    Integers add up exactly, in any order. What was computed from all sums, such as a setting that
-    validation chose, is removed.
+    A setting that validation chose by the sums of before is removed.
     """
     members = set(np.asarray(state.get("members", ())).tolist())
     twice = sorted(members & messages.keys())
