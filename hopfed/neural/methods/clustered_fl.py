@@ -37,9 +37,9 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
     models of all clusters while there is more than one, and every message names its cluster.
 
     The paper splits where the smallest similarity across the parts is largest, which is single
-    linkage. The authors' program and that of kNN-Per use complete linkage, the default here,
-    because single linkage tends to cut off one client. The paper's test on the norms of the
-    gradients' noise is in neither program and not here.
+    linkage, which tends to cut off one client. The authors' program and that of kNN-Per use
+    complete linkage, the default here. The paper's test on the norms of the gradients' noise is in
+    neither program and not here.
 
     Attributes
     ----------
@@ -60,8 +60,7 @@ class ClusteredFL(FedAvg, name="clustered-fl", source="Sattler et al., TNNLS 202
         if "models" not in down:
             return int(down.get("cluster", 0)), super().begin(client, down)
         models = [unpack(down, f"{k}/model") for k in range(int(down["models"]))]
-        best = max(range(len(models)), key=lambda k: self._fits(models[k], client))
-        return best, models[best]
+        return max(enumerate(models), key=lambda model: self._fits(model[1], client))
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         cluster, model = self.choose(client, down)

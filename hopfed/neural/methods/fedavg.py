@@ -5,7 +5,7 @@ Source: theory/NOTES.md, "Baselines".
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -116,12 +116,12 @@ class FedAvgPrior(FedAvg, name="fedavg-prior", source="control, proposed here", 
     """FedAvg with each client's label prior, a control in kNN-Per's tables, proposed here.
 
     ``p(y | x)`` is proportional to ``p_global(y | x) pi_client(y)`` (theory/NOTES.md, "Label
-    prior"): no neighbours, only the frequency of each label at the client. It is the correct
-    posterior if clients differ in these alone, and the global model saw all labels equally often.
+    prior"), the correct posterior if clients differ in the frequencies of labels alone, and the
+    global model saw all labels equally often.
 
     Attributes
     ----------
-    smooth : number of pseudo-examples, divided equally among the labels. With 0, a label that the
+    smooth : number of pseudo-examples, divided equally among the labels; without, a label that the
         client has not seen gets probability 0.
     """
 
@@ -130,10 +130,9 @@ class FedAvgPrior(FedAvg, name="fedavg-prior", source="control, proposed here", 
     def decide(self, client: Client, down: Message) -> Classifier:
         classes = self.loaded.classes
         counts = np.bincount(client.labels, minlength=classes)
-        with np.errstate(divide="ignore"):
-            prior = np.log((counts + self.smooth / classes) / (counts.sum() + self.smooth))
-        scores, shift = super().decide(client, down), torch.as_tensor(prior)
-        return lambda x: scores(x) + shift.to(x.device)
+        prior = torch.as_tensor((counts + self.smooth / classes) / (counts.sum() + self.smooth))
+        scores = super().decide(client, down)
+        return lambda x: scores(x) + prior.log().to(x.device)
 
 
 @dataclass(frozen=True)
@@ -142,8 +141,8 @@ class FedPer(
 ):
     """Arivazhagan et al. (2019): the body is averaged, the head stays local, trained together.
 
-    A client classifies with its head, the last layer, on the latest global body. A client that
-    never took part first trains a head, and a body that it drops, for the epochs of a round.
+    A client classifies with its head, the last layer, on the latest global body; one that never
+    took part first trains a head, and a body that it drops, for the epochs of a round.
     """
 
 
@@ -151,8 +150,8 @@ class FedPer(
 class FedRep(FedPer, name="fedrep", source="Collins et al., ICML 2021"):
     """Collins et al. (2021): as FedPer, but body and head are trained in turn.
 
-    In each round a participant trains its head with the global body frozen, then the body with its
-    head frozen, and sends the body. Frozen parts keep their running statistics too.
+    A participant trains its head with the global body frozen, then the body with its head frozen,
+    and sends the body. Frozen parts keep their running statistics too.
 
     Attributes
     ----------
@@ -193,9 +192,9 @@ class FedBABU(
 class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", trains_first=True):
     """Li et al. (2021): FedAvg of all but batch normalisation, which stays local.
 
-    That are its scales, shifts and running statistics; networks of hopfed have it with
-    ``norm=batch``, and without it this is FedAvg. A client that never took part first trains for
-    the epochs of a round, and keeps what that makes of these layers.
+    Its scales, shifts and running statistics, that is; networks of hopfed have it with
+    ``norm=batch``. A client that never took part first trains for the epochs of a round, and keeps
+    what that makes of these layers.
     """
 
     def shared_of(self, client: Client, params: Params) -> Params:
@@ -242,7 +241,7 @@ class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         first = self.begin(client, down)
         job = client.train(first, direct=lambda g, extra: {n: g[n] + extra[n] for n in g})
-        zero = _zeros(first, job.trained())
+        zero = {n: torch.zeros_like(first[n]) for n in job.trained()}
         own, server = zero | client.kept("control"), zero | unpack(down, "control")
         job.extra = {n: server[n] - own[n] for n in zero}
         b, steps = job.training.momentum, len(job.steps())
@@ -282,13 +281,13 @@ class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", by_record=T
     alpha: float = setting(0.01, "above 0")
 
     def server_start(self, seed: int) -> State:
-        first, names = self.initial(0), [n for n, _ in self.net(0).named_parameters()]
-        return super().server_start(seed) | pack(first) | pack(_zeros(first, names), "server")
+        zero = {n: torch.zeros_like(t) for n, t in self.net(0).named_parameters()}
+        return super().server_start(seed) | pack(self.initial(0)) | pack(zero, "server")
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         first = self.begin(client, down)
         job = client.train(first)
-        slope = _zeros(first, job.trained()) | client.kept("slope")
+        slope = {n: torch.zeros_like(first[n]) for n in job.trained()} | client.kept("slope")
         job.extra = above({n: first[n] for n in slope}, "first") | above(slope, "slope")
         trained = (yield job).params
         moves = {n: g - self.alpha * (trained[n] - first[n]) for n, g in slope.items()}
@@ -316,8 +315,8 @@ class MOON(FedAvg, name="moon", source="Li et al., CVPR 2021", keeps=True, by_re
 
     Features z are drawn to those of the global model, z_g, away from those of the client's own
     model after its last training, z_p: ``CE + mu softplus((cos(z, z_p) - cos(z, z_g)) /
-    temperature)``. Without such a model, the first time, the term has no gradient. The paper's
-    projection head is left out: z is what the head reads.
+    temperature)``, without a gradient of the term the first time. The paper's projection head is
+    left out: z is what the head reads.
 
     Attributes
     ----------
@@ -339,19 +338,14 @@ class MOON(FedAvg, name="moon", source="Li et al., CVPR 2021", keeps=True, by_re
         return batch.cross_entropy(logits) + self.mu * contrast
 
 
-def _zeros(params: Params, names: Iterable[str]) -> Params:
-    """Return zeros in place of some parameters."""
-    return {n: torch.zeros_like(params[n]) for n in names}
-
-
 @dataclass(frozen=True)
 class PerFedAvg(Tuned, name="per-fedavg", source="Fallah et al., NeurIPS 2020"):
     """Fallah et al. (2020): a global model from which a step of gradient descent is good.
 
     On each batch w follows the gradient of ``f(w - alpha grad f(w; D); D')``, second derivatives
-    included. D and D' are every other example of the batch, and the same if it has but one. The
-    learning rate of w is `Training.lr`, beta in the paper. A client classifies with the global
-    model after a step along the gradient of all of its examples. The mean is by data sizes.
+    included. D and D' are every other example of the batch, the same if it has but one. The rate of
+    w is `Training.lr`, beta in the paper. A client classifies with the global model after a step
+    along the gradient of all of its examples. The mean is by data sizes.
 
     Attributes
     ----------
@@ -499,5 +493,5 @@ class FedALA(
 
 
 def _mixed(own: Params, other: Params, weights: Params) -> Params:
-    """Return those parameters that have weights: ``own + weights (other - own)``."""
+    """Those parameters that have weights, ``own + weights (other - own)``."""
     return {n: own[n] + w * (other[n] - own[n]) for n, w in weights.items()}

@@ -66,10 +66,10 @@ class LGFedAvg(
 class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022"):
     """Jang et al. (2022): ``CE + contrast SupCon + rho / 2 |head - global head|^2``.
 
-    Differences: the paper contrasts two augmented views of every image. Here a batch has one view,
-    and the positives of an example are the other examples of its class. The authors' program uses
-    features of any norm at temperature 100, and the mean of squares in the penalty. Here features
-    have norm 1, as in Khosla et al. (2020, arXiv:2004.11362), and squares are summed.
+    Differences: the paper contrasts two augmented views of every image; here a batch has one view,
+    and the positives of an example are the others of its class. The authors' program uses features
+    of any norm at temperature 100, and the mean of squares in the penalty; here features have norm
+    1, as in Khosla et al. (2020, arXiv:2004.11362), and squares are summed.
 
     Attributes
     ----------
@@ -95,10 +95,7 @@ class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022")
 def supervised_contrast(
     features: Tensor, y: Tensor, mask: Tensor | None, temperature: float
 ) -> Tensor:
-    """Supervised contrastive loss of a batch, Khosla et al. (2020, arXiv:2004.11362), eq. (2).
-
-    The mean over all examples that have another one of their class; 0 if there are none.
-    """
+    """Khosla et al. (2020), eq. (2): the mean over examples with another of their class; or 0."""
     real = torch.ones_like(features[:, 0]) if mask is None else mask
     z = normalize(features, dim=-1)
     others = real[None, :] * (1 - torch.eye(len(z), dtype=z.dtype, device=z.device))
@@ -120,10 +117,10 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
     eq. (6).
 
     Decided here: eq. (4) as printed multiplies the rows by prod(1 + mu_t), which costs up to 39
-    points with T_stable = 20, so the literal sum is refused above 2. In round 0 there is nothing to
-    blend. A class that nobody held this round keeps its last global row; one that nobody ever sent
-    has a zero row, which clients ignore. Clients tell once which classes they have seen. The mean
-    is over the clients that answered; a client classifies with its own model after training.
+    points with T_stable = 20, so the literal sum is refused above 2. A class that nobody held this
+    round keeps its last global row; one that nobody ever sent has a zero row, which clients ignore.
+    Clients tell once which classes they have seen. The mean is over the clients that answered; a
+    client classifies with its own model after training.
 
     Attributes
     ----------
@@ -196,7 +193,7 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
 
     def or_all(self, seen: np.ndarray, *ablations: str) -> np.ndarray:
         """Return the classes `seen`; in some ablations all."""
-        return np.ones_like(seen) if self.ablation in ablations else seen
+        return seen | (self.ablation in ablations)
 
 
 def _rows(params: Params) -> Tensor:

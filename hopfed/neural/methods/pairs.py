@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -249,22 +249,19 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
 
     def wrap(self, model: Model) -> nn.Module:
         small = self.small()
+        lengths = [model.feature_dim for model in self.loaded.templates.values()]
+        rule = f"at most {min(lengths)}, the shortest features of a client"
+        require(self.width <= min(lengths), "width", rule, self.width)
         with drawing(self.task.seed, "matryoshka"):
-            head = nn.Linear(self._width(), self.loaded.classes)
-            own = model.feature_dim
-            projector = nn.Linear(own + small.feature_dim, own)
+            width = self.width or max(1, round(min(lengths) / 2))
+            head = nn.Linear(width, self.loaded.classes)
+            projector = nn.Linear(model.feature_dim + small.feature_dim, model.feature_dim)
         shared = Model(small.features, head, small.feature_dim)
         return Parts(nested, own=model, shared=shared, projector=projector)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         shared, own = net(batch.x)
         return batch.cross_entropy(own) + batch.cross_entropy(shared)
-
-    def _width(self) -> int:
-        lengths = [model.feature_dim for model in self.loaded.templates.values()]
-        rule = f"at most {min(lengths)}, the shortest features of a client"
-        require(self.width <= min(lengths), "width", rule, self.width)
-        return self.width or max(1, round(min(lengths) / 2))
 
 
 MATRIX = "shared.weight"  # among the parameters of FedRAL's module
@@ -280,24 +277,18 @@ def turned(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class FedRAL(
-    Auxiliary,
-    name="fedral",
-    source="Yi et al., ICCV 2025 (abstract)",
-    keeps=True,
-    whole=True,
-    opens=None,
+    Auxiliary, name="fedral", source="Yi et al., ICCV 2025 (abstract)", keeps=True, whole=True
 ):
     """Yi et al. (2025): a shared square matrix turns the features; built from the abstract.
 
-    The text of the paper is not public. According to the abstract, every client's model contains a
-    square matrix of the same shape, which learns the angles of the representations; clients with
-    fewer resources send a matrix that is sparse around its diagonal; the server takes weighted
-    means entry by entry.
-
-    Decided here: the matrix A (d, d) stands between extractor and head, starts as the identity, and
-    changes the direction of a feature vector but not its length. A client keeps, trains and sends
-    the entries with |i - j| at most ``ceil(share (d - 1))``; an entry that nobody sent keeps its
-    value. The server sends the whole matrix. A client classifies with its own trained copy.
+    According to the abstract, every client's model contains a square matrix of the same shape,
+    which learns the angles of the representations; clients with fewer resources send a matrix that
+    is sparse around its diagonal; the server takes weighted means entry by entry. The text is not
+    public. Decided here: the matrix A (d, d) stands between extractor and head, starts as the
+    identity, and changes the direction of a feature vector but not its length. A client keeps,
+    trains and sends the entries with |i - j| at most ``ceil(share (d - 1))``; an entry that nobody
+    sent keeps its value. The server sends the whole matrix. A client classifies with its own
+    trained copy.
 
     Attributes
     ----------
@@ -307,6 +298,8 @@ class FedRAL(
 
     least: float = setting(0.2, "in [0, 1]")
     levels: int = setting(5, "at least 1")
+
+    opens: ClassVar[str | None] = None
 
     def server_start(self, seed: int) -> State:
         super().server_start(seed)
@@ -350,11 +343,6 @@ class FedRAL(
         return new, {EVERYONE: new}, {}
 
 
-def preceded(net: Any, x: Tensor, extracted: bool) -> Any:
-    """Logits (B, classes) of the images, or of what the shared extractor makes of them."""
-    return net.own(net.shared(x) if extracted else x)
-
-
 @dataclass(frozen=True)
 class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its program)"):
     """Yi et al. (2025): a small shared extractor before each client's model, trained in turn.
@@ -380,8 +368,8 @@ class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its pro
         with drawing(self.task.seed, "extractor"):
             there = nn.Conv2d(channels, self.kernels, 3, padding=1)
             back = nn.Conv2d(self.kernels, channels, 3, padding=1)
-        shared = nn.Sequential(there, nn.ReLU(), back, nn.ReLU())
-        return Parts(preceded, own=model, shared=shared)
+        parts = {"own": model, "shared": nn.Sequential(there, nn.ReLU(), back, nn.ReLU())}
+        return Parts(lambda net, x, out: net.own(net.shared(x) if out else x), **parts)
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         own = yield client.train(self.begin(client, down), frozen=("shared.",))
@@ -419,14 +407,14 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
     from the outputs of the other model, and the MSE between the own features and the shared ones
     mapped by W_h, a matrix that stays with the client. No gradient flows into the teaching model or
     the divisor; W_h is trained with the mentee. The divisor is at least 0.1. The paper has no
-    bound, but then a client that fits its examples divides by almost 0 (five one-class clients on
-    digits, ten epochs at lr 0.05: 3 of 40 client rounds ended in NaN; 2 with 0.01, none with 0.1).
+    bound, but a client that fits its examples would divide by almost 0 (3 of 40 rounds of one-class
+    clients on digits ended in NaN).
 
     Clients and server send updates, of which each tensor, as a matrix (first axis, all other axes),
     is truncated to the leading singular directions that hold the share `energy` of its squares. The
-    server truncates the mean update, sends it, and applies exactly this, so that all hold equal
-    models; a client that missed a broadcast gets the whole model. The share rises linearly from
-    `start` to `end`; the server counts only rounds with at least one message.
+    server applies exactly the truncated mean that it sends, so that all hold equal models; a client
+    that missed a broadcast gets the whole model. The share rises linearly from `start` to `end`;
+    the server counts only rounds with at least one message.
 
     Attributes
     ----------
@@ -542,5 +530,4 @@ def expanded(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
 
 def added(model: Arrays, step: Arrays) -> dict[str, np.ndarray]:
     """Return a model after a truncated step."""
-    moved = expanded(step, model)
-    return {name: array + moved[name] for name, array in model.items()}
+    return {name: model[name] + moved for name, moved in expanded(step, model).items()}
