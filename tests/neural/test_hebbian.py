@@ -12,8 +12,7 @@ from hopfed.federation.messages import malformed  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.methods.hebbian import AFL, Hebbian, SAFLe, added, decoded, encoded  # noqa: E402
-from hopfed.neural.readouts.bits import CODES, Filters, Patches, grouped  # noqa: E402
-from hopfed.neural.readouts.components import Components  # noqa: E402
+from hopfed.neural.readouts.bits import CODES, Components, Filters, Patches, grouped  # noqa: E402
 from hopfed.neural.readouts.ridge import (  # noqa: E402
     Choice,
     Readout,

@@ -12,13 +12,11 @@ _MODULES = {  # module, which is loaded when a method of it is asked for -> name
     "sohip": "standalone standalone-bias sohip",
     "hebbian": "hebbian afl ranpac safle",
     "fedavg": "fedavg fedavg+ fedprox fedavg-prior scaffold feddyn moon fedbn fedper fedbabu "
-    "fedrep per-fedavg pfedme fedala",
+    "fedrep per-fedavg pfedme fedala clustered-fl",
     "stepwise": "agg fedmd fedh2l",
     "knn_per": "knn-per pfedgp",
-    "clustered_fl": "clustered-fl",
     "pairs": "ditto apfl fml fedkd fedmrl fedral pfedes",
-    "heads": "lg-fedavg fedclassavg fedssa",
-    "fedproto": "fedproto fd fedgh fedtgp fedgen",
+    "heads": "lg-fedavg fedclassavg fedssa fedproto fd fedgh fedtgp fedgen",
 }
 METHODS = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -18,7 +18,7 @@ settings of the grid; rho may come from the spectrum instead (`hopfed.neural.rea
 
 With ``bits=public`` and ``choose=own`` a client sends only the message of the third exchange. Then
 one that leaves can be forgotten to the bit (`hopfed.neural.collected_sums`), and noise on this
-message makes the method private (`hopfed.neural.readouts.private_sums`).
+message makes the method private (`hopfed.neural.readouts.ridge`).
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from hopfed.neural.readouts.bits import (
     CODES,
     ROOTED,
     Bits,
+    Components,
     Features,
     Filters,
     Patches,
@@ -52,11 +53,10 @@ from hopfed.neural.readouts.bits import (
     public_bits,
     rooted,
 )
-from hopfed.neural.readouts.components import Components
-from hopfed.neural.readouts.private_sums import PrivateSums
 from hopfed.neural.readouts.ridge import (
     RULES,
     Choice,
+    PrivateSums,
     Readout,
     Spectrum,
     Sums,
@@ -120,7 +120,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     columns, random : number of random projections of the features, or of rectified ones, in their
         place; 0 for none.
     components : number of components of a Gaussian kernel on square roots of the features, from
-        the sums of one exchange more (`hopfed.neural.readouts.components`); 0 for none.
+        the sums of one exchange more (`hopfed.neural.readouts.bits`); 0 for none.
     group : bits of so many neighbours, from each bit on, are read with all their products.
     discriminant : whether the read-out is Fisher's linear discriminant in place of least squares;
         the ridge then comes from "evidence" or "gcv".
