@@ -26,12 +26,11 @@ from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
 from hopfed.neural.models import Model
-from hopfed.neural.training.cost import forward_flops, training_flops
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.losses import Batch, Net, Objective
 from hopfed.neural.training.task import Params, Task, TaskSpec, copied, task_of
 from hopfed.neural.training.together import train
-from hopfed.neural.training.training import Job, Training
+from hopfed.neural.training.training import Job, Training, forward_flops, training_flops
 
 Answer = Generator[Job, Job, Message]
 Down = Mapping[int, Message]  # messages down, by client or for everyone
@@ -467,7 +466,7 @@ def untrained(method: NeuralMethod, client: int = 0, exchange: int = 0) -> Messa
 
 
 def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarray]:
-    """Return tensors or arrays, by name, as arrays of a state or message, named below `prefix`.
+    """Return tensors or arrays `params` as arrays of a state or message, named below `prefix`.
 
     Examples
     --------

@@ -22,8 +22,8 @@ from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.averaged import Averaged, mean_of, mean_of_holders
 from hopfed.neural.method import Client, NeuralMethod, Played, above, below, pack, setting, unpack
+from hopfed.neural.methods.fedavg import Averaged, mean_of, mean_of_holders
 from hopfed.neural.models.networks import drawing
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.losses import Batch, Net, masked_mean, squared_distance
@@ -579,7 +579,7 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
     def trained(
         self, params: Params, head: Params, counts: np.ndarray, rng: np.random.Generator
     ) -> Params:
-        """Return the generator after its steps of a round, by a mean `head`; labels as `counts`."""
+        """Return the generator after a round, by a mean `head`; `rng` draws labels as `counts`."""
         params = {n: t.requires_grad_() for n, t in params.items()}
 
         def loss(y: Tensor, noise: Tensor) -> Tensor:

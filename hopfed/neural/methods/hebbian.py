@@ -65,8 +65,8 @@ from hopfed.neural.readouts.ridge import (
     solved,
     worth,
 )
-from hopfed.neural.training.cost import forward_flops
 from hopfed.neural.training.evaluation import Classifier, Network
+from hopfed.neural.training.training import forward_flops
 
 __all__ = ["AFL", "Hebbian", "RanPAC", "SAFLe"]
 

@@ -22,17 +22,15 @@ from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Message, Spec
 from hopfed.federation.messages import below as inside
 from hopfed.federation.rounds import Session
-from hopfed.neural.averaged import mean_of, mean_of_holders
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.method import Answer, Client, Played, above, below, pack, setting, unpack
-from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.methods.fedavg import FedAvg, mean_of, mean_of_holders
 from hopfed.neural.models import Model
 from hopfed.neural.models.networks import check_name, drawing
-from hopfed.neural.training.cost import forward_flops
 from hopfed.neural.training.losses import Batch, Net, beside, squared_distance
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.together import one_thread
-from hopfed.neural.training.training import Job, forward_of
+from hopfed.neural.training.training import Job, forward_flops, forward_of
 
 __all__ = ["APFL", "FML", "Ditto", "FedKD", "FedMRL", "FedRAL", "PFedES"]
 

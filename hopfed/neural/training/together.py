@@ -34,9 +34,15 @@ from hopfed._lib.random import derive
 from hopfed.errors import BackendError, HopfedError
 from hopfed.neural.data.tensors import Tensors, generator
 from hopfed.neural.models.networks import bodies
-from hopfed.neural.training.cost import step_flops
 from hopfed.neural.training.losses import Batch, Net, Objective, Params
-from hopfed.neural.training.training import COUNT, Job, Optimizer, forward_of, has_batch_norm
+from hopfed.neural.training.training import (
+    COUNT,
+    Job,
+    Optimizer,
+    forward_of,
+    has_batch_norm,
+    step_flops,
+)
 
 Loss = Callable[..., Tensor]  # (parameters, inputs, labels, mask, extra) -> loss, or losses
 

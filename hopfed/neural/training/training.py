@@ -1,12 +1,15 @@
-"""Settings of a client's training, its optimizer, and the job of one client."""
+"""Settings of a client's training, its optimizer, the job of one client, and what it costs."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -14,11 +17,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.optim.adam import adam
 from torch.optim.sgd import sgd
+from torch.utils.flop_counter import FlopCounterMode
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
+from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.models import Model
-from hopfed.neural.training.losses import Objective, Params
+from hopfed.neural.training.losses import Batch, Net, Objective, Params, beside
+from hopfed.neural.training.task import TaskSpec, task_of
 
 __all__ = ["Training"]
 
@@ -56,8 +62,8 @@ class Training:
         1 to all, as in FedProx's paper; they are those of methods that train for `epochs`.
     newcomers : epochs by which a client that never took part tunes the network that it is scored
         with, by cross-entropy; 0 for none. Clients that classify with more than that do not.
-    record_bound, record_noise : of private records, see `hopfed.neural.averaged.Averaged`: the norm
-        to which the gradient of each example is cut, 0 for none, and the noise multiplier.
+    record_bound, record_noise : of private records (`hopfed.neural.methods.fedavg.Averaged`): the
+        norm to which the gradient of each example is cut, 0 for none, and the noise multiplier.
     way : "sequential"; "stacked", clients of one architecture together; or "auto", together where
         a step is small, see `together`.
     precision : "float32", or "bfloat16" for the products of forward and backward passes;
@@ -242,3 +248,61 @@ def forward_of(net: nn.Module) -> Forward:
     """The function from parameters and inputs to the output of `net`: of a `Model` both."""
     more = (True,) if isinstance(net, Model) else ()
     return lambda params, *inputs: functional_call(net, params, (*inputs, *more))
+
+
+def training_flops(job: Job, data: Tensors) -> float:
+    """FLOPs of a training."""
+    if not len(job.rows) or not job.trained():
+        return 0.0
+    each = step_flops(job, data, job.training.batch)
+    return each * len(job.rows) * job.training.epochs
+
+
+def step_flops(job: Job, data: Tensors, batch: int) -> float:
+    """FLOPs per example of a training step: counted once for each network, objective and size."""
+    known = _COUNTED.setdefault(job.net, {})
+    rows = job.rows[:batch] if job.plan is None else job.plan[0][:batch]
+    key = job.objective, job.frozen, len(rows)
+    if key not in known:
+        x, y = data.batch(data.rows(rows))
+        params = {n: t.detach().clone() for n, t in beside(job.params, job.net).items()}
+        weights = [params[n].requires_grad_() for n in job.trained()]
+        alone = len(rows) == 1 and has_batch_norm(job.net)  # one example has no statistics
+        net = Net(forward_of(job.net.train(not alone)), params)
+        with _counter() as flops:
+            loss = job.objective(net, Batch(x, y, None, beside(job.extra, job.net)))
+            torch.autograd.grad(loss, weights, allow_unused=True)
+        known[key] = flops.get_total_flops() / len(x)
+    return known[key]
+
+
+_COUNTED: WeakKeyDictionary[nn.Module, dict[Any, float]] = WeakKeyDictionary()
+
+
+@lru_cache(32)
+def forward_flops(spec: TaskSpec, architecture: str) -> int:
+    """FLOPs per example of a forward pass of an architecture on the data of a task."""
+    made = task_of(spec)
+    batch, _ = made.tensors.batch(made.tensors.rows(made.split.train[0][:2]))
+    twin = deepcopy(made.templates[architecture]).eval()
+    with _counter() as flops, torch.no_grad():
+        twin(batch)
+    return flops.get_total_flops() // len(batch)
+
+
+def _convolution_backward(
+    gradient: Sequence[int], x: Sequence[int], weight: Sequence[int], *args: Any, **_results: Any
+) -> int:
+    """FLOPs from the shapes: each of the two gradients costs as much as the forward pass.
+
+    PyTorch's formula (2.13) ignores groups: seven times too much for MobileNet-v2.
+    """
+    *_, transposed, _output_padding, _groups, wanted = args
+    positions = x if transposed else gradient
+    products = math.prod(positions[2:]) * positions[0] * math.prod(weight)
+    return 2 * products * (wanted[0] + wanted[1])
+
+
+def _counter() -> FlopCounterMode:
+    gradient = torch.ops.aten.convolution_backward
+    return FlopCounterMode(display=False, custom_mapping={gradient: _convolution_backward})
