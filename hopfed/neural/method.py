@@ -55,10 +55,8 @@ class Client:
     number : index of the client.
     state : arrays that it keeps from round to round, by name; empty before it first took part.
     context : where in the federation this is.
-    net : module that it trains; clients of one architecture share the object.
-    model : model of its architecture.
-    rows, labels : indices and labels of its training examples.
-    size : their number, as a message tells it.
+    net, model : module that it trains, and model of its architecture, whose clients share both.
+    rows, labels, size : indices and labels of its training examples; their number, as a message.
     flops : FLOPs of this answer so far, to which a method adds what is spent beside trainings.
     metrics : numbers about this answer, by name; "loss" is that of the last training.
     tuned : parameters of a newcomer's tuned model, see `Training.newcomers`.
@@ -112,9 +110,8 @@ class Client:
         """Describe a training, to be yielded: it comes back with the trained `params`.
 
         What is left out is the method's `objective` and, for this round, its `epochs` and other
-        `training`; all `rows` of the client; as `path` that of the step, which after the seed names
-        the random stream of the batches. `augment`: images, if the task asks for it. `more` are
-        `extra`, `frozen`, `plan`, `moments` and `direct` of a `Job`.
+        `training`; all `rows` of the client; as `path` that of the step, which names the stream of
+        the batches. `augment`: images, if the task asks for it. `more` are those of a `Job`.
         """
         training = training or self.method.training.at(self.context.round)
         if epochs is None and training.stragglers > self.chance("straggler"):
@@ -158,12 +155,12 @@ class NeuralMethod:
     What a method is, such as `name` and `shares`, stands in its class line:
     ``class Own(FedAvg, name="own", shares="features.")``, or is a class variable.
 
-    Arguments have the same meaning in all its methods. `client` is a `Client`. `state` holds the
-    arrays that the server, or a client, keeps, by name. `down` is the last message from the server,
-    empty before the first. `question` is one of `questions`; `messages`, or `said`, are the answers
-    to it by client. `params` are parameters and buffers by name. `session` asks clients, see
-    `hopfed.federation.rounds.Session`. `net` is a network in training, `batch` the examples of a
-    step, see `hopfed.neural.training.losses`.
+    In all its methods `client` is a `Client`; `state` holds the arrays that the server, or a
+    client, keeps, by name; `down` is the last message from the server, empty before the first;
+    `question` is one of `questions`; `messages`, or `said`, are the answers to it by client;
+    `params` are parameters and buffers by name; `session` asks clients
+    (`hopfed.federation.rounds.Session`); `net` is a network in training, `batch` the examples of a
+    step (`hopfed.neural.training.losses`).
 
     Attributes
     ----------
@@ -325,8 +322,7 @@ class NeuralMethod:
     def trained_as(self) -> NeuralMethod:
         """Return the method whose rounds are the same to the bit; itself if they are its own.
 
-        A class that only classifies in another way with what another one trains names it in
-        `reads`, which is not inherited, as subclasses may train otherwise.
+        A class that only reads what another one trains names it in `reads`, for itself alone.
         """
         base = vars(type(self)).get("reads")
         return base(**{f.name: getattr(self, f.name) for f in fields(base)}) if base else self
@@ -347,10 +343,7 @@ class NeuralMethod:
     def readied(
         self, state: State, down: Message, client: int, new: bool = False
     ) -> tuple[Client, Message]:
-        """Return a client that can be scored, with the FLOPs that this took, and its message.
-
-        A client that is `new` never took part.
-        """
+        """Return a client that can be scored, `new` if it never took part, and its message."""
         made = Client(self, state, Context(self.task.seed, 0, 0, client))
         plain = self.training.newcomers and new and made.net is made.model
         (found,) = _driven([(made, (self.tune_newcomer if plain else self.ready)(made, down))])

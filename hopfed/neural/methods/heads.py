@@ -240,10 +240,7 @@ class Classwise(NeuralMethod):
         return {"labels": held.astype(np.int32), "rows": means} | more
 
     def table(self, message: Message) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (classes, d) of a message, and examples (classes,) behind each, 1 if not told.
-
-        Labels of no class are left out; a class without a row has 0 examples.
-        """
+        """Rows (classes, d) of a message, and examples (classes,) behind each, 1 if not told."""
         classes = self.loaded.classes
         rows, counts = np.zeros((classes, self.length), np.float32), np.zeros(classes)
         if "labels" in message:
@@ -309,7 +306,7 @@ class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
     A client's prototypes are the mean features z of its classes, the server's, C, the means over
     the clients that hold the class. A class that nobody sent this round keeps its last prototype;
     one that nobody ever sent has no penalty. The squared distance is divided by the feature length
-    d, as in the authors' program, so that `lam` has the same effect for wide and narrow features.
+    d, as in the authors' program.
 
     Attributes
     ----------
@@ -331,7 +328,7 @@ class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
         rows, counts = self.means(session.ask().values())
         before, known = self.table(state)
         rows = np.where(counts[:, None] > 0, rows, before)
-        prototypes = as_message(rows, (counts > 0) | (known > 0))
+        prototypes = as_message(rows, counts + known)
         return prototypes, {EVERYONE: prototypes}, {}
 
 
@@ -340,9 +337,8 @@ class FD(Classwise, name="fd", source="Jeong et al., 2018"):
     """Jeong et al. (2018), federated distillation: cross-entropy + lam CE(t_y, softmax).
 
     For each class that it holds, a client sends the mean softmax output over its examples, after
-    training; in the paper they are those during it. The target t_y of class y at a client is the
-    unweighted mean of the outputs that the *other* clients sent, for the classes that it and at
-    least one of them hold; without one there is no target. Absent clients get the mean over all.
+    training; in the paper, during it. The target t_y of a class that it and others hold is the mean
+    of the outputs that the *others* sent; absent clients get the mean over all.
 
     Attributes
     ----------
@@ -378,10 +374,9 @@ class FD(Classwise, name="fd", source="Jeong et al., 2018"):
 class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="head.", one_head=True):
     """Yi et al. (2023): the server trains a head on the mean features of clients' classes.
 
-    A client replaces its head by the global one, trains its model, and sends the mean features of
-    each of its classes. The server goes through them, client by client and class by class, with a
-    step of gradient descent of the head's cross-entropy on each. A client classifies with its
-    model after training.
+    A client replaces its head by the global one, trains its model, with which it classifies, and
+    sends the mean features of each of its classes. The server goes through them, client by client
+    and class by class, with a step of gradient descent of the head's cross-entropy on each.
 
     Attributes
     ----------
@@ -430,11 +425,10 @@ def layers(params: Params, x: Tensor) -> Tensor:
 class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
     """Zhang et al. (2024): FedProto with prototypes that the server trains, by adaptive margins.
 
-    The server's prototypes are trained vectors, one for each class, through a network of one hidden
-    layer of d units. They are trained on the clients' mean features z, by
-    ``CE(softmax(-|z - C_s| - margin [s = y]), y)``, in batches of as many rows as those of clients.
-    The margin is the largest distance between two classes' means over the clients, at most
-    `margin`.
+    The server's prototypes are vectors, one for each class, through a network of one hidden layer
+    of d units, trained on the clients' mean features z by ``CE(softmax(-|z - C_s| - margin [s =
+    y]), y)``, in batches of as many rows as those of clients. The margin is the largest distance
+    between two classes' means over the clients, at most `margin`.
 
     Attributes
     ----------
@@ -499,10 +493,9 @@ class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
 
     Clients share heads, as the paper does where models are not to be sent, and tell their numbers
     of examples of each label. The server trains the generator z = G(y, e), of labels y in these
-    proportions and normal e, by Adam on the cross-entropy of the mean logits of the clients' heads,
-    plus ``diversity exp(-mean(|z - z'| |e - e'|^2))`` over pairs, of means over the entries. A
-    client adds ``lam CE(head(z), y)`` over generated z, drawn anew in each round but the first. G
-    has one hidden layer.
+    proportions, normal e and one hidden layer, by Adam on the cross-entropy of the mean logits of
+    the clients' heads, plus ``diversity exp(-mean(|z - z'| |e - e'|^2))`` over pairs, of means over
+    the entries. A client adds ``lam CE(head(z), y)`` over new z in each round but the first.
 
     Attributes
     ----------
