@@ -38,15 +38,13 @@ class Dataset:
     labels : (n,) int64, in [0, classes).
     class_names : one per class.
     domain, writer : (n,) int64 or None, indices into `domain_names` and `writer_names`.
-    group : (n,) int64 or None; rows of one group, such as the windows of one speech, overlap, so
-        the training, validation and test parts of a client never share a group.
+    group : (n,) int64 or None; rows of one group, such as windows of one speech, are in one part.
     coarse : (classes,) int64 or None, the superclass of each class.
     train : (n,) bool or None, the published split: True for training examples.
 
     Raises
     ------
-    DataError : arrays of unequal length, no examples, an index without a name, inputs that are
-        neither images nor tokens or hold NaN.
+    DataError : arrays of unequal length, none, of other kinds, or with NaN; an unnamed index.
 
     Examples
     --------
@@ -139,11 +137,11 @@ def from_arrays(
 
     Parameters
     ----------
-    inputs : images (n, height, width), (n, height, width, channels) or (n, channels, height,
-        width), whole numbers in 0..255 or any others; or rows of features (n, d).
+    inputs : images (n, height, width), with channels last or first, whole numbers in 0..255 or any
+        others; or rows of features (n, d).
     labels : (n,) numbers or words; every value is a class, numbers by size, words by letters.
-    split : (n,) the published split, "train", "val" or "test" or True for training examples. A
-        published validation set trains beside a test set, and is one where there is none.
+    split : (n,) "train", "val" or "test", or True for training examples. A published validation
+        set trains beside a test set, and is one where there is none.
     class_names : names of the labels 0, 1, 2, ...
     name : of the dataset.
     coarse : (n,) superclass of the label of each example.
@@ -152,8 +150,7 @@ def from_arrays(
 
     Raises
     ------
-    DataError : one line: arrays of other shapes or kinds, of unequal length, empty, or with NaN;
-        labels that are measured numbers or differ in nearly every row.
+    DataError : as of `Dataset`; labels that are measured numbers, or differ in nearly every row.
 
     Examples
     --------
@@ -301,8 +298,7 @@ def _training(split: np.ndarray) -> np.ndarray:
 
 def _array(values: Any) -> np.ndarray:
     """An array of whatever holds numbers: lists, frames, tensors of a device, sparse matrices."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
+    values = values.detach().cpu() if hasattr(values, "detach") else values
     return np.asarray(values.toarray() if hasattr(values, "toarray") else values)
 
 
@@ -318,9 +314,9 @@ def _as_inputs(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind not in "iubf":
         raise ValueError(f"inputs must be numbers, got {array.dtype}")
     if array.ndim == 4 and array.dtype.kind != "f":
-        if array.size and not (array.min() >= 0 and array.max() <= 255):
-            spread = f"{array.min()}..{array.max()}"
-            raise ValueError(f"images of whole numbers must be in 0..255, got {spread}")
+        low, high = (int(f(array)) if array.size else 0 for f in (np.min, np.max))
+        if low < 0 or high > 255:
+            raise ValueError(f"images of whole numbers must be in 0..255, got {low}..{high}")
         return np.ascontiguousarray(array, dtype=np.uint8)
     with np.errstate(over="ignore"):  # a number too large becomes infinity, which is refused
         array = np.ascontiguousarray(array, dtype=np.float32)

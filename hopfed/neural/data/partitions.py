@@ -43,7 +43,7 @@ class Partition:
     Attributes
     ----------
     scheme, seed : the arguments of `partition`.
-    dataset : the dataset to which rows refer: the given one, or its rotations.
+    dataset : that rows refer to: the given one, or its rotations.
     train, validation, test : one sorted index array per client, all disjoint and none empty.
 
     Examples
@@ -462,7 +462,7 @@ def _read(scheme: str, examples: int | None = None) -> tuple[list[np.ndarray], n
 
 
 def split(
-    labels: np.ndarray, group: np.ndarray | None, shares: Sequence[float], rng: np.random.Generator
+    labels: np.ndarray, group: np.ndarray | None, shares: Sequence[float], rng: Generator
 ) -> np.ndarray:
     """Part of each example, (n,) ints: stratified by class, and no group in two parts."""
     if group is None:

@@ -40,31 +40,8 @@ from hopfed.federation.messages import Field, Message, Spec, below, digest
 from hopfed.federation.rounds import Session
 from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played, setting
 from hopfed.neural.models.networks import encoder_of, kept
-from hopfed.neural.readouts.bits import (
-    CODES,
-    ROOTED,
-    Bits,
-    Components,
-    Features,
-    Filters,
-    Patches,
-    largest,
-    projected,
-    public_bits,
-    rooted,
-)
-from hopfed.neural.readouts.ridge import (
-    RULES,
-    Choice,
-    PrivateSums,
-    Readout,
-    Spectrum,
-    Sums,
-    best_ridge,
-    log_probabilities,
-    solved,
-    worth,
-)
+from hopfed.neural.readouts import bits as codes
+from hopfed.neural.readouts import ridge as linear
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.training import forward_flops
 
@@ -158,7 +135,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     fields: int = setting(2, "at least 1")
     encoder: str = "auto"
     bits: str = setting("pooled", ("pooled", "public"))
-    code: str = setting("auto", ("auto", *CODES))
+    code: str = setting("auto", ("auto", *codes.CODES))
     columns: int = setting(0, "at least 0")
     random: int = setting(0, "at least 0")
     components: int = setting(0, "at least 0")
@@ -166,7 +143,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     discriminant: bool = False
     mirror: bool = False
     reading: str = setting("personal", ("personal", "global", "alone"))
-    ridge: str = setting("grid", ("grid", *RULES))
+    ridge: str = setting("grid", ("grid", *linear.RULES))
     choose: str = setting("all", ("all", "own"))
     keep: bool = False
     pooling: str = setting("equal", ("equal", "resembling"))
@@ -193,7 +170,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if self.epsilon:
             code = "auto" if self.code == "auto" else "bits"
             self._goes_with("where counts have noise", **PRIVATE, code=code)
-            PrivateSums(1, 1, self.epsilon, self.delta)  # checks the budget
+            linear.PrivateSums(1, 1, self.epsilon, self.delta)  # checks the budget
 
     def _goes_with(self, where: str, **wanted: object) -> None:
         """Refuse other values of settings."""
@@ -230,12 +207,12 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return self.encoder if self.encoder != "auto" else "rows" if rows else "patches"
 
     @property
-    def patches(self) -> Patches:
+    def patches(self) -> codes.Patches:
         """Patches of the images."""
         data = self.loaded.split.dataset
         rule = "images (rows take encoder=rows, and text a network)"
         require(data.is_images and data.shape[1:] != (1, 1), "data", rule, data.name)
-        return Patches(*data.shape, self.patch)  # type: ignore[call-arg]
+        return codes.Patches(*data.shape, self.patch)  # type: ignore[call-arg]
 
     @property
     def coding(self) -> str:
@@ -247,7 +224,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     @property
     def steps(self) -> int:
         """Steps of the code in a spread of the features; 0 for bits."""
-        return CODES[self.coding]
+        return codes.CODES[self.coding]
 
     @property
     def n_features(self) -> int:
@@ -269,34 +246,34 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         """D: a bit for each feature, or set of features of a group, and a constant."""
         return self.n_features * (1 << self.group >> 1) + 1
 
-    def _features(self, down: Message) -> Features:
+    def _features(self, down: Message) -> codes.Features:
         """Features of inputs, before their thresholds."""
         first, seed = self._first_features(down), self.task.seed
         if self.components:
             sums = below(down, FIRST)
             key = digest(sums), self.components, seed
-            components: Components = _MADE.get(
-                key, lambda: Components.of(decoded(sums), CODES["coarse"], *key[1:])
+            components: codes.Components = _MADE.get(
+                key, lambda: codes.Components.of(decoded(sums), codes.CODES["coarse"], *key[1:])
             )
             return lambda x: components(first(x))
         if self.random:
-            return lambda x: projected(first(x), self.random, seed).clamp_(min=0)
+            return lambda x: codes.projected(first(x), self.random, seed).clamp_(min=0)
         return first
 
-    def _first_features(self, down: Message) -> Features:
+    def _first_features(self, down: Message) -> codes.Features:
         """Features of which the first sums are."""
-        encoder, root, seed = self._encoder(down), self.coding in ROOTED, self.task.seed
+        encoder, root, seed = self._encoder(down), self.coding in codes.ROOTED, self.task.seed
 
         def features(x: Tensor) -> Tensor:
-            found = rooted(encoder(x)) if root else encoder(x)
-            return projected(found, self.columns, seed) if self.columns else found
+            found = codes.rooted(encoder(x)) if root else encoder(x)
+            return codes.projected(found, self.columns, seed) if self.columns else found
 
         return features
 
-    def _encoder(self, down: Message) -> Features:
+    def _encoder(self, down: Message) -> codes.Features:
         """Function of inputs (B, ...) that gives their features (B, d)."""
         if self.kind == "patches":
-            return Filters(self.patches, down["kernel"], down["mean"], self.fields)
+            return codes.Filters(self.patches, down["kernel"], down["mean"], self.fields)
         if self.kind == "rows":
             return lambda x: x.float().flatten(1)
         if self.kind != "network":
@@ -306,10 +283,10 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return lambda x: net.outputs(x)[0].flatten(1)
 
     @property
-    def _foreign(self) -> tuple[Features, np.ndarray]:
+    def _foreign(self) -> tuple[codes.Features, np.ndarray]:
         """Encoder of a user, and its digest."""
         key = "encoder", self.encoder
-        found: tuple[Features, np.ndarray] = _MADE.get(key, lambda: encoder_of(self.encoder))
+        found: tuple[codes.Features, np.ndarray] = _MADE.get(key, lambda: encoder_of(self.encoder))
         return found
 
     def bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
@@ -325,17 +302,18 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         )
         return bits, labels
 
-    def _bits(self, down: Message) -> Bits:
+    def _bits(self, down: Message) -> codes.Bits:
         found, limits = self._features(down), np.asarray(down["thresholds"])
         spread = float(down.get("spread", 1.0))
-        return Bits(found, limits, self.mirror, self.coding, spread, self.group)
+        return codes.Bits(found, limits, self.mirror, self.coding, spread, self.group)
 
     def public(self) -> State:
         """Filters and thresholds that the seed alone decides."""
         zeros = {"thresholds": np.zeros(self.n_features, np.float32)}
         if self.kind == "rows":
             return zeros
-        made, thresholds = public_bits(self.patches, self.filters, self.fields, self.task.seed)
+        how = self.filters, self.fields, self.task.seed
+        made, thresholds = codes.public_bits(self.patches, *how)
         drawn = {"kernel": made.kernel, "mean": made.mean}
         return drawn | (zeros if self.steps else {"thresholds": thresholds})
 
@@ -352,7 +330,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         client.flops += self._flops_of(question, client.number)
         if question == "sums":
             bits, labels = self.bits_of(down, client.number, "train")
-            client.state = encoded(Sums.of(bits, labels, self.loaded.classes), len(labels))
+            client.state = encoded(linear.Sums.of(bits, labels, self.loaded.classes), len(labels))
             if self.choose == "own":
                 client.flops += self._flops_of("likelihoods", client.number)
             rng = client.context.rng("noise")
@@ -362,9 +340,9 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             found = self._likelihoods(client.state, down, client.number)
             return {"likelihoods": found, "examples": held}
         if question == "features" and self.components:
-            bits = Bits(self._first_features(down), np.zeros(1), code="coarse")  # agreed on
+            bits = codes.Bits(self._first_features(down), np.zeros(1), code="coarse")
             z, labels = bits.of(self.loaded.tensors, client.rows)
-            return encoded(Sums.of(z, labels, self.loaded.classes), len(labels))
+            return encoded(linear.Sums.of(z, labels, self.loaded.classes), len(labels))
         batches = (x for x, _ in self.loaded.tensors.batches(client.rows))
         if question == "patches":
             total, squares, number = self.patches.moments(batches)
@@ -407,13 +385,13 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             likelihoods = Field((len(self.choices()),), "f", most=0)
             return {"likelihoods": likelihoods, "examples": number}
         if question == "features" and self.components:
-            return self._sums_spec(self._first + 1, largest("coarse"))
+            return self._sums_spec(self._first + 1, codes.largest("coarse"))
         if question == "features":
             least = 0 if self.kind == "patches" and not self.columns else None
             spec = {"sums": Field((self.n_features,), "f", least=least), "examples": number}
             return spec | ({"squares": Field((), "f", least=0)} if self.steps else {})
         if not self.epsilon:
-            return self._sums_spec(self.n_bits, largest(self.coding))
+            return self._sums_spec(self.n_bits, codes.largest(self.coding))
         # An honest release is refused once in 10^9 releases.
         numbers = self.n_bits * (self.n_bits + 2 * self.loaded.classes)
         reach = self.private.scale * sqrt(2 * log(numbers / CHANCE)) + 1
@@ -438,11 +416,11 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         shift, at = own.log_prior() - pooled.log_prior(), np.arange(len(labels))
         weights = {choice.own for choice in self.choices()}
         scores = {w: bits @ self._readouts(down, pooled, own, w, client) for w in weights}
-        logs = (
-            log_probabilities(scores[choice.own][self._ridges.index(choice.ridge)], choice, shift)
-            for choice in self.choices()
-        )
-        return np.array([each[at, labels].sum() for each in logs])
+        found = []
+        for choice in self.choices():
+            each = scores[choice.own][self._ridges.index(choice.ridge)]
+            found.append(linear.log_probabilities(each, choice, shift)[at, labels].sum())
+        return np.array(found)
 
     # What the server computes.
 
@@ -476,8 +454,8 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         members = [int(c) for c in state["members"]]
         every = [decoded(gave(state, c)) for c in members]
         own = {}
-        for c, weights in zip(members, worth(every), strict=True):
-            sums = Sums.sum([s * w for s, w in zip(every, weights, strict=True)])
+        for c, weights in zip(members, linear.worth(every), strict=True):
+            sums = linear.Sums.sum([s * w for s, w in zip(every, weights, strict=True)])
             own[c] = down | encoded(sums, sums.examples)
         return state, {EVERYONE: down} | own
 
@@ -489,7 +467,8 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if question == "patches":
             d, count = self.patches.length, float(max(total["patches"], 1))
             moments = total["total"], _symmetric(total["squares"], d, np.tri(d, dtype=bool)), count
-            made = Filters.drawn(self.patches, moments, self.filters, self.fields, self.task.seed)
+            how = self.filters, self.fields, self.task.seed
+            made = codes.Filters.drawn(self.patches, moments, *how)
             return {"kernel": made.kernel, "mean": made.mean}
         examples = max(int(total["examples"]), 1)
         means = total["sums"] / examples
@@ -502,13 +481,13 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
     # What a client computes from the server's answer.
 
-    def choices(self) -> list[Choice]:
+    def choices(self) -> list[linear.Choice]:
         """Settings that validation chooses from."""
         own = {"personal": OWN, "global": (0.0,), "alone": (-1.0,)}[self.reading]
         if self.choose == "own" and self.reading == "personal":
             own = (-1.0, *own)
         priors = PRIORS if self.reading == "personal" else (0.0,)
-        return [Choice(*row) for row in product(self._ridges, own, SCALES, priors)]
+        return [linear.Choice(*row) for row in product(self._ridges, own, SCALES, priors)]
 
     def decide(self, client: Client, down: Message) -> Classifier:
         """The client's read-out; before a round is over all classes are equal to it.
@@ -516,7 +495,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         Where clients choose for themselves, it is a mixture of the settings that are likely.
         """
         if "by_class" not in down or (self.choose == "all" and "choice" not in down):
-            return Readout.none(self.loaded.classes)
+            return linear.Readout.none(self.loaded.classes)
         c = client.number
         own, pooled = self.own_sums(client.state, down, c), self.pooled_sums(down)
         if self.choose == "all":
@@ -533,17 +512,17 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             for choice in chosen
         ]
         shift = own.log_prior() - pooled.log_prior()
-        return Readout(self._bits(down), np.array(weights), chosen, shift, shares)
+        return linear.Readout(self._bits(down), np.array(weights), chosen, shift, shares)
 
     def _readouts(
-        self, down: Message, pooled: Sums, own: Sums, weight: float, client: int
+        self, down: Message, pooled: linear.Sums, own: linear.Sums, weight: float, client: int
     ) -> np.ndarray:
         """Read-outs (R, D, C); those without the client's own examples are made once for all."""
 
         def made() -> np.ndarray:
             sums = pooled.beside(own, weight)
             if self.ridge == "grid":
-                spectrum, floor = Spectrum.of(sums), 1.0
+                spectrum, floor = linear.Spectrum.of(sums), 1.0
                 if self.epsilon and weight >= 0:
                     # 1 plus the radius of the noise's spectrum, per example: the read-out changes
                     # little, and `PrivateSums.predicted_accuracy` is near its maximum.
@@ -554,8 +533,8 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             # A client's examples count several times here, so the ridge is that of all, once.
             key = self, "ridge", _of_sums(down), client if weight < 0 else None
             of = sums if weight < 0 else pooled
-            ridge = _MADE.get(key, lambda: best_ridge(Spectrum.of(of), self.ridge))
-            return solved(sums, ridge, self.discriminant)[None]
+            ridge = _MADE.get(key, lambda: linear.best_ridge(linear.Spectrum.of(of), self.ridge))
+            return linear.solved(sums, ridge, self.discriminant)[None]
 
         key = self, _of_sums(down), weight, client if weight else None
         found: np.ndarray = _MADE.get(key, made)
@@ -569,20 +548,20 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return RIDGES if self.ridge == "grid" else (0.0,)
 
     @property
-    def private(self) -> PrivateSums:
+    def private(self) -> linear.PrivateSums:
         """The noise of the sums, where epsilon is above 0."""
-        return PrivateSums(self.n_bits, self.loaded.classes, self.epsilon, self.delta)
+        return linear.PrivateSums(self.n_bits, self.loaded.classes, self.epsilon, self.delta)
 
-    def pooled_sums(self, down: Message) -> Sums:
+    def pooled_sums(self, down: Message) -> linear.Sums:
         """Sums of all members, as the server sends them."""
         sums = decoded(down)
         return self.private.read(sums, int(down["examples"])) if self.epsilon else sums
 
-    def own_sums(self, state: State, down: Message, client: int) -> Sums:
+    def own_sums(self, state: State, down: Message, client: int) -> linear.Sums:
         """Sums of the client's own examples, also if it never took part."""
         if "examples" in state:
             return decoded(state)
-        return Sums.of(*self.bits_of(down, client, "train"), self.loaded.classes)
+        return linear.Sums.of(*self.bits_of(down, client, "train"), self.loaded.classes)
 
     def _flops_of(self, question: str, client: int) -> float:
         """Multiplications and additions of a step; only products of matrices are counted."""
@@ -667,7 +646,7 @@ class SAFLe(AFL, name="safle", source="after SAFLe, CVPR 2026"):
     group: int = 2
 
 
-def encoded(sums: Sums, examples: float) -> Message:
+def encoded(sums: linear.Sums, examples: float) -> Message:
     """Return sums as a message: a lower triangle of the operator, and class sums.
 
     The diagonal is left out where every entry is the number of examples, as of bits.
@@ -683,7 +662,7 @@ def encoded(sums: Sums, examples: float) -> Message:
     }
 
 
-def decoded(message: Message) -> Sums:
+def decoded(message: Message) -> linear.Sums:
     """Undo `encoded`; a message without class counts has zeros."""
     by_class, counts = np.asarray(message["by_class"]), np.asarray(message["counts"])
     D, C = by_class.shape
@@ -692,7 +671,8 @@ def decoded(message: Message) -> Sums:
     operator = _symmetric(counts.astype(kind), D, np.tri(D, k=-bits, dtype=bool))
     if bits:
         np.fill_diagonal(operator, message["examples"])
-    return Sums(operator, by_class.astype(kind), np.asarray(message.get("classes", np.zeros(C))))
+    classes = np.asarray(message.get("classes", np.zeros(C)))
+    return linear.Sums(operator, by_class.astype(kind), classes)
 
 
 def _symmetric(low: np.ndarray, D: int, where: np.ndarray) -> np.ndarray:

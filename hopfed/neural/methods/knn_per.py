@@ -27,17 +27,7 @@ from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import Message, digest
-from hopfed.neural.memory import (
-    KERNELS,
-    MIXINGS,
-    Hopfield,
-    Index,
-    Neighbours,
-    Prototypes,
-    SmallStoreWarning,
-    choose_weight,
-    mix,
-)
+from hopfed.neural import memory as stores
 from hopfed.neural.method import Client, above, below, setting
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.methods.pairs import Parts
@@ -50,7 +40,7 @@ __all__ = ["KNNPer", "PFedGP"]
 
 RULES = ("fifo", "fixed", "concatenate")  # which examples are kept: the last, the first, all
 Stored = tuple[np.ndarray, np.ndarray]  # keys (n, d) and labels (n,)
-Memory = Hopfield | Neighbours | Prototypes  # features (Q, d) -> probabilities (Q, classes)
+Memory = stores.Hopfield | stores.Neighbours | stores.Prototypes
 
 _EMBEDDED = Recent(1 << 29)  # (task, message down, client, part) -> Embedded
 _PERSONAL = Recent(1 << 28)  # (method, message down, client) -> it
@@ -61,7 +51,7 @@ class Interpolation:
     """A mixture of a global model and a memory, eq. (7)."""
 
     network: Network  # the global model
-    memory: Memory | None  # None for a client without examples, which uses only the global model
+    memory: Memory | None  # of features (Q, d): probabilities (Q, classes); None without examples
     weight: float  # lambda
     mixing: str  # see `hopfed.neural.memory.mix`
     nbytes: int = 0  # of the store that the memory is made of
@@ -70,7 +60,7 @@ class Interpolation:
         """Return log-probabilities (B, classes), float64."""
         features, logits = (t.cpu().numpy() for t in self.network.outputs(x))
         p = np.empty(0) if self.memory is None or self.weight == 0 else self.memory(features)
-        return torch.as_tensor(mix(logits, p, self.weight, self.mixing), device=x.device)
+        return torch.as_tensor(stores.mix(logits, p, self.weight, self.mixing), device=x.device)
 
 
 @dataclass(frozen=True)
@@ -106,8 +96,8 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
     capacity: float = setting(1.0, "above 0")
     spread: float = 0.0
     rule: str = setting("fifo", RULES)
-    kernel: str = setting("paper", KERNELS)
-    mixing: str = setting("probabilities", MIXINGS)
+    kernel: str = setting("paper", stores.KERNELS)
+    mixing: str = setting("probabilities", stores.MIXINGS)
     store: str = setting("neighbours", ("neighbours", "prototypes", "hopfield"))
     steps: int = setting(100, "at least 0")
     beta: float = setting(16.0, "above 0")
@@ -157,28 +147,29 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
         network = self._network(down)
         if len(store[0]) == 0:
             said = "an empty store: the global model alone classifies"
-            warnings.warn(said, SmallStoreWarning, stacklevel=2)
+            warnings.warn(said, stores.SmallStoreWarning, stacklevel=2)
             return Interpolation(network, None, 0.0, self.mixing)
         memory, weight = self.memory(store, client), self.lam
         if weight == -1:
             held = self.embedded(down, client, "validation")
-            weight = choose_weight(held.logits, memory(held.features), held.labels, self.mixing)
+            p = memory(held.features)
+            weight = stores.choose_weight(held.logits, p, held.labels, self.mixing)
         return Interpolation(network, memory, weight, self.mixing, sum(a.nbytes for a in store))
 
     def memory(self, store: Stored, client: int) -> Memory:
         """Return a store in the form that `store` names."""
         (keys, labels), classes = store, self.loaded.classes
         if self.store == "hopfield":
-            return Hopfield(keys, labels, classes, self.beta)
+            return stores.Hopfield(keys, labels, classes, self.beta)
         if self.store == "prototypes":
             more = {"count": self._room(len(keys), client), "steps": self.steps}
             seed = derive(self.task.seed, "memory", client)
-            return Prototypes(keys, labels, classes, **more, seed=seed)
+            return stores.Prototypes(keys, labels, classes, **more, seed=seed)
         if self.k > len(keys):
             what = f"k = {self.k} is more than the examples of a store: all of a store are used"
-            warnings.warn(what, SmallStoreWarning, stacklevel=2)  # alike for all, so said once
-        index = Index(keys, self.task.device)
-        return Neighbours(index, labels, classes, self.k, self.kernel, self.sigma)
+            warnings.warn(what, stores.SmallStoreWarning, stacklevel=2)  # alike, so said once
+        index = stores.Index(keys, self.task.device)
+        return stores.Neighbours(index, labels, classes, self.k, self.kernel, self.sigma)
 
     def embedded(self, down: Message, client: int, part: str) -> Embedded:
         """Return h's features of the client's examples of a part, "train" or "validation"."""

@@ -1,8 +1,8 @@
 """Networks by name, networks of users, and weights from and to files.
 
 A network of a user is a `torch.nn.Module`, a class or function that makes one, or the name of
-either, `module:Net` or `FILE.py:Net`. Its last linear layer is the head, all before it the
-extractor: the network is run once to find that layer, and the extractor then runs it up to there.
+either, `module:Net` or `FILE.py:Net`. It is run once to find its last linear layer, the head; the
+extractor runs it up to there.
 """
 
 from __future__ import annotations

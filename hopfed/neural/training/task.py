@@ -1,7 +1,7 @@
-"""`TaskSpec` and `Task`: the data of a federation, divided among clients, and their models.
+"""The data of a federation, divided among clients, and their models.
 
 A `TaskSpec` names data, partition and models; it is small enough to send to worker processes. A
-`Task` holds the data and models themselves; every process that needs it makes it once.
+`Task` holds these themselves; every process that needs it makes it once.
 """
 
 from __future__ import annotations
@@ -40,15 +40,12 @@ class TaskSpec:
 
     Attributes
     ----------
-    data : what `hopfed.neural.data.load` takes; or a `Dataset`, or a pair of arrays (inputs,
-        labels), of which the name is kept, see `hopfed.neural.data.dataset`.
+    data : what `hopfed.neural.data.load` takes; or a `Dataset`, or arrays (inputs, labels).
     partition : what `hopfed.neural.data.partition` takes.
     clients : number of clients.
-    models : architectures, which clients take in turn; mlp:200x100 and lstm:64 name widths, and
-        module:Net and FILE.py:Net foreign networks; or these themselves, `torch.nn.Module`s or
-        what makes one, of which the name is kept, see `hopfed.neural.models.networks.named`.
-    norm : "group" or "batch".
-    init : initial weights: "auto", "he" or "own", see `hopfed.neural.models.build`.
+    models : architectures, which clients take in turn; mlp:200x100 and lstm:64 name widths,
+        module:Net and FILE.py:Net foreign networks; or `torch.nn.Module`s, or what makes one.
+    norm, init : "group" or "batch"; initial weights, see `hopfed.neural.models.build`.
     head_layer : layer of a foreign network that is its head; empty for its last linear layer.
     weights : for each of `models` a file of weights, or "none"; empty for none.
     frozen : whether only heads are trained.
@@ -175,7 +172,7 @@ class Task:
     def check_shape(self, client: int) -> None:
         """Raise ArgumentError if the client's model is only for square images and these are not."""
         shape = self.split.dataset.shape
-        if not self.split.dataset.is_images or shape[1] == shape[2]:
+        if len(shape) == 1 or shape[1] == shape[2]:
             return
         try:
             with torch.inference_mode():
@@ -217,16 +214,11 @@ def copied(net: nn.Module) -> Params:
 
 @lru_cache(2)
 def task_of(spec: TaskSpec) -> Task:
-    """Load the data and make the models that `spec` names.
-
-    Parameters
-    ----------
-    spec : names of data, partition and models; the last two tasks are kept in memory.
+    """Load the data and make the models that `spec` names; the last two tasks are kept.
 
     Raises
     ------
-    ArgumentError, DataError : data, partition or model do not exist, or do not fit together; or
-        vectors are to be augmented.
+    ArgumentError, DataError : data, partition or model do not exist, or do not fit together.
 
     Examples
     --------

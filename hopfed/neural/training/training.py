@@ -52,14 +52,12 @@ class Training:
     epochs : passes over the client's training examples.
     batch : number of examples in a step.
     clip : largest norm of a gradient; 0 means no limit.
-    schedule, warmup : how `lr` changes over the rounds. "constant"; "cosine", half a cosine over
-        the rounds after the warm-up, from 1 towards 0 (Loshchilov and Hutter, ICLR 2017); or
-        "step:K:F", times F after every K of these rounds. Over the `warmup` rounds it first rises
-        linearly.
-    rounds : number of rounds of the run, over which the schedule goes.
+    schedule, warmup, rounds : how `lr` changes over the `rounds` of the run: linearly up over those
+        of `warmup`; then "constant", "cosine", half a cosine towards 0 (Loshchilov and Hutter, ICLR
+        2017), or "step:K:F", times F after every K rounds.
     drop : probability that a client drops out of an exchange of a round, after it was asked.
-    stragglers : probability that a client trains for fewer epochs in a round, a number drawn from
-        1 to all, as in FedProx's paper; they are those of methods that train for `epochs`.
+    stragglers : probability that a client trains for fewer `epochs` in a round, a number drawn
+        from 1 to all, as in FedProx's paper.
     newcomers : epochs by which a client that never took part tunes the network that it is scored
         with, by cross-entropy; 0 for none. Clients that classify with more than that do not.
     record_bound, record_noise : of private records (`hopfed.neural.methods.fedavg.Averaged`): the
