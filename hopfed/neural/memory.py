@@ -1,8 +1,7 @@
-"""Memories of a client's examples: features and labels in, class probabilities out.
+"""Memories of a client's examples: features in, class probabilities out; their mix with a model.
 
-Neighbours, Hopfield retrieval, prototypes, and the mix with a model. Source: arXiv:2111.09360,
-eqs. (6), (7); Gupta et al. (2017); theory/NOTES.md, "kNN-Per interpolation", "Softmax retrieval is
-a neighbour vote" and "Compressed stores".
+Source: arXiv:2111.09360, eqs. (6), (7); Gupta et al. (2017); theory/NOTES.md, "kNN-Per
+interpolation", "Softmax retrieval is a neighbour vote" and "Compressed stores".
 """
 
 from __future__ import annotations
@@ -93,8 +92,7 @@ class Hopfield:
     """Labels of all examples, by one update of a modern Hopfield network (Ramsauer et al., 2021).
 
     The weights are ``softmax(beta X q)``, X the examples' features and q a query, centred and of
-    unit norm: those of the exponential memory. So it is kNN-Per with all keys as neighbours, the
-    program's kernel and ``sigma = 2 / (beta d)``.
+    unit norm: kNN-Per with all keys, the program's kernel and ``sigma = 2 / (beta d)``.
     """
 
     def __init__(self, features: np.ndarray, labels: np.ndarray, classes: int, beta: float):

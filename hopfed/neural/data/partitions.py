@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.random import check_seed, stream
-from hopfed._lib.settings import require
+from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError, DataError
 from hopfed.neural.data.dataset import Dataset
 from hopfed.tables.files import opened, reading
@@ -205,9 +204,7 @@ Count = int | None
 def _divided(scheme: str, data: Dataset, clients: Count, seed: int) -> tuple[Dataset, Own]:
     """The data, turned by `rotation`, and each client's rows by a scheme's name."""
     name = scheme.partition(":")[0]
-    near = get_close_matches(name, _SCHEMES, n=1, cutoff=0.5)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    known = f"one of {', '.join(_SCHEMES)}, given:FILE{hint}"
+    known = f"one of {', '.join(_SCHEMES)}, given:FILE{hint(name, _SCHEMES, 0.5)}"
     require(name in _SCHEMES, "partition", known, repr(scheme))
     method, form, usage = _SCHEMES[name]
     match: Any = re.fullmatch(name + form, scheme, re.ASCII)

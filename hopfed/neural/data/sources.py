@@ -8,7 +8,6 @@ import re
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
+from hopfed._lib.settings import hint
 from hopfed.errors import ArgumentError, BackendError, DataError
 from hopfed.neural.data.dataset import PARTS, PREFIX, Dataset, encode, from_arrays, given
 from hopfed.tables.files import opened, reading
@@ -142,10 +142,9 @@ def _place(spec: str) -> Path:
         hub = f", or take hub:{word}" if word in HUB else ""
         where = f"no {word}.npz and no folder {word} in {root}; " if root else ""
         raise DataError(f"{word}: {where}set {ENVIRONMENT} to the folder that has it{hub}")
-    near = get_close_matches(word, [*NAMES, "digits"], n=1, cutoff=0.5)
-    hint = f" (did you mean {near[0]}?)" if near else ""
     forms = "digits, FILE.npz, FILE.csv[:COLUMN], a folder of pictures, hub:OWNER/NAME, or NAME of "
-    raise ArgumentError("data", f"{forms}NAME.npz in {ENVIRONMENT}{hint}", repr(spec))
+    near = hint(word, [*NAMES, "digits"], 0.5)
+    raise ArgumentError("data", f"{forms}NAME.npz in {ENVIRONMENT}{near}", repr(spec))
 
 
 def read_npz(path: str | Path) -> Dataset:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
+from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError
 
 _MODULES = {  # module, which is loaded when a method of it is asked for -> names of its methods
@@ -35,10 +35,8 @@ def method(name: str) -> Any:
     """
     if ":" in name:
         return _yours(*name.split(":", 1))
-    if name not in METHODS:
-        near = get_close_matches(name, METHODS, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise ArgumentError("method", f"one of {', '.join(METHODS)}{hint}", repr(name))
+    rule = f"one of {', '.join(METHODS)}{hint(name, METHODS)}"
+    require(name in METHODS, "method", rule, repr(name))
     found = vars(import_module(f"hopfed.neural.methods.{METHODS[name]}")).values()
     return next(c for c in found if isinstance(c, type) and getattr(c, "name", None) == name)
 
@@ -50,6 +48,6 @@ def _yours(module: str, name: str) -> Any:
         found = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ArgumentError("method", f"importable as module:Class ({error})", name) from None
-    if not (isinstance(found, type) and issubclass(found, NeuralMethod)):
-        raise ArgumentError("method", "a subclass of NeuralMethod", f"{module}:{name}")
+    ours = isinstance(found, type) and issubclass(found, NeuralMethod)
+    require(ours, "method", "a subclass of NeuralMethod", f"{module}:{name}")
     return found

@@ -183,16 +183,14 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
     def server_start(self, seed: int) -> State:
         """Nothing; but data of another kind, and patches too large for them, are refused here."""
-        del seed
         data = self.loaded.split.dataset
         if self.kind not in WORDS:
             self._foreign  # noqa: B018  (checks the encoder)
         if self.kind == "patches":
             self.patches  # noqa: B018  (checks the data)
         else:
-            one_side = self.bits == "public" and (self.kind != "rows" or not self.steps)
-            rule = "pooled but for patches, and for rows not in bits"
-            require(not one_side, "bits", rule, self.bits)
+            fits = self.bits == "pooled" or (self.kind == "rows" and self.steps > 0)
+            require(fits, "bits", "pooled but for patches, and for rows not in bits", self.bits)
             require(not self.epsilon, "data", "images where counts have noise", data.name)
         pictures = data.is_images and data.shape[1:] != (1, 1)
         require(pictures or not self.mirror, "mirror", "false but for images", data.name)
@@ -290,10 +288,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return found
 
     def bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
-        """Bits (n, D) float32 and labels (n,) of a part of the client's examples.
-
-        With `mirror`, those of training are of each image and of each mirror image.
-        """
+        """Bits (n, D) float32 and labels (n,) of a part of the client's examples."""
         agreed = digest({name: down[name] for name in AGREED if name in down})
         key = self.task, *(getattr(self, name) for name in BITS), agreed, client, part
         rows, learn = getattr(self.loaded.split, part)[client], part == "train"
@@ -490,10 +485,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return [linear.Choice(*row) for row in product(self._ridges, own, SCALES, priors)]
 
     def decide(self, client: Client, down: Message) -> Classifier:
-        """The client's read-out; before a round is over all classes are equal to it.
-
-        Where clients choose for themselves, it is a mixture of the settings that are likely.
-        """
+        """The client's read-out; before a round is over all classes are equal to it."""
         if "by_class" not in down or (self.choose == "all" and "choice" not in down):
             return linear.Readout.none(self.loaded.classes)
         c = client.number
@@ -656,7 +648,7 @@ def encoded(sums: linear.Sums, examples: float) -> Message:
     whole = counts.dtype.kind == "i"
     return {
         "counts": _narrow(counts, examples) if whole else counts.astype(np.float32),
-        "by_class": _narrow(sums.by_class, 0) if whole else sums.by_class,
+        "by_class": _narrow(sums.by_class) if whole else sums.by_class,
         "classes": sums.counts,
         "examples": np.asarray(examples),
     }
@@ -728,12 +720,12 @@ def broadcast(state: State) -> Message:
 
 def _total(name: str, arrays: list[np.ndarray]) -> np.ndarray:
     total = np.asarray(np.sum(arrays, axis=0, dtype=np.int64))
-    return _narrow(total, int(np.abs(total).max(initial=0))) if name == "counts" else total
+    return _narrow(total) if name == "counts" else total
 
 
-def _narrow(array: np.ndarray, most: float) -> np.ndarray:
-    """Whole numbers of at most this size in as few bytes as hold them, two or four."""
-    most = max(most, int(np.abs(array).max(initial=0)))
+def _narrow(array: np.ndarray, least: float = 0) -> np.ndarray:
+    """Whole numbers, and one of this size, in as few bytes as hold them, two, four or eight."""
+    most = max(least, int(np.abs(array).max(initial=0)))
     fits = (kind for kind in (np.int16, np.int32) if most <= np.iinfo(kind).max)
     return array.astype(next(fits, np.int64))
 

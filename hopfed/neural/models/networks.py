@@ -16,7 +16,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import Parameter, signature
@@ -32,7 +31,7 @@ from torch import Tensor, nn
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.random import derive
-from hopfed._lib.settings import require
+from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError, DataError, HopfedError
 from hopfed.neural.models.architectures import MODELS, Model, Shape, rectified
 from hopfed.tables.files import opened, reading
@@ -152,11 +151,10 @@ def assign(names: str | Sequence[str], clients: int) -> tuple[str, ...]:
 def check_name(name: str, argument: str = "model") -> str:
     """Return `name` if there is such a model; else raise ArgumentError with the nearest name."""
     base, colon, text = str(name).partition(":")
-    if base not in MODELS or (colon and not re.fullmatch(WIDTHS.get(base, r"(?!)"), text)):
-        near = get_close_matches(base, MODELS.keys() - {base}, n=1)
-        hint = f" (did you mean {near[0]}?)" if near and base not in MODELS else ""
-        rule = f"one of {', '.join(MODELS)}, or with widths, mlp:200x100 or lstm:64{hint}"
-        raise ArgumentError(argument, rule, repr(name))
+    known = base in MODELS
+    fits = known and (not colon or re.fullmatch(WIDTHS.get(base, r"(?!)"), text) is not None)
+    rule = f"one of {', '.join(MODELS)}, or with widths, mlp:200x100 or lstm:64"
+    require(fits, argument, rule + ("" if known else hint(base, MODELS)), repr(name))
     return name
 
 

@@ -106,11 +106,6 @@ class Filters:
         kernel = whitening @ (drawn / np.linalg.norm(drawn, axis=0))
         return cls(patches, kernel.astype(np.float32), mean.astype(np.float32), fields)
 
-    @property
-    def length(self) -> int:
-        """Features of an image: two for each filter and field."""
-        return int(2 * self.kernel.shape[1] * self.fields**2)
-
     def __call__(self, x: Tensor) -> Tensor:
         """Return the features (B, D) float32 of images (B, ...)."""
         kernel, mean = (torch.as_tensor(a, device=x.device) for a in (self.kernel, self.mean))
@@ -118,10 +113,10 @@ class Filters:
         parts = []
         for piece in x.split(BATCH):
             response = (self.patches.of(piece) - mean) @ kernel
-            maps = response.transpose(1, 2).reshape(len(piece), -1, *shape)
+            maps = response.transpose(1, 2).reshape(len(piece), kernel.shape[1], *shape)
             both = torch.cat([maps - DEAD, -maps - DEAD], dim=1).clamp_(min=0)
             parts.append(adaptive_avg_pool2d(both, self.fields).flatten(1))
-        return torch.cat(parts) if parts else x.new_zeros((0, self.length))
+        return torch.cat(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +124,7 @@ class Bits:
     """Inputs as bits: features, and their thresholds."""
 
     features: Features  # what is computed of an input
-    thresholds: np.ndarray = field(repr=False)  # (features.length,) float32
+    thresholds: np.ndarray = field(repr=False)  # (D - 1,) float32
     mirror: bool = False  # whether an image and its mirror image are two examples
     code: str = "bits"  # one of `CODES`
     spread: float = 1.0  # of the features, whose steps are a part of it
@@ -194,10 +189,9 @@ def projected(x: Tensor, number: int, seed: int) -> Tensor:
 
 
 def grouped(bits: Tensor, size: int) -> Tensor:
-    """Products (B, ...) of +-1 over sets of bits in overlapping groups of `size` neighbours.
+    """Products (B, ...) of +-1 over sets of bits in groups of `size` neighbours, from each bit on.
 
-    A group begins at each bit, and the last ones go on with the first. The products are the
-    embeddings of the groups' joint values in another basis, in which each set counts once.
+    They are embeddings of the groups' joint values in a basis in which each set counts once.
     """
     after = [bits.roll(-k, dims=1) for k in range(size)]
     sets = [

@@ -6,11 +6,10 @@ bits Z (n, D), operator ``A = Z^T Z`` and class sums ``B = Z^T Y``, the ridge so
 time ``t = D / rho``. Two criteria for rho follow from the eigenvalues l of ``A / n``,
 ``b = V^T B / n`` and the class counts, without validation:
 
-- *evidence*: the likelihood if weights and noise are Gaussian and ``rho n`` is the ratio of the
-  variances of noise and weights. C targets with one variance of the noise have
+- *evidence*: the likelihood if weights and noise are Gaussian, of variances in the ratio ``rho n``:
   ``-n C / 2 log s2 - C / 2 sum log(1 + l / rho)``, ``s2 = (n - n sum b^2 / (l + rho)) / (n C)``;
-- *gcv*, generalised cross-validation: the squared error of a further example, from that of the
-  examples and the degrees of freedom, ``n RSS / (n - df)^2`` with ``df = sum l / (l + rho)``.
+- *gcv*, generalised cross-validation, the squared error of a further example:
+  ``n RSS / (n - df)^2`` with the degrees of freedom ``df = sum l / (l + rho)``.
 """
 
 from __future__ import annotations
@@ -194,10 +193,9 @@ def worth(every: Sequence[Sums]) -> np.ndarray:
     """Return what an example of one client is worth to another, (L, L) from 0 to 1.
 
     Source: theory/NOTES.md, "Ridge and privacy of the read-out", *Resemblance*. Let ``d^2`` be the
-    squared distance of two clients' means of one class, less its expectation for equal means and
-    as many examples, and v the variance of an example around its mean. Then the mean of n examples
-    of the other client has the squared error ``v / n + d^2`` in place of ``v / n``, so they count
-    as ``n / (1 + n d^2 / v)`` of the client's own, as in a random-effects model; nothing is set.
+    squared distance of two clients' means of one class, less its expectation for equal means, and v
+    the variance of an example around its mean. Then n examples of the other client count as
+    ``n / (1 + n d^2 / v)`` of the client's own, as in a random-effects model.
     """
     by_class = np.array([sums.by_class for sums in every], dtype=np.float64)
     counts = np.array([sums.counts for sums in every])
