@@ -118,8 +118,7 @@ def partition(
 ) -> Partition:
     """Divide `dataset` among clients by a scheme, and split each client's examples.
 
-    Labels (or writers, or domains), scheme, number of clients and seed decide which client holds
-    an example; `shares` and `published` only in which of its parts.
+    `shares` and `published` decide only in which of its parts a client holds an example.
 
     Parameters
     ----------
@@ -248,11 +247,7 @@ def _dirichlet(data: Dataset, clients: Count, rng: Generator, alpha: str, fill: 
 
 
 def _shared_out(
-    data: Dataset,
-    held: np.ndarray,
-    rng: Generator,
-    law: Callable[[int], np.ndarray],
-    least: int = 0,
+    data: Dataset, held: np.ndarray, rng: Generator, law: Callable[[int], Any], least: int = 0
 ) -> Own:
     """Divide each class among its holders, (classes, clients), by weights that a `law` draws."""
     own: list[list[np.ndarray]] = [[] for _ in held.T]
@@ -401,9 +396,6 @@ def _above_zero(name: str, text: str) -> float:
     return float(text)
 
 
-# Partitions that are given
-
-
 def as_named(scheme: Any) -> str:
     """Return the name of a partition; one that is given is kept, and gets a name."""
     if isinstance(scheme, str):
@@ -453,9 +445,6 @@ def _read(scheme: str, examples: int | None = None) -> tuple[list[np.ndarray], n
         if not (np.diff(every) > 0).all():
             raise ValueError(f"clients have different rows of the {examples} there are, not others")
         return [rows.astype(np.int64) for rows in own], None
-
-
-# Parts of a client
 
 
 def split(
@@ -510,25 +499,19 @@ def grouped(group: np.ndarray, shares: Sequence[float], rng: np.random.Generator
 
 
 def parts_of(
-    dataset: Dataset,
-    own: list[np.ndarray],
-    shares: Sequence[float],
-    training: np.ndarray | None,
-    seed: int,
+    dataset: Dataset, own: Own, shares: Sequence[float], training: np.ndarray | None, seed: int
 ) -> np.ndarray:
     """Part of each row, client by client; a group that several hold is in one part at all."""
-    parts, group = np.full(len(dataset), TEST), dataset.group
-    shared = False
+    parts, group, shared = np.full(len(dataset), TEST), dataset.group, False
     if group is not None:
         each = np.concatenate([np.unique(group[rows]) for rows in own])
         shared = len(np.unique(each)) < len(each)
     for client, rows in enumerate([np.concatenate(own)] if shared else own):
-        rng = stream(seed, "split", "all" if shared else client)
+        rng, fractions = stream(seed, "split", "all" if shared else client), shares
         if training is not None:  # other examples stay test examples
-            rows = rows[training[rows]]
+            rows, fractions = rows[training[rows]], shares[:2]
         together = None if group is None else group[rows]
         try:
-            fractions = shares if training is None else shares[:2]
             parts[rows] = split(dataset.labels[rows], together, fractions, rng)
         except DataError as error:
             whose = "all clients" if shared else f"client {client} of {len(own)}"

@@ -258,14 +258,14 @@ def _speeches(
     spoken = np.array([k for k, speech in enumerate(speeches) if speech.strip()], dtype=np.int64)
     windows, following, speech = speech_windows([speeches[k] for k in spoken])
     group = spoken[speech]
-    return Dataset(name, windows, following, tuple(VOCABULARY), writer=speaker[group],
-                   writer_names=names, group=group)  # fmt: skip
+    known: dict[str, Any] = {"writer": speaker[group], "writer_names": names, "group": group}
+    return Dataset(name, windows, following, tuple(VOCABULARY), **known)
 
 
 def read_table(path: Path, label: str | None = None, labelled: bool = True) -> Dataset:
     """Read a table whose rows are examples: numbers, a column of labels, and perhaps a writer."""
     columns = _columns(path)
-    few = ", ".join([*columns][:6]) + (", ..." if len(columns) > 6 else "")
+    few = ", ".join([*columns][:6]) + ", ..." * (len(columns) > 6)
     usual = [n for n in columns if n.lower() in COLUMNS]
     if label is None and labelled and len(usual) != 1:
         what = "none" if not usual else "more than one"
@@ -296,9 +296,8 @@ def _columns(path: Path) -> dict[str, Any]:
     from hopfed.tables.formats import of_path
 
     source, found = of_path(path), {}
-    for note in source.notes:
-        if note.startswith("two columns"):  # a second column of labels is no feature
-            raise DataError(f"{path}: {note.partition(':')[0]}")
+    for note in (n for n in source.notes if n.startswith("two columns")):  # perhaps of labels
+        raise DataError(f"{path}: {note.partition(':')[0]}")
     blocks = list(source.blocks())
     for j, name in enumerate(source.names):
         cells = pa.chunked_array([block[j] for block in blocks] or [pa.nulls(0)])

@@ -51,9 +51,8 @@ class LGFedAvg(
     Attributes
     ----------
     weights : weights of the mean: "size", as in the paper, or "equal".
-    scored : model with which a client classifies: "local" is its model after training, as FedSSA's
-        paper states for all methods that it compares; "global" is its body with the latest mean
-        head, as in the authors' program.
+    scored : model with which a client classifies: "local", its own after training, as FedSSA's
+        paper has it; or "global", its body with the latest mean head, as in the authors' program.
     """
 
     weights: str = setting("size", ("size", "equal"))
@@ -380,8 +379,8 @@ class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="hea
 
     Attributes
     ----------
-    head_lr : learning rate of the server; 0.01 as in the authors' program and HtFLlib. In that
-        program the step is taken by the optimizer of another network, so the head never moves.
+    head_lr : learning rate of the server; 0.01 as in the authors' program (where the optimizer of
+        another network takes the step, so the head never moves) and HtFLlib.
     """
 
     head_lr: float = setting(0.01, "above 0")
@@ -434,8 +433,8 @@ class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
     ----------
     lam : strength of the penalty, 0.1 as in the paper (1 in the authors' program); 0 is Standalone.
     nearest : classify by the nearest prototype instead of by the head.
-    margin : largest margin, tau in the paper, which has 100. In the authors' program the margin is
-        the largest distance of a class to the one nearest to it.
+    margin : largest margin, tau in the paper, which has 100; in the authors' program the largest
+        distance of a class to the one nearest to it.
     passes : over the rows in a round, 100 as in the paper (1000 in the program).
     prototype_lr : learning rate of the server, which takes plain gradient descent (0.005 in the
         program).

@@ -111,10 +111,10 @@ class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
     times the gradient of the mixture's loss. alpha steps along ``<v - w, that gradient>``, and
     stays in [0, 1]. The server averages w; v and alpha stay with the client.
 
-    Sources differ about alpha. The paper's Algorithm 1 and its authors' program move it once a
-    round, other programs on every batch, where it soon is 0 and the method FedAvg. Decided here:
-    once a round it takes a step of `Training.lr` on the round's first batch; on every batch, a step
-    of the same optimizer. v starts as the first w. Running statistics are those of the mixture.
+    The paper's Algorithm 1 and its authors' program move alpha once a round, other programs on
+    every batch, where it soon is 0 and the method FedAvg. Decided here: once a round, a step of
+    `Training.lr` on the round's first batch; or on every batch one of the same optimizer. v starts
+    as the first w. Running statistics are those of the mixture.
 
     Attributes
     ----------
@@ -499,8 +499,7 @@ def truncate(matrix: np.ndarray, energy: float) -> np.ndarray:
     if not np.isfinite(matrix).all():
         return np.full((1, m + n), np.nan, dtype=matrix.dtype)
     short = (matrix if m <= n else matrix.T).astype(np.float64)
-    # The eigenvalues of the smaller Gram matrix are the squared singular values. To compute them
-    # costs less than a full singular value decomposition.
+    # Of the smaller Gram matrix, which costs less than a full singular value decomposition.
     squares, directions = np.linalg.eigh(short @ short.T)
     held = np.cumsum(squares[::-1].clip(min=0))
     rank = min(int(np.searchsorted(held, energy * held[-1])) + 1, len(held))
