@@ -61,17 +61,11 @@ class Collected:
 
     @classmethod
     def of(cls, method: Hebbian, clients: Iterable[int], secret: bytes = b"") -> Self:
-        """Play the exchanges of a round with some of the clients.
+        """Play the exchanges of a round with some `clients` of a `method`.
 
-        Parameters
-        ----------
-        method, clients : which of its clients take part.
-        secret : of the noise, 32 bytes that nobody else knows; wanted where the method has an
-            epsilon. Whoever has it takes the noise off.
-
-        Raises
-        ------
-        ArgumentError : a method that does otherwise, no such client, or no secret.
+        Where it has an epsilon, a `secret` is due, 32 bytes that nobody else knows: whoever has
+        them takes the noise off. ArgumentError for a method that does otherwise, no such client, or
+        no secret.
         """
         held, chosen = cls(method, {}), sorted(set(clients))
         for question in method.questions[:3]:
@@ -98,16 +92,9 @@ class Collected:
         return replace(self, state=forgotten(self.state, client))
 
     def admit(self, client: int, secret: bytes = b"") -> Self:
-        """Return what would be there if a client had taken part from the beginning.
+        """Return what would be there if a further `client` had taken part from the beginning.
 
-        Parameters
-        ----------
-        client : that is not in the sums.
-        secret : as for `of`.
-
-        Raises
-        ------
-        ArgumentError : no such client, or no secret.
+        `secret` and errors are those of `of`.
         """
         require(client not in self.members, "client", "one that is not in the sums", client)
         return self._with([client], "sums", secret)

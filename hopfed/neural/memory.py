@@ -139,10 +139,7 @@ def choose_weight(
     mixing: str = "probabilities",
     grid: Sequence[float] = GRID,
 ) -> float:
-    """Return the lambda of `grid` that classifies most examples correctly.
-
-    Of tied values it is the middle one: on small validation sets the ends would be extreme.
-    """
+    """Return the lambda of `grid` that classifies most examples correctly; of ties the middle."""
     found = [mix(logits, p, weight, mixing).argmax(axis=1) for weight in grid]
     right = np.array([(f == labels).sum() for f in found])
     best = np.flatnonzero(right == right.max())

@@ -109,10 +109,7 @@ class Averaged(NeuralMethod):
         return _epsilon(self.noise, rounds, rate, self.delta)
 
     def record_epsilon(self, rounds: int, sizes: Iterable[int]) -> float:
-        """Epsilon of an example at `delta`, of clients of some `sizes` in so many rounds each.
-
-        The largest of all clients. That only some take part is not made use of.
-        """
+        """Largest epsilon of an example at `delta`, of clients of some `sizes` in all `rounds`."""
         each, batch = self.training.record_noise, self.training.batch
         worst = {-(-n // batch): n for n in sorted(map(int, sizes), reverse=True) if n}
         return max(
@@ -164,10 +161,7 @@ class Averaged(NeuralMethod):
         return state, {EVERYONE: down}, {}
 
     def moved(self, state: State, mean: Message, share: float) -> State:
-        """State after a round, given the mean over a `share` of the clients: the mean itself.
-
-        Arrays whose names begin with ``server/`` are not sent to clients.
-        """
+        """State after a round, by the `mean` of a `share` of clients; ``server/`` is not sent."""
         return mean
 
 

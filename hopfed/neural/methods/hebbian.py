@@ -639,10 +639,7 @@ class SAFLe(AFL, name="safle", source="after SAFLe, CVPR 2026"):
 
 
 def encoded(sums: linear.Sums, examples: float) -> Message:
-    """Return sums as a message: a lower triangle of the operator, and class sums.
-
-    The diagonal is left out where every entry is the number of examples, as of bits.
-    """
+    """Sums as a message: the operator's lower triangle, of bits without a diagonal; the rest."""
     bits = np.allclose(np.diag(sums.operator), examples, rtol=1e-9)
     counts = sums.operator[np.tri(len(sums.operator), k=-bits, dtype=bool)]
     whole = counts.dtype.kind == "i"

@@ -229,10 +229,7 @@ def log_evidence(
 
 
 def posterior(features: Tensor, labels: Tensor, classes: int, scales: Scales) -> Classifier:
-    """Log-probabilities (Q, classes) at features (Q, d), given examples (n, d), in float64.
-
-    They are the softmax of the latent means ``mean + weights @ kernel(features, z)``.
-    """
+    """Log-probabilities (Q, classes) at features (Q, d), given examples (n, d), in float64."""
     x, scales = features.double(), (scales[0].double(), scales[1].double())
     targets, noise = (t.double() for t in dirichlet_targets(labels, classes))
     mean = targets.mean(dim=1, keepdim=True)

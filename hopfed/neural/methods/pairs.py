@@ -57,10 +57,7 @@ def both(net: Any, x: Tensor) -> Any:
 
 @dataclass(frozen=True)
 class Auxiliary(FedAvg, same_model=False, shares="shared.", part="own", scored_with=""):
-    """A client trains a module of the parts ``own``, its model, and ``shared``, which is averaged.
-
-    `Training.clip` limits the norm of the gradient of all parts together.
-    """
+    """A client trains a module of parts ``own``, its model, and ``shared``, which is averaged."""
 
 
 @dataclass(frozen=True)

@@ -117,8 +117,7 @@ class Remembering(Headed):
     ) -> tuple[Tensor, Tensor, Params]:
         """Return features plus recalled vector, logits, and the states after the batch by name.
 
-        `collective` is the server's memory, (patterns, width). Only with labels `y`, in training,
-        is the memory consolidated. `mask` is 0 on padding rows.
+        `collective` is the server's memory; only with labels `y` is the client's consolidated.
         """
         z = self.model.features(x)
         encoded = self.encoder(z)  # eq. (3)

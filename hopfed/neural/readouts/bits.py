@@ -158,10 +158,7 @@ class Bits:
 
 
 def coded(features: Tensor, thresholds: np.ndarray, spread: float, code: str) -> Tensor:
-    """Whole numbers float32 (B, D + 1) of features, and a constant: 1 for bits, else the steps.
-
-    Bits are +-1, whether features reach their thresholds.
-    """
+    """Whole numbers float32 (B, D + 1) of features, +-1 for bits; the last is 1, or the steps."""
     limits = torch.as_tensor(thresholds, dtype=features.dtype, device=features.device)
     one = features.new_ones((len(features), 1))
     if not (steps := CODES[code]):

@@ -307,10 +307,7 @@ class PrivateSums:
     def release(
         self, bits: np.ndarray, labels: np.ndarray, rng: np.random.Generator | Coins
     ) -> Sums:
-        """Release bits (n, D) and labels (n,) with noise from `rng`, which must be secret.
-
-        The class sums are times `weight`; the class counts are left to `read`.
-        """
+        """Release bits (n, D) and labels (n,), times `weight`, with noise from a secret `rng`."""
         D, n = self.n_bits, len(labels)
         label = self.weight * np.eye(self.classes)[labels]
         rows = np.concatenate([np.asarray(bits, dtype=np.float64), label], axis=1)

@@ -291,10 +291,7 @@ def forward_flops(spec: TaskSpec, architecture: str) -> int:
 def _convolution_backward(
     gradient: Sequence[int], x: Sequence[int], weight: Sequence[int], *args: Any, **_results: Any
 ) -> int:
-    """FLOPs from the shapes: each of the two gradients costs as much as the forward pass.
-
-    PyTorch's formula (2.13) ignores groups: seven times too much for MobileNet-v2.
-    """
+    """FLOPs from the shapes; PyTorch's formula (2.13) ignores groups, which MobileNet-v2 has."""
     *_, transposed, _output_padding, _groups, wanted = args
     positions = x if transposed else gradient
     products = math.prod(positions[2:]) * positions[0] * math.prod(weight)
