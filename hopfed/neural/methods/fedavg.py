@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -63,11 +63,10 @@ class Averaged(NeuralMethod):
     What clients keep, and accuracies, are not covered.
 
     By record: with `Training.record_noise` a client's messages are so, for the server too: one of
-    its training examples may be there or not. In every step the gradient of each example is cut to
-    the norm `record_bound`, and noise of deviation ``record_noise record_bound`` added to their sum
-    (DP-SGD, Abadi et al., CCS 2016); each is in a step by itself, with probability batch /
-    examples. Not covered are numbers of examples, the sums by which inputs are scaled (give
-    `scaling`), losses and accuracies.
+    its training examples may be there or not. In a step the gradient of each example is cut to the
+    norm `record_bound`, and noise of deviation ``record_noise record_bound`` added to their sum
+    (DP-SGD, Abadi et al., CCS 2016); each is in it with probability batch / examples. Not covered
+    are numbers of examples, the sums that scale inputs (give `scaling`), losses and accuracies.
 
     Noise, participation and steps are drawn from the seed of the run: this is for experiments.
 
@@ -213,11 +212,9 @@ class FedAvg(
 
     def network(self, client: Client, down: Message) -> Network:
         """Return the model in the server's message to all, one object for all clients."""
-        found: Network = _NETWORKS.get(
-            (self.name, self.task, digest(down)),
-            lambda: Network(client.model, self.personal(client, down)),
-        )
-        return found
+        key = self.name, self.task, digest(down)
+        made = _NETWORKS.get(key, lambda: Network(client.model, self.personal(client, down)))
+        return cast(Network, made)
 
 
 @dataclass(frozen=True)

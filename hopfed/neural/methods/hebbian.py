@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import log, sqrt
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy.special import softmax
@@ -283,19 +283,17 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     @property
     def _foreign(self) -> tuple[codes.Features, np.ndarray]:
         """Encoder of a user, and its digest."""
-        key = "encoder", self.encoder
-        found: tuple[codes.Features, np.ndarray] = _MADE.get(key, lambda: encoder_of(self.encoder))
-        return found
+        found = _MADE.get(("encoder", self.encoder), lambda: encoder_of(self.encoder))
+        return cast(tuple[codes.Features, np.ndarray], found)
 
     def bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
         """Bits (n, D) float32 and labels (n,) of a part of the client's examples."""
         agreed = digest({name: down[name] for name in AGREED if name in down})
         key = self.task, *(getattr(self, name) for name in BITS), agreed, client, part
         rows, learn = getattr(self.loaded.split, part)[client], part == "train"
-        bits, labels = _BITS.get(
-            key, lambda: self._bits(down).of(self.loaded.tensors, rows, learn=learn)
-        )
-        return bits, labels
+        tensors = self.loaded.tensors
+        found = _BITS.get(key, lambda: self._bits(down).of(tensors, rows, learn=learn))
+        return cast(tuple[np.ndarray, np.ndarray], found)
 
     def _bits(self, down: Message) -> codes.Bits:
         found, limits = self._features(down), np.asarray(down["thresholds"])
@@ -529,8 +527,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             return linear.solved(sums, ridge, self.discriminant)[None]
 
         key = self, _of_sums(down), weight, client if weight else None
-        found: np.ndarray = _MADE.get(key, made)
-        return found
+        return np.asarray(_MADE.get(key, made))
 
     @property
     def _ridges(self) -> tuple[float, ...]:

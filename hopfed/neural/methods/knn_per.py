@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -67,8 +68,8 @@ class Interpolation:
 class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=FedAvg):
     """kNN-Per of Marfoq et al. (2022).
 
-    Bytes and FLOPs are those of FedAvg, whose training it is; what it costs to classify, a forward
-    pass for each stored example whenever the model changes, and distances, is not counted.
+    Bytes and FLOPs are those of FedAvg, whose training it is; what it costs to classify is not
+    counted.
 
     Attributes
     ----------
@@ -79,8 +80,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
     capacity : largest number of stored examples or prototypes; a value up to 1 is a share of the
         client's training examples.
     spread : clients with even numbers have the capacity ``capacity - spread``, those with odd
-        numbers ``capacity + spread``, as weak and strong hardware. A client with capacity 0 uses
-        only the global model.
+        numbers ``capacity + spread``; one without uses only the global model.
     rule : which examples are kept, "fifo" the last, "fixed" the first, "concatenate" all; they
         arrive in random order.
     kernel : "paper" or "program".
@@ -114,10 +114,8 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
 
     def decide(self, client: Client, down: Message) -> Interpolation:
         c, key = client.number, (self, digest(down), client.number)
-        made: Interpolation = _PERSONAL.get(
-            key, lambda: self.mixed(self.remember(down, c), down, c)
-        )
-        return made
+        made = _PERSONAL.get(key, lambda: self.mixed(self.remember(down, c), down, c))
+        return cast(Interpolation, made)
 
     def remember(
         self, down: Message, client: int, rows: np.ndarray | None = None, held: Stored | None = None
@@ -173,14 +171,10 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
 
     def embedded(self, down: Message, client: int, part: str) -> Embedded:
         """Return h's features of the client's examples of a part, "train" or "validation"."""
-        rows, key = (
-            getattr(self.loaded.split, part)[client],
-            (self.task, digest(down), client, part),
-        )
-        found: Embedded = _EMBEDDED.get(
-            key, lambda: self._network(down).embed(self.loaded.tensors, rows)
-        )
-        return found
+        rows, tensors = getattr(self.loaded.split, part)[client], self.loaded.tensors
+        key = self.task, digest(down), client, part
+        found = _EMBEDDED.get(key, lambda: self._network(down).embed(tensors, rows))
+        return cast(Embedded, found)
 
     def _network(self, down: Message) -> Network:
         return self.network(Client(self, {}, Context(self.task.seed, 0, 0, 0)), down)
@@ -253,8 +247,8 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
     its own examples.
 
     In the paper each client has a tree of binary processes, with Polya-Gamma variables and Gibbs
-    sampling; here one regression on transformed labels for each class, in closed form. It uses all
-    examples up to `most`, without inducing points, and a random sample of that size above.
+    sampling; here one regression on transformed labels for each class, in closed form, of at most
+    `most` examples, drawn at random, without inducing points.
 
     Attributes
     ----------

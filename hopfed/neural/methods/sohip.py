@@ -255,8 +255,7 @@ class StandaloneBias(
     """Standalone with a learned vector added to the features; a control, proposed here.
 
     After training, SoHip's memory for all examples is a constant added to the features
-    (theory/NOTES.md, "SoHip with a linear head"): any gain must come from training with it. Here it
-    is a parameter that starts at zero, without memory, gates or exchange.
+    (theory/NOTES.md, "SoHip with a linear head"). Here it is a parameter that starts at zero.
 
     Attributes
     ----------

@@ -1,8 +1,7 @@
 """`Model` and `Shape`, and the networks of the papers, for small images and for text.
 
 MLP, LeNet and CNN-1 to 5 of FedSSA; MobileNet-v2 in the form customary for CIFAR; the LSTM of
-LEAF's Shakespeare task. All run under ``torch.func.vmap`` with stacked parameters. None has a layer
-that draws random numbers: dropout of the originals is left out.
+LEAF's Shakespeare task; without dropout. All run under ``torch.func.vmap``, parameters stacked.
 """
 
 from __future__ import annotations
