@@ -5,9 +5,8 @@ client had never answered. This requires ``bits=public``; with pooled bits the f
 thresholds still depend on the client that left, see `Collected.exact`. The server cannot remove
 copies that others made, nor read-outs that clients computed before.
 
-Where the method has an epsilon, what is kept of a client has noise from a secret, and not from the
-seed. The same examples on the same terms get the same noise under the same secret, so that a client
-that leaves and comes back tells nothing new.
+Where the method has an epsilon, what is kept of a client has noise from a secret: the same examples
+on the same terms get the same noise, so that a client that comes back tells nothing new.
 """
 
 from __future__ import annotations

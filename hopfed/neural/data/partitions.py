@@ -250,7 +250,7 @@ def _shared_out(
     data: Dataset, held: np.ndarray, rng: Generator, law: Callable[[int], Any], least: int = 0
 ) -> Own:
     """Divide each class among its holders, (classes, clients), by weights that a `law` draws."""
-    own: list[list[np.ndarray]] = [[] for _ in held.T]
+    own: list[Own] = [[] for _ in held.T]
     for label, holders in zip(np.unique(data.labels), map(np.flatnonzero, held), strict=True):
         rows = rng.permutation(np.flatnonzero(data.labels == label))
         free = len(rows) - least * len(holders)
@@ -354,14 +354,10 @@ def _rotated(
             block = images[j].astype(np.float32)
             turned = rotate(block, -angle, axes=(3, 2), reshape=False, order=1)
             images[j] = np.rint(turned) if data.inputs.dtype == np.uint8 else turned
-    base = np.concatenate(shown)
-    return replace(
-        data.take(base),
-        inputs=np.concatenate(images).astype(data.inputs.dtype),
-        group=base,  # the image that a row shows
-        domain=np.arange(len(angles)).repeat(len(shown[0])),
-        domain_names=tuple(f"{angle:g}°" for angle in angles),
-    )
+    base, domain = np.concatenate(shown), np.arange(len(angles)).repeat(len(shown[0]))
+    inputs, names = np.concatenate(images), tuple(f"{angle:g}°" for angle in angles)
+    new: dict[str, Any] = {"inputs": inputs.astype(data.inputs.dtype), "group": base}  # the images
+    return replace(data.take(base), **new, domain=domain, domain_names=names)
 
 
 _N = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"  # a number

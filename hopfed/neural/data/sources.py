@@ -377,15 +377,14 @@ def read_hub(name: str) -> Dataset:
     except Exception as error:  # the library, the network or the disk can fail in many ways
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise BackendError(f"hub:{name}: {path} cannot be loaded: {reason}") from error
-    words = sum(PARTS.values(), ())
-    tables = {k: t for k, t in held.items() if k in words} or dict(held)
+    tables = {k: t for k, t in held.items() if k in sum(PARTS.values(), ())} or dict(held)
     features = next(iter(tables.values())).features
     image = next((k for k, f in features.items() if type(f).__name__ == "Image"), None)
     label = _first(features, ("label", "fine_label", "character"))
     if image is None or label is None:
         raise DataError(f"hub:{name}: no column of pictures and of labels in {', '.join(features)}")
-    known = {"coarse": "coarse_label", "domain": "domain", "writer": "writer_id"}
-    columns = {"labels": label} | {k: c for k, c in known.items() if c in features}
+    columns = {"labels": label, "coarse": "coarse_label", "domain": "domain", "writer": "writer_id"}
+    columns = {k: c for k, c in columns.items() if c in features}
     found = {k: [v for t in tables.values() for v in t[c]] for k, c in columns.items()}
     side = 64 if "domain" in columns else None
     with reading(f"hub:{name}"):

@@ -206,8 +206,8 @@ class FedAvg(
 
     Attributes
     ----------
-    bound, noise, delta : of private means, see `Averaged`: the norm to which
-        a client's update is cut, the noise multiplier, and the delta at which epsilon is told.
+    bound, noise, delta : of private means, see `Averaged`: the norm to which a client's update is
+        cut, the noise multiplier, and the delta at which epsilon is told.
     """
 
     def network(self, client: Client, down: Message) -> Network:
@@ -331,12 +331,7 @@ class FedRep(FedPer, name="fedrep", source="Collins et al., ICML 2021"):
 
 @dataclass(frozen=True)
 class FedBABU(
-    FedAvgPlus,
-    name="fedbabu",
-    source="Oh et al., ICLR 2022",
-    shares="features.",
-    opens="",
-    frozen=("head.",),
+    FedAvgPlus, name="fedbabu", source="Oh et al., ICLR 2022", shares="features.", opens=""
 ):
     """Oh et al. (2022): bodies are trained and averaged under a head that keeps its first values.
 
@@ -348,6 +343,8 @@ class FedBABU(
     """
 
     tune: int = 5
+
+    frozen: ClassVar[tuple[str, ...]] = ("head.",)
 
 
 @dataclass(frozen=True)

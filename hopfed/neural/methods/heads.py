@@ -37,15 +37,7 @@ FAR = -1e9  # instead of minus infinity, whose gradient would be NaN
 
 
 @dataclass(frozen=True)
-class LGFedAvg(
-    Averaged,
-    name="lg-fedavg",
-    source="Liang et al., 2020",
-    shares="head.",
-    keeps=True,
-    one_head=True,
-    by_record=True,
-):
+class LGFedAvg(Averaged, name="lg-fedavg", source="Liang et al., 2020", shares="head.", keeps=True):
     """Liang et al. (2020): heads are averaged, bodies stay local; the head is the last layer.
 
     Attributes
@@ -57,6 +49,9 @@ class LGFedAvg(
 
     weights: str = setting("size", ("size", "equal"))
     scored: str = setting("local", ("local", "global"))
+
+    one_head: ClassVar[bool] = True
+    by_record: ClassVar[bool] = True
 
     def fetches(self, known: bool) -> bool:
         return self.scored == "global"
@@ -120,8 +115,7 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
 
     A client sends the rows of its head, with biases, for the classes s that it has seen; the server
     averages each over its holders, ``theta^s = mean_k theta_k^s``, eq. (3). In the next round a
-    client blends, ``theta_k^s <- theta^s + mu_t theta_k^s``, eq. (4), and trains its whole model,
-    eq. (6).
+    client blends, ``theta_k^s <- theta^s + mu_t theta_k^s``, eq. (4), and trains, eq. (6).
 
     Decided here: eq. (4) as printed multiplies the rows by prod(1 + mu_t), which costs up to 39
     points with T_stable = 20, so the literal sum is refused above 2. A class that nobody held this
@@ -186,10 +180,9 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
         total = 1 + mu if self.fusion == "normalised" else 1.0
         blend = mu / total * head[read] + rows / total  # eq. (4)
         head[read] = torch.where(sent, blend, head[read])
-        if "head.bias" in params:
-            params |= {"head.bias": head[:, -1].clone()}
-            head = head[:, :-1]
-        return params | {"head.weight": head.clone()}
+        width = params["head.weight"].shape[1]
+        bias = {"head.bias": head[:, -1].clone()} if head.shape[1] > width else {}
+        return params | bias | {"head.weight": head[:, :width].clone()}
 
     def server_start(self, seed: int) -> State:
         """The classes that clients have seen, (clients, classes), and no rows yet."""
@@ -379,8 +372,8 @@ class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="hea
 
     Attributes
     ----------
-    head_lr : learning rate of the server; 0.01 as in the authors' program (where the optimizer of
-        another network takes the step, so the head never moves) and HtFLlib.
+    head_lr : learning rate of the server; 0.01 as in HtFLlib and the authors' program, in which the
+        optimizer of another network takes the step, so the head never moves.
     """
 
     head_lr: float = setting(0.01, "above 0")

@@ -131,10 +131,10 @@ class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         still = not self.learn or self.moves == "round"
         job = client.train(self.begin(client, down), frozen=("alpha",) if still else ())
-        rows, name = len(job.rows), client.task.names[client.number]
+        rows = min(job.training.batch, len(job.rows))
         if self.learn and self.moves == "round" and job.training.epochs and rows:
             self._move_alpha(job, client.task.tensors)
-            client.flops += 4 * min(job.training.batch, rows) * forward_flops(self.task, name)
+            client.flops += 4 * rows * forward_flops(self.task, client.task.names[client.number])
         params = (yield job).params
         return self.sent(client, {**params, "alpha": params["alpha"].clamp(0, 1)})
 

@@ -65,10 +65,7 @@ class Form(NamedTuple):
 
 
 class Headed(nn.Module):
-    """A model, named ``model.``; with `head` "mlp" with a hidden layer before its head.
-
-    With `shift` it adds one learned vector to the features, a control without a memory.
-    """
+    """A model, named ``model.``, perhaps with a hidden layer or a learned shift of the features."""
 
     def __init__(self, model: Model, head: str, seed: int, shift: bool = False):
         super().__init__()
@@ -176,8 +173,7 @@ class SoHip(
     ----------
     m : numbers in a memory, and so the largest number of numbers in a message.
     ablation : "a" without importance gate; "b" without consolidation, so the long-term memory is
-        the last short-term memory; "c" without fusion with the collective memory; "d" without
-        memory, which is Standalone. With "c" and "d" messages are empty, because they are not used.
+        the last short-term one; "c" without fusion, "d" without memory, both without messages.
     head : "linear", or "mlp" with a hidden layer before the classes.
     memory : "common", as in the paper, is one memory for all examples. "sample", proposed here,
         divides the m numbers among `patterns` patterns, weighted by their similarity to the

@@ -226,12 +226,10 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
     Attributes
     ----------
     kl : whether nodes learn from posteriors; if False, nodes send no messages.
-    conflict : "project"; "pcgrad", which also projects g_loc and adds it; "ignore", which uses
-        g_pub without projection.
-    pairs : whether nodes learn in random pairs, drawn in every round ("asynchronous" in the paper);
-        with an odd number of nodes one has no partner.
-    labelled : whether public labels are known. If not, only the KL term is used; every Acc_j is
-        then 1 and is not sent.
+    conflict : "project"; "pcgrad", which also projects g_loc and adds it; "ignore", plain g_pub.
+    pairs : whether nodes learn in random pairs of a round ("asynchronous" in the paper); one of an
+        odd number has no partner.
+    labelled : whether public labels are known; if not, only the KL term is used, every Acc_j is 1.
     """
 
     kl: bool = True
