@@ -115,9 +115,8 @@ class Dataset:
             ("domain", self.domain, self.domain_names),
             ("writer", self.writer, self.writer_names),
         ):
-            bad = [] if values is None else np.flatnonzero((values < 0) | (values >= len(names)))
-            if len(bad):
-                where = f"{what} {values[bad[0]]} of row {bad[0]}"
+            if values is not None and len(bad := values[(values < 0) | (values >= len(names))]):
+                where = f"{what} {bad[0]} of row {int((values == bad[0]).argmax())}"
                 yield f"{where} is outside of 0..{len(names) - 1}"
         if self.coarse is not None and self.coarse.shape != (self.classes,):
             yield f"there are {self.coarse.shape} superclasses for {self.classes} classes"

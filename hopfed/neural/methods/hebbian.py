@@ -286,14 +286,14 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         found = _MADE.get(("encoder", self.encoder), lambda: encoder_of(self.encoder))
         return cast(tuple[codes.Features, np.ndarray], found)
 
-    def bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
+    def bits_of(self, down: Message, client: int, part: str) -> codes.Examples:
         """Bits (n, D) float32 and labels (n,) of a part of the client's examples."""
         agreed = digest({name: down[name] for name in AGREED if name in down})
         key = self.task, *(getattr(self, name) for name in BITS), agreed, client, part
         rows, learn = getattr(self.loaded.split, part)[client], part == "train"
         tensors = self.loaded.tensors
         found = _BITS.get(key, lambda: self._bits(down).of(tensors, rows, learn=learn))
-        return cast(tuple[np.ndarray, np.ndarray], found)
+        return cast(codes.Examples, found)
 
     def _bits(self, down: Message) -> codes.Bits:
         found, limits = self._features(down), np.asarray(down["thresholds"])
@@ -445,7 +445,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if self.pooling == "equal" or "members" not in state:
             return state, {EVERYONE: down}
         members = [int(c) for c in state["members"]]
-        every = [decoded(gave(state, c)) for c in members]
+        every = [decoded(below(state, f"{SENT}{c}")) for c in members]
         own = {}
         for c, weights in zip(members, linear.worth(every), strict=True):
             sums = linear.Sums.sum([s * w for s, w in zip(every, weights, strict=True)])
@@ -476,9 +476,8 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
     def choices(self) -> list[linear.Choice]:
         """Settings that validation chooses from."""
-        own = {"personal": OWN, "global": (0.0,), "alone": (-1.0,)}[self.reading]
-        if self.choose == "own" and self.reading == "personal":
-            own = (-1.0, *own)
+        personal = (-1.0, *OWN) if self.choose == "own" else OWN
+        own = {"personal": personal, "global": (0.0,), "alone": (-1.0,)}[self.reading]
         priors = PRIORS if self.reading == "personal" else (0.0,)
         return [linear.Choice(*row) for row in product(self._ridges, own, SCALES, priors)]
 
@@ -557,9 +556,9 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         images, D, C = len(self.loaded.split.train[client]), self.n_bits, self.loaded.classes
         n, each, moments = images * (1 + self.mirror), 0.0, 0.0
         if self.kind == "patches":
-            p = self.patches
-            moments = 2.0 * images * p.places / 9 * p.length**2
-            each = 2.0 * p.places * p.length * self.filters
+            places, length = self.patches.places, self.patches.length
+            moments = 2.0 * images * places / 9 * length**2
+            each = 2.0 * places * length * self.filters
         elif self.kind == "network":
             each = forward_flops(self.task, self.task.models[0])
         choosing = len({choice.own for choice in self.choices()}) * 10.0 * D**3
@@ -689,22 +688,16 @@ def forgotten(state: State, client: int) -> State:
     """The `state` of a server without a client: as if it had never taken part, to the bit."""
     members = np.asarray(state.get("members", ()), dtype=np.int64)
     require(client in members, "client", f"among {members.tolist()}", client)
-    given = gave(state, client)
+    given = below(state, f"{SENT}{client}")
     require("counts" in given, "client", "one whose sums the server keeps (keep=True)", client)
     own = f"{SENT}{client}/"
     left = {n: a for n, a in state.items() if not n.startswith(own) and n != "choice"}
     rest = members[members != client]
     if not len(rest):
         return {n: a for n, a in left.items() if n not in {*given, "members"}}
-    sums = {
-        n: _total(n, [np.asarray(state[n]), -np.asarray(a, np.int64)]) for n, a in given.items()
-    }
+    less = {n: -np.asarray(a, np.int64) for n, a in given.items()}
+    sums = {n: _total(n, [np.asarray(state[n]), a]) for n, a in less.items()}
     return left | sums | {"members": rest}
-
-
-def gave(state: State, client: int) -> Message:
-    """What a client gave, as the server keeps it; empty if it does not."""
-    return below(state, f"{SENT}{client}")
 
 
 def broadcast(state: State) -> Message:

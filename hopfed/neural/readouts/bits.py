@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -40,6 +40,7 @@ REACH = {"bits": 1, "bytes": 8, "roots": 8, "coarse": 8, "floats": 256}
 ROOTED = ("roots", "coarse")  # codes of square roots
 
 Moments = tuple[np.ndarray, np.ndarray, float]  # sum, sum of outer products, and number of patches
+Examples = tuple[np.ndarray, np.ndarray]  # bits (n, D) and labels (n,)
 Features = Callable[[Tensor], Tensor]  # inputs (B, ...) -> (B, length) float32, before thresholds
 
 
@@ -93,9 +94,7 @@ class Filters:
     fields: int = 2  # responses are averaged over so many fields in each direction
 
     @classmethod
-    def drawn(
-        cls, patches: Patches, moments: Moments, number: int, fields: int, seed: int
-    ) -> Filters:
+    def drawn(cls, patches: Patches, moments: Moments, number: int, fields: int, seed: int) -> Self:
         """Draw `number` random filters that see whitened patches."""
         total, squares, count = moments
         mean = total / count
@@ -135,9 +134,7 @@ class Bits:
         parts = self._each(x)
         return sum(parts[1:], parts[0]) / len(parts)
 
-    def of(
-        self, data: Tensors, rows: np.ndarray, *, learn: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def of(self, data: Tensors, rows: np.ndarray, learn: bool = False) -> Examples:
         """Bits (n, D) float32 and labels (n,) of the examples `rows`."""
         found = [
             (bits.cpu().numpy(), y.cpu().numpy())
@@ -198,9 +195,7 @@ def grouped(bits: Tensor, size: int) -> Tensor:
     return torch.cat(sets, dim=1)
 
 
-def public_bits(
-    patches: Patches, number: int, fields: int, seed: int
-) -> tuple[Filters, np.ndarray]:
+def public_bits(patches: Patches, number: int, fields: int, seed: int) -> tuple[Filters, Any]:
     """Return filters and thresholds that no client's data decide, only the seed: from `waves`."""
     images = waves(patches.channels, patches.height, patches.width, IMAGES, seed)
     filters = Filters.drawn(patches, patches.moments(iter([images])), number, fields, seed)

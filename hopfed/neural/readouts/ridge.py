@@ -128,8 +128,8 @@ def within_classes(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
 def solved(sums: Sums, ridge: float, discriminant: bool = False) -> np.ndarray:
     """Read-out (D, C) for one ridge: of least squares, or Fisher's linear discriminant.
 
-    The discriminant has equal priors, half of its offset, as class means are estimates that the
-    ridge shrinks, and scores in units of the mean squared distance of the means from their mean.
+    That has equal priors, half of its offset, as the ridge shrinks the means, and scores in units
+    of the mean squared distance of the means from their mean.
     """
     n, counts, (D, C) = sums.examples, sums.counts, sums.by_class.shape
     if not n:
@@ -269,11 +269,10 @@ class PrivateSums:
     """Mechanism that releases sums of examples' bits and labels with (epsilon, delta)-privacy.
 
     A row of the mechanism (`hopfed.privacy.mechanism`) is an example's bits z with its label behind
-    them, ``(z, w e_y)``: D + C numbers of norm ``sqrt(D + w^2)``, whatever the example, so no row
-    is clipped. One triangle of the sum of products holds ``A``, ``w B`` and the class counts, and
-    changes by at most ``D + w^2`` when an example is replaced. The noise on B is least at ``w^2 =
-    D``. The release is rounded to whole numbers afterwards, which costs no privacy. The noise of
-    clients adds up. The number of a client's examples is treated as public.
+    them, ``(z, w e_y)``: D + C numbers of norm ``sqrt(D + w^2)``, so none is clipped. One triangle
+    of the sum of products holds ``A``, ``w B`` and the class counts, and changes by at most ``D +
+    w^2`` when an example is replaced. The noise on B is least at ``w^2 = D``. Rounding afterwards
+    costs no privacy; the number of a client's examples is public.
     """
 
     n_bits: int  # D
