@@ -178,11 +178,10 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             require(getattr(self, name) == value, name, f"{value} {where}", getattr(self, name))
 
     def fetches(self, known: bool) -> bool:
-        """A read-out follows from the sums of all."""
-        return True
+        return True  # a read-out follows from the sums of all
 
     def server_start(self, seed: int) -> State:
-        """Nothing; but data of another kind, and patches too large for them, are refused here."""
+        """Nothing; but data that do not fit are refused here."""
         data = self.loaded.split.dataset
         if self.kind not in WORDS:
             self._foreign  # noqa: B018  (checks the encoder)
@@ -313,7 +312,6 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     # What a client sends, question by question.
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
-        """Answer from the client's own examples."""
         yield from ()
         if not self._asked(question, down, client.number):
             return {}
@@ -415,8 +413,6 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             found.append(linear.log_probabilities(each, choice, shift)[at, labels].sum())
         return np.array(found)
 
-    # What the server computes.
-
     def play(self, state: State, session: Session) -> Played:
         """Ask for sums one after the other: of patches, features, bits; then for likelihoods."""
         down: Down | None = None
@@ -472,8 +468,6 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             found["spread"] = np.asarray(spread, np.float32)  # alike in any order of sums
         return found
 
-    # What a client computes from the server's answer.
-
     def choices(self) -> list[linear.Choice]:
         """Settings that validation chooses from."""
         personal = (-1.0, *OWN) if self.choose == "own" else OWN
@@ -509,7 +503,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         """Read-outs (R, D, C); those without the client's own examples are made once for all."""
 
         def made() -> np.ndarray:
-            sums = pooled.beside(own, weight)
+            sums = own if weight < 0 else pooled + own * weight if weight else pooled
             if self.ridge == "grid":
                 spectrum, floor = linear.Spectrum.of(sums), 1.0
                 if self.epsilon and weight >= 0:
@@ -614,8 +608,8 @@ class RanPAC(AFL, name="ranpac", source="McDonnell et al., NeurIPS 2023"):
 class SAFLe(AFL, name="safle", source="after SAFLe, CVPR 2026"):
     """AFL on embeddings of grouped features, each in one of two buckets, below or above its mean.
 
-    Decided here: a group of neighbours begins at each feature, so groups overlap, and has an
-    embedding for each joint value of its bits, in the basis of products of bits.
+    Decided here: a group of neighbours begins at each feature, and has an embedding for each joint
+    value of its bits, in the basis of products of bits.
 
     Attributes
     ----------

@@ -209,9 +209,9 @@ class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="L
 class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="Li et al., 2021"):
     """FedH2L of Li et al. (2021, arXiv:2101.11296), eqs. (1) to (8), (14).
 
-    It has no server; here the server only relays messages. In exchange 0 a node makes E steps on
-    the cross-entropy of its own examples, eqs. (1), (2). It then classifies a minibatch of its
-    public examples, and broadcasts the posteriors p_j and their accuracy Acc_j.
+    The server only relays messages. In exchange 0 a node makes E steps on the cross-entropy of its
+    own examples, eqs. (1), (2). It then classifies a minibatch of its public examples, and
+    broadcasts the posteriors p_j and their accuracy Acc_j.
 
     In exchange 1, on the peers' minibatches, ``1/(N-1) sum_j Acc_j KL(p_j || p_i)``, eqs. (3), (4),
     and the cross-entropy, eq. (5), give the gradient g_pub, eq. (6). If it conflicts with the local

@@ -1,9 +1,8 @@
 """Examples as whole numbers: features in steps around their thresholds, or only on which side.
 
 Source: theory/NOTES.md, "One-shot Hebbian read-out". Features of images are responses of random
-filters of whitened patches, pooled over fields; whitened patches and a two-sided threshold are
-those of Coates, Ng and Lee (AISTATS 2011), with random filters in the place of learned ones. Rows
-are features as they are, and a network that nobody trains gives its own.
+filters of whitened patches, pooled over fields (Coates, Ng and Lee, AISTATS 2011, with random
+filters in the place of learned ones).
 
 Everything that depends on data is a sum over examples, so clients who keep their images can agree
 on filters and thresholds; whole numbers add up exactly, however examples are divided.

@@ -70,12 +70,6 @@ class Sums:
         """n, or the sum of the examples' weights."""
         return float(self.counts.sum())
 
-    def beside(self, own: Sums, weight: float) -> Sums:
-        """Return these with `weight` times a client's own; its own alone if that is below 0."""
-        if weight < 0:
-            return own
-        return self + own * weight if weight else self
-
     def log_prior(self) -> np.ndarray:
         """Log shares (C,) of the classes, with one example more, spread over all of them."""
         counts = self.counts + 1 / len(self.counts)
