@@ -331,9 +331,9 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             found = self._likelihoods(client.state, down, client.number)
             return {"likelihoods": found, "examples": held}
         if question == "features" and self.components:
-            bits = codes.Bits(self._first_features(down), np.zeros(1), code="coarse")
-            z, labels = bits.of(self.loaded.tensors, client.rows)
-            return encoded(linear.Sums.of(z, labels, self.loaded.classes), len(labels))
+            coded = codes.Bits(self._first_features(down), np.zeros(1), code="coarse")
+            bits, labels = coded.of(self.loaded.tensors, client.rows)
+            return encoded(linear.Sums.of(bits, labels, self.loaded.classes), len(labels))
         batches = (x for x, _ in self.loaded.tensors.batches(client.rows))
         if question == "patches":
             total, squares, number = self.patches.moments(batches)

@@ -233,8 +233,8 @@ def train_together(jobs: Sequence[Job], data: Tensors) -> None:
     by_step = np.split(_numbers(losses), np.cumsum(counts)[:-1])
     trained, state = (_there(d, CPU) for d in (params, optimizer.state()))
     for i, job in enumerate(jobs):
-        own = np.array([values[i] for values in by_step[: len(plans[i])]])
-        job.finish({n: t[i].clone() for n, t in trained.items()}, own)
+        mine = np.array([values[i] for values in by_step[: len(plans[i])]])
+        job.finish({n: t[i].clone() for n, t in trained.items()}, mine)
         if job.moments is not None:
             early = len(plans[0]) - len(plans[i])
             job.gradient = _there(job.gradient, CPU)
