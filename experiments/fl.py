@@ -9,12 +9,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from typing import Annotated, Any
 
 import numpy as np
 
-from hopfed._lib.settings import require, with_settings
+from hopfed._lib.settings import hint, require, with_settings
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, Words, among, at_least, within
@@ -584,9 +583,8 @@ def with_options(config: Config, settings: list[str]) -> Config:
     for setting in settings:
         name = setting.partition("=")[0].strip()
         if name not in mine | own:
-            near = get_close_matches(name, mine | own, n=1, cutoff=0.5)
-            hint = f" (did you mean {near[0]}?)" if near else ""
-            rule = f"a setting of hopfed fl run, or of {config.method}{hint}"
+            near = hint(name, mine | own, 0.5)
+            rule = f"a setting of hopfed fl run, or of {config.method}{near}"
             raise ArgumentError("--set", rule, repr(name))
         if name in mine:
             ours.append(setting)

@@ -33,6 +33,12 @@ def require(holds: bool, argument: str, rule: str, got: object) -> None:
         raise ArgumentError(argument, rule, got)
 
 
+def hint(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The nearest of the names that are `known`, as words behind a rule; empty if none is near."""
+    near = get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
 def check_types(config: Any) -> None:
     """Check every field of the dataclass `config` against its annotation.
 
@@ -64,9 +70,9 @@ def with_settings(config: C, settings: Iterable[str]) -> C:
         name = name.strip()
         require(bool(sign), "--set", "of the form key=value", repr(setting))
         if name not in kinds:
-            near = get_close_matches(name, kinds, n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
-            raise ArgumentError("--set", f"one of {', '.join(kinds)}{hint}", repr(name))
+            raise ArgumentError(
+                "--set", f"one of {', '.join(kinds)}{hint(name, kinds)}", repr(name)
+            )
         require(name not in changes, "--set", "given once for each setting", repr(name))
         changes[name] = _parse(name, text.strip(), kinds[name])
     return replace(config, **changes)  # type: ignore[type-var]

@@ -1,14 +1,12 @@
 """Sums of a Hebbian read-out at a server, to which clients are added and from which they leave.
 
-The server has the sums of all clients, and what each of them gave. When a client leaves, its sums
-are subtracted; the state is then the same, to the bit, as if the client had never answered. This
-requires bits that do not depend on the clients (``bits=public``); with pooled bits the filters and
+When a client leaves, what it gave is subtracted; the state is then the same, to the bit, as if the
+client had never answered. This requires ``bits=public``; with pooled bits the filters and
 thresholds still depend on the client that left, see `Collected.exact`. The server cannot remove
 copies that others made, nor read-outs that clients computed before.
 
-Where the method has an epsilon, what is kept of a client has noise from a secret, and not from the
-seed. The same examples on the same terms get the same noise under the same secret, so that a client
-that leaves and comes back tells nothing new.
+Where the method has an epsilon, what is kept of a client has noise from a secret: the same examples
+on the same terms get the same noise, so that a client that comes back tells nothing new.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ import numpy as np
 from hopfed._lib.settings import require
 from hopfed.federation.contract import Context, State
 from hopfed.federation.messages import Message
-from hopfed.neural.methods.hebbian import Hebbian, broadcast, encoded, forgotten
+from hopfed.neural.methods.hebbian import Hebbian, broadcast, forgotten
 from hopfed.neural.training.evaluation import accuracies
 from hopfed.privacy.discrete_gaussian import Coins
 
@@ -62,22 +60,16 @@ class Collected:
 
     @classmethod
     def of(cls, method: Hebbian, clients: Iterable[int], secret: bytes = b"") -> Self:
-        """Play the exchanges of a round with some of the clients.
+        """Play the exchanges of a round with some `clients` of a `method`.
 
-        Parameters
-        ----------
-        method, clients : which of its clients take part.
-        secret : of the noise, 32 bytes that nobody else knows; wanted where the method has an
-            epsilon. Whoever has it takes the noise off.
-
-        Raises
-        ------
-        ArgumentError : a method that does otherwise, no such client, or no secret.
+        Where it has an epsilon, a `secret` is due, 32 bytes that nobody else knows: whoever has
+        them takes the noise off. ArgumentError for a method that does otherwise, no such client, or
+        no secret.
         """
-        chosen, state = _known(method, clients), {}  # type: ignore[var-annotated]
+        held, chosen = cls(method, {}), sorted(set(clients))
         for question in method.questions[:3]:
-            state = _exchange(method, state, chosen, question, secret)
-        return cls(method, state)
+            held = held._with(chosen, question, secret)
+        return held
 
     @property
     def members(self) -> list[int]:
@@ -99,20 +91,12 @@ class Collected:
         return replace(self, state=forgotten(self.state, client))
 
     def admit(self, client: int, secret: bytes = b"") -> Self:
-        """Return what would be there if a client had taken part from the beginning.
+        """Return what would be there if a further `client` had taken part from the beginning.
 
-        Parameters
-        ----------
-        client : that is not in the sums.
-        secret : as for `of`.
-
-        Raises
-        ------
-        ArgumentError : no such client, or no secret.
+        `secret` and errors are those of `of`.
         """
-        chosen = _known(self.method, [client])
         require(client not in self.members, "client", "one that is not in the sums", client)
-        return replace(self, state=_exchange(self.method, self.state, chosen, "sums", secret))
+        return self._with([client], "sums", secret)
 
     def accuracy(self) -> np.ndarray:
         """Test accuracy of every client of the task, (clients,), member or not."""
@@ -120,27 +104,19 @@ class Collected:
         made = [self.method.classifier({}, down, c) for c in range(len(task.split))]
         return accuracies(made, task.tensors, [task.split.test])[0]
 
-
-def _known(method: Hebbian, clients: Iterable[int]) -> list[int]:
-    """Check that there are such clients."""
-    count = len(method.loaded.split)
-    for c in (found := sorted(set(clients))):
-        require(0 <= c < count, "client", f"from 0 to {count - 1}", c)
-    return found
-
-
-def _exchange(
-    method: Hebbian, state: State, clients: list[int], question: str, secret: bytes
-) -> State:
-    """Ask clients of which none is in the sums."""
-    seed, down, messages = method.task.seed, broadcast(state), {}
-    for c in clients:
-        if question == "sums" and method.epsilon:
-            messages[c] = _with_noise(method, down, c, secret)
-        else:
-            context = Context(seed, 0, method.questions.index(question), c)
-            messages[c] = method.client_step({}, down, context)[1]
-    return method.added(state, {c: m for c, m in messages.items() if m}, question)[0]
+    def _with(self, clients: list[int], question: str, secret: bytes) -> Self:
+        """Ask clients of which none is in the sums."""
+        method, down, messages = self.method, broadcast(self.state), {}
+        last = len(method.loaded.split) - 1
+        for c in clients:
+            require(0 <= c <= last, "client", f"from 0 to {last}", c)
+            if question == "sums" and method.epsilon:
+                messages[c] = _with_noise(method, down, c, secret)
+            else:
+                context = Context(method.task.seed, 0, method.questions.index(question), c)
+                messages[c] = method.client_step({}, down, context)[1]
+        said = {c: m for c, m in messages.items() if m}
+        return replace(self, state=method.added(self.state, said, question)[0])
 
 
 def _with_noise(method: Hebbian, down: Message, client: int, secret: bytes) -> Message:
@@ -153,5 +129,4 @@ def _with_noise(method: Hebbian, down: Message, client: int, secret: bytes) -> M
     said = f"noise of client {client}, {terms}, of {rows.shape[1]} numbers ".encode()
     marked = blake2b(said + b"".join(sorted(row.tobytes() for row in rows)), digest_size=32,
                      key=secret)  # fmt: skip
-    sums = method.private.release(bits, labels, Coins(marked.digest()))
-    return {n: a for n, a in encoded(sums, len(labels)).items() if n != "classes"}
+    return method.released(bits, labels, Coins(marked.digest()))

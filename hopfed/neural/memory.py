@@ -1,8 +1,7 @@
-"""Memories of a client's examples: features and labels in, class probabilities out.
+"""Memories of a client's examples: features in, class probabilities out; their mix with a model.
 
-Neighbours, Hopfield retrieval, prototypes, and the mix with a model. Source: arXiv:2111.09360,
-eqs. (6), (7); Gupta et al. (2017); theory/NOTES.md, "kNN-Per interpolation", "Softmax retrieval is
-a neighbour vote" and "Compressed stores".
+Source: arXiv:2111.09360, eqs. (6), (7); Gupta et al. (2017); theory/NOTES.md, "kNN-Per
+interpolation", "Softmax retrieval is a neighbour vote" and "Compressed stores".
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import nll_loss
 
 from hopfed._lib.arrays import blas_threads
-from hopfed._lib.random import derive, stream
+from hopfed._lib.random import derive
 from hopfed._lib.settings import require
 from hopfed.memory.energies import table
 from hopfed.memory.rules import Exponential
@@ -93,8 +92,7 @@ class Hopfield:
     """Labels of all examples, by one update of a modern Hopfield network (Ramsauer et al., 2021).
 
     The weights are ``softmax(beta X q)``, X the examples' features and q a query, centred and of
-    unit norm: those of the exponential memory. So it is kNN-Per with all keys as neighbours, the
-    program's kernel and ``sigma = 2 / (beta d)``.
+    unit norm: kNN-Per with all keys, the program's kernel and ``sigma = 2 / (beta d)``.
     """
 
     def __init__(self, features: np.ndarray, labels: np.ndarray, classes: int, beta: float):
@@ -141,10 +139,7 @@ def choose_weight(
     mixing: str = "probabilities",
     grid: Sequence[float] = GRID,
 ) -> float:
-    """Return the lambda of `grid` that classifies most examples correctly.
-
-    Of tied values it is the middle one: on small validation sets the ends would be extreme.
-    """
+    """Return the lambda of `grid` that classifies most examples correctly; of ties the middle."""
     found = [mix(logits, p, weight, mixing).argmax(axis=1) for weight in grid]
     right = np.array([(f == labels).sum() for f in found])
     best = np.flatnonzero(right == right.max())
@@ -153,12 +148,10 @@ def choose_weight(
 
 WIDTH = 2.5  # the kernel starts as exp(-WIDTH^2) at the median distance, as in ProtoNN
 SMOOTH = 0.1  # pseudo-examples of each label at a prototype
-FEW = 10  # with fewer examples none is held out to choose the number of steps
 TINY = 1e-12
 LR = 0.01  # learning rate of Adam on features of unit mean square
 
 Weights = dict[str, Tensor]
-Examples = tuple[np.ndarray, np.ndarray]
 
 
 class Prototypes:
@@ -166,9 +159,8 @@ class Prototypes:
 
     They start as k-means, and are learned together with masses a_j and a width g by the
     cross-entropy of ``p(y | x) = sum_j a_j z_j[y] exp(-g |x - b_j|^2) / sum_j a_j exp(-g |x -
-    b_j|^2)``. There are `count` of them, fewer if there are fewer distinct examples. Of `steps` of
-    Adam, each on all examples, so many are made as are best for a held-out fifth; 0 leaves the
-    k-means prototypes with their label frequencies.
+    b_j|^2)``, in `steps` of Adam, each on all examples; 0 leaves the k-means prototypes with their
+    label frequencies. There are `count` of them, fewer if there are fewer distinct examples.
     """
 
     def __init__(
@@ -183,17 +175,15 @@ class Prototypes:
     ):
         self.mean = features.mean(axis=0, dtype=np.float64)
         self.scale = float(np.sqrt(((features - self.mean) ** 2).sum(axis=1).mean())) or 1.0
-        x, everything = (features - self.mean) / self.scale, np.arange(len(features))
+        x = (features - self.mean) / self.scale
         with one_thread():
-            if steps and len(x) >= FEW:
-                out, kept = np.split(
-                    stream(seed, "left out").permutation(everything), [len(x) // 5]
-                )
-                trial = _start(x[kept], labels[kept], classes, count, seed)
-                losses = _learned(trial, (x[kept], labels[kept]), steps, (x[out], labels[out]))
-                steps = int(np.argmin(losses))
             self.weights = _start(x, labels, classes, count, seed)
-            _learned(self.weights, (x, labels), steps)
+            optimizer = torch.optim.Adam([w.requires_grad_() for w in self.weights.values()], lr=LR)
+            for _ in range(steps):
+                optimizer.zero_grad()
+                chances = _votes(self.weights, x).clamp(min=TINY)
+                nll_loss(chances.log(), torch.as_tensor(labels)).backward()
+                optimizer.step()
 
     def __len__(self) -> int:
         return len(self.weights["keys"])
@@ -203,29 +193,6 @@ class Prototypes:
         with torch.no_grad(), one_thread():
             p = _votes(self.weights, (queries - self.mean) / self.scale).double()
             return np.asarray(p / p.sum(dim=1, keepdim=True))
-
-
-def _learned(
-    weights: Weights, seen: Examples, steps: int, unseen: Examples | None = None
-) -> list[float]:
-    """Make steps of Adam in place; return the loss of unseen examples before each and after all."""
-
-    def loss(x: np.ndarray, labels: np.ndarray) -> Tensor:
-        return nll_loss(_votes(weights, x).clamp(min=TINY).log(), torch.as_tensor(labels))
-
-    optimizer = torch.optim.Adam([w.requires_grad_() for w in weights.values()], lr=LR)
-    losses = []
-    for step in range(steps + 1):
-        if unseen is not None:
-            with torch.no_grad():
-                losses.append(float(loss(*unseen)))
-        if step < steps:
-            optimizer.zero_grad()
-            loss(*seen).backward()
-            optimizer.step()
-    for w in weights.values():
-        w.requires_grad_(False)
-    return losses
 
 
 def _start(x: np.ndarray, labels: np.ndarray, classes: int, count: int, seed: int) -> Weights:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
-from itertools import compress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,12 +26,11 @@ from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
 from hopfed.neural.models import Model
-from hopfed.neural.training.cost import forward_flops, training_flops
 from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.losses import Batch, Net, Objective
 from hopfed.neural.training.task import Params, Task, TaskSpec, copied, task_of
 from hopfed.neural.training.together import train
-from hopfed.neural.training.training import Job, Training
+from hopfed.neural.training.training import Job, Training, forward_flops, training_flops
 
 Answer = Generator[Job, Job, Message]
 Down = Mapping[int, Message]  # messages down, by client or for everyone
@@ -57,11 +55,9 @@ class Client:
     number : index of the client.
     state : arrays that it keeps from round to round, by name; empty before it first took part.
     context : where in the federation this is.
-    net : module that it trains; clients of one architecture share the object.
-    model : model of its architecture.
-    rows, labels : indices and labels of its training examples.
-    size : their number, as a message tells it.
-    flops : FLOPs of this answer so far.
+    net, model : module that it trains, and model of its architecture, whose clients share both.
+    rows, labels, size : indices and labels of its training examples; their number, as a message.
+    flops : FLOPs of this answer so far, to which a method adds what is spent beside trainings.
     metrics : numbers about this answer, by name; "loss" is that of the last training.
     tuned : parameters of a newcomer's tuned model, see `Training.newcomers`.
 
@@ -114,38 +110,27 @@ class Client:
         """Describe a training, to be yielded: it comes back with the trained `params`.
 
         What is left out is the method's `objective` and, for this round, its `epochs` and other
-        `training`; all `rows` of the client; as `path` that of the step, which after the seed names
-        the random stream of the batches. `augment`: images, if the task asks for it. `more` are
-        `extra`, `frozen`, `plan`, `moments` and `direct` of a `Job`.
+        `training`; all `rows` of the client; as `path` that of the step, which names the stream of
+        the batches. `augment`: images, if the task asks for it. `more` are those of a `Job`.
         """
         training = training or self.method.training.at(self.context.round)
         if epochs is None and training.stragglers > self.chance("straggler"):
             epochs = 1 + int(self.chance("epochs") * training.epochs) if training.epochs else 0
+        training = training if epochs is None else replace(training, epochs=epochs)
         here = (self.context.round, self.context.exchange, self.number)
-        phase = ("phase", self._trainings) if self._trainings else ()
+        path = path or (*here, *(("phase", self._trainings) if self._trainings else ()))
         self._trainings += 1
-        return Job(
-            self.net,
-            params,
-            self.rows if rows is None else rows,
-            (self.context.seed, *(path or (*here, *phase))),
-            objective or self.method.objective,
-            training if epochs is None else replace(training, epochs=epochs),
-            augment=augment and self.task.augment,
-            **more,
-        )
+        objective, rows = objective or self.method.objective, self.rows if rows is None else rows
+        more["augment"] = augment and self.task.augment
+        return Job(self.net, params, rows, (self.context.seed, *path), objective, training, **more)
 
     def chance(self, what: str) -> float:
         """Draw a number in [0, 1) that this exchange of the round has for `what`."""
         return float(self.context.rng(what).random())
 
-    def spend(self, flops: float) -> None:
-        """Count FLOPs of an answer, beside those of its trainings."""
-        self.flops += flops
-
     def look(self, params: Params, rows: np.ndarray) -> Embedded:
         """Features and logits of the examples `rows` by the model `params`, a counted pass."""
-        self.spend(len(rows) * forward_flops(self.method.task, self.task.names[self.number]))
+        self.flops += len(rows) * forward_flops(self.method.task, self.task.names[self.number])
         return Network(self.model, params).embed(self.task.tensors, rows)
 
 
@@ -170,12 +155,12 @@ class NeuralMethod:
     What a method is, such as `name` and `shares`, stands in its class line:
     ``class Own(FedAvg, name="own", shares="features.")``, or is a class variable.
 
-    Arguments have the same meaning in all its methods. `client` is a `Client`. `state` holds the
-    arrays that the server, or a client, keeps, by name. `down` is the last message from the server,
-    empty before the first. `question` is one of `questions`; `messages`, or `said`, are the answers
-    to it by client. `params` are parameters and buffers by name. `session` asks clients, see
-    `hopfed.federation.rounds.Session`. `net` is a network in training, `batch` the examples of a
-    step, see `hopfed.neural.training.losses`.
+    In all its methods `client` is a `Client`; `state` holds the arrays that the server, or a
+    client, keeps, by name; `down` is the last message from the server, empty before the first;
+    `question` is one of `questions`; `messages`, or `said`, are the answers to it by client;
+    `params` are parameters and buffers by name; `session` asks clients
+    (`hopfed.federation.rounds.Session`); `net` is a network in training, `batch` the examples of a
+    step (`hopfed.neural.training.losses`).
 
     Attributes
     ----------
@@ -242,8 +227,7 @@ class NeuralMethod:
             if isinstance(rule, str):
                 require(RANGES[rule](got), name, rule, got)
             else:
-                words = ", ".join(filter(None, rule))
-                require(got in rule, name, f"one of {words}", repr(got))
+                require(got in rule, name, f"one of {', '.join(filter(None, rule))}", repr(got))
 
     # What a method defines, where it is not clients that train alone.
 
@@ -338,8 +322,7 @@ class NeuralMethod:
     def trained_as(self) -> NeuralMethod:
         """Return the method whose rounds are the same to the bit; itself if they are its own.
 
-        A class that only classifies in another way with what another one trains names it in
-        `reads`, which is not inherited, as subclasses may train otherwise.
+        A class that only reads what another one trains names it in `reads`, for itself alone.
         """
         base = vars(type(self)).get("reads")
         return base(**{f.name: getattr(self, f.name) for f in fields(base)}) if base else self
@@ -360,10 +343,7 @@ class NeuralMethod:
     def readied(
         self, state: State, down: Message, client: int, new: bool = False
     ) -> tuple[Client, Message]:
-        """Return a client that can be scored, with the FLOPs that this took, and its message.
-
-        A client that is `new` never took part.
-        """
+        """Return a client that can be scored, `new` if it never took part, and its message."""
         made = Client(self, state, Context(self.task.seed, 0, 0, client))
         plain = self.training.newcomers and new and made.net is made.model
         (found,) = _driven([(made, (self.tune_newcomer if plain else self.ready)(made, down))])
@@ -405,16 +385,15 @@ class NeuralMethod:
 
     def client_steps(self, calls: Sequence[Call]) -> list[Outcome]:
         """Answer as the clients of an exchange; outcomes in the order of `calls`."""
-        clients = [Client(self, call.state, call.context) for call in calls]
-        there = [not self.drops or c.chance("drop") >= self.training.drop for c in clients]
-        runs = [
-            (client, self.answer(client, self.questions[call.context.exchange], call.down))
-            for client, call in zip(clients, calls, strict=True)
-        ]
-        found = iter(_driven(list(compress(runs, there))))
         absent = Outcome(fault=Fault.ABSENT, reason="dropped out of the round")
-        pairs = zip(clients, there, strict=True)
-        return [self._outcome(client, next(found)) if here else absent for client, here in pairs]
+        found, drop = [absent] * len(calls), self.training.drop
+        clients = [Client(self, call.state, call.context) for call in calls]
+        there = {i: c for i, c in enumerate(clients) if not drop or c.chance("drop") >= drop}
+        asked = ((self.questions[c.context.exchange], calls[i].down) for i, c in there.items())
+        runs = [(c, self.answer(c, *ask)) for c, ask in zip(there.values(), asked, strict=True)]
+        for (i, client), said in zip(there.items(), _driven(runs), strict=True):
+            found[i] = self._outcome(client, said)
+        return found
 
     def _outcome(self, client: Client, found: Message | Exception) -> Outcome:
         """What a client's answer, or the error in it, comes to."""
@@ -440,7 +419,7 @@ def _driven(runs: Sequence[tuple[Client, Answer]]) -> list[Message | Exception]:
             except Exception as error:  # the fault of one client must not stop the others
                 found[i] = error
         for i, job in jobs.items():
-            runs[i][0].spend(training_flops(job, runs[i][0].task.tensors))
+            runs[i][0].flops += training_flops(job, runs[i][0].task.tensors)
         if jobs:
             train(list(jobs.values()), runs[0][0].task.tensors)
         for i, job in jobs.items():
@@ -480,14 +459,15 @@ def untrained(method: NeuralMethod, client: int = 0, exchange: int = 0) -> Messa
 
 
 def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarray]:
-    """Return tensors `params`, by name, as arrays of a state or message, named below `prefix`.
+    """Return tensors or arrays `params` as arrays of a state or message, named below `prefix`.
 
     Examples
     --------
     >>> list(pack({"w": torch.ones(1)}))
     ['model/w']
     """
-    return {f"{prefix}/{n}": np.asarray(t.detach().cpu()) for n, t in params.items()}
+    held = {n: t.detach().cpu() if isinstance(t, Tensor) else t for n, t in params.items()}
+    return {f"{prefix}/{n}": np.asarray(t) for n, t in held.items()}
 
 
 def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:

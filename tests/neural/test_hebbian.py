@@ -12,8 +12,7 @@ from hopfed.federation.messages import malformed  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.methods.hebbian import AFL, Hebbian, SAFLe, added, decoded, encoded  # noqa: E402
-from hopfed.neural.readouts.bits import CODES, Filters, Patches, grouped  # noqa: E402
-from hopfed.neural.readouts.components import Components  # noqa: E402
+from hopfed.neural.readouts.bits import CODES, Components, Filters, Patches, grouped  # noqa: E402
 from hopfed.neural.readouts.ridge import (  # noqa: E402
     Choice,
     Readout,
@@ -168,7 +167,7 @@ def test_settings_are_checked(own, words):
 
 
 def test_a_method_with_another_default_keeps_the_rule():
-    with pytest.raises(ArgumentError, match="code must be one of auto, chosen, bits"):
+    with pytest.raises(ArgumentError, match="code must be one of auto, bits"):
         AFL(TaskSpec(models=("mlp",)), code="bit")
 
 
@@ -234,22 +233,6 @@ def test_afl_is_pooled_ridge_whoever_has_the_examples(clients, own):
     read = made.classifier({}, down, 0)
     found = read.bits(inputs).numpy() @ read.weights[0]
     np.testing.assert_allclose(found, wanted, atol=2e-3)  # features are rounded to 1 in 4,096
-
-
-@pytest.mark.parametrize(("power", "code"), [(1, "bytes"), (8, "roots")])
-def test_a_code_is_chosen_from_sums(power, code):
-    """Of features that tell the classes straight, or whose long tails their roots shorten."""
-    rng = np.random.default_rng(5)
-    labels = rng.integers(0, 3, 600)
-    x = np.abs(rng.normal(size=(600, 12)) + 4 + 2 * np.eye(12)[labels]) ** power
-    data = x / np.mean(x), labels
-    task = TaskSpec(data=data, models=("mlp:4",), clients=3, scaling="none", partition="iid")
-    made = Hebbian(task, code="chosen")
-    down = down_of(made)
-    assert int(down["rooted"]) == (code == "roots")
-    z, _ = made.bits_of(down, 0, "train")
-    wanted, _ = Hebbian(task, code=code).bits_of(down, 0, "train")
-    np.testing.assert_array_equal(z, wanted)
 
 
 @pytest.mark.parametrize("discriminant", [False, True])

@@ -18,9 +18,9 @@ from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.faults import Fault  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.averaged import Averaged  # noqa: E402
 from hopfed.neural.method import Client, untrained  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
+from hopfed.neural.methods.fedavg import Averaged  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
 

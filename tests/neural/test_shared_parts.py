@@ -18,7 +18,7 @@ from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.neural.method import Client, below, pack, unpack  # noqa: E402
 from hopfed.neural.methods import method  # noqa: E402
-from hopfed.neural.methods.clustered_fl import ClusteredFL, bipartition  # noqa: E402
+from hopfed.neural.methods.fedavg import ClusteredFL, bipartition  # noqa: E402
 from hopfed.neural.methods.heads import supervised_contrast  # noqa: E402
 from hopfed.neural.methods.knn_per import PFedGP  # noqa: E402
 from hopfed.neural.methods.stepwise import (  # noqa: E402

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 from typing import Any
@@ -37,15 +38,13 @@ class Dataset:
     labels : (n,) int64, in [0, classes).
     class_names : one per class.
     domain, writer : (n,) int64 or None, indices into `domain_names` and `writer_names`.
-    group : (n,) int64 or None; rows of one group, such as the windows of one speech, overlap, so
-        the training, validation and test parts of a client never share a group.
+    group : (n,) int64 or None; rows of one group, such as windows of one speech, are in one part.
     coarse : (classes,) int64 or None, the superclass of each class.
     train : (n,) bool or None, the published split: True for training examples.
 
     Raises
     ------
-    DataError : arrays of unequal length, no examples, an index without a name, inputs that are
-        neither images nor tokens or hold NaN.
+    DataError : arrays of unequal length, none, of other kinds, or with NaN; an unnamed index.
 
     Examples
     --------
@@ -99,27 +98,25 @@ class Dataset:
         inputs, n = self.inputs, self.labels.size
         if len(inputs) != n or not n:
             yield f"there are {len(inputs)} inputs for {n} labels"
-        kind = "image" if self.is_images else "token"
-        known = {
-            "image": inputs.dtype in (np.uint8, np.float32),
-            "token": inputs.dtype.kind in "iu",
-        }
-        if inputs.ndim not in (2, 4) or min(inputs.shape) < 1 or not known[kind]:
+        images, kind = self.is_images, inputs.dtype
+        known = kind in (np.uint8, np.float32) if images else kind.kind in "iu"
+        if inputs.ndim not in (2, 4) or min(inputs.shape) < 1 or not known:
             form = "neither images (uint8 or float32), rows of features, nor tokens"
-            yield f"inputs of shape {inputs.shape} and {inputs.dtype} are {form}"
-        elif inputs.dtype.kind == "f" and not (fine := np.isfinite(inputs)).all():
+            yield f"inputs of shape {inputs.shape} and {kind} are {form}"
+        elif kind.kind == "f" and not (fine := np.isfinite(inputs)).all():
             row = int(fine.reshape(n, -1).all(axis=1).argmin())
             yield f"row {row} of the inputs holds a number that is missing or not finite"
         for column in COLUMNS:
             values = getattr(self, column)
             if values is not None and values.shape != (n,):
                 yield f"{column} has shape {values.shape} for {n} labels"
-        for what in ("label", "domain", "writer"):
-            values = self.labels if what == "label" else getattr(self, what)
-            names = self.class_names if what == "label" else getattr(self, f"{what}_names")
-            bad = None if values is None else np.flatnonzero((values < 0) | (values >= len(names)))
-            if bad is not None and len(bad):
-                where = f"{what} {values[bad[0]]} of row {bad[0]}"
+        for what, values, names in (
+            ("label", self.labels, self.class_names),
+            ("domain", self.domain, self.domain_names),
+            ("writer", self.writer, self.writer_names),
+        ):
+            if values is not None and len(bad := values[(values < 0) | (values >= len(names))]):
+                where = f"{what} {bad[0]} of row {int((values == bad[0]).argmax())}"
                 yield f"{where} is outside of 0..{len(names) - 1}"
         if self.coarse is not None and self.coarse.shape != (self.classes,):
             yield f"there are {self.coarse.shape} superclasses for {self.classes} classes"
@@ -139,11 +136,11 @@ def from_arrays(
 
     Parameters
     ----------
-    inputs : images (n, height, width), (n, height, width, channels) or (n, channels, height,
-        width), whole numbers in 0..255 or any others; or rows of features (n, d).
+    inputs : images (n, height, width), with channels last or first, whole numbers in 0..255 or any
+        others; or rows of features (n, d).
     labels : (n,) numbers or words; every value is a class, numbers by size, words by letters.
-    split : (n,) the published split, "train", "val" or "test" or True for training examples. A
-        published validation set trains beside a test set, and is one where there is none.
+    split : (n,) "train", "val" or "test", or True for training examples. A published validation
+        set trains beside a test set, and is one where there is none.
     class_names : names of the labels 0, 1, 2, ...
     name : of the dataset.
     coarse : (n,) superclass of the label of each example.
@@ -152,8 +149,7 @@ def from_arrays(
 
     Raises
     ------
-    DataError : one line: arrays of other shapes or kinds, of unequal length, empty, or with NaN;
-        labels that are measured numbers or differ in nearly every row.
+    DataError : as of `Dataset`; labels that are measured numbers, or differ in nearly every row.
 
     Examples
     --------
@@ -168,9 +164,9 @@ def from_arrays(
         columns: dict[str, Any] = {}
         for column in ("domain", "writer", "group"):
             if origin.get(column) is not None:
-                held = encode(origin[column], origin.get(f"{column}_names", ()))
-                columns |= dict(zip((column, f"{column}_names"), held, strict=True))
-        columns.pop("group_names", None)
+                code, called = encode(origin[column], origin.get(f"{column}_names", ()))
+                columns |= {column: code}
+                columns |= {f"{column}_names": called} if column != "group" else {}
         if coarse is not None:
             columns["coarse"] = _superclasses(encode(coarse)[0], codes, len(names))
         if split is not None:
@@ -196,8 +192,7 @@ def from_pairs(pairs: Any, name: str = "") -> Dataset:
     name = name or type(pairs).__name__
     try:
         items = [pairs[k] for k in range(len(pairs))]
-        inputs = np.stack([_array(x) for x, _ in items])
-        labels = [_array(y)[()] for _, y in items]
+        inputs, labels = np.stack([_array(x) for x, _ in items]), [_array(y)[()] for _, y in items]
     except (TypeError, ValueError, IndexError, KeyError) as error:
         raise DataError(f"{name}: items that are no pairs of equal shape: {error}") from None
     words = tuple(getattr(pairs, "classes", ()))
@@ -270,16 +265,12 @@ def _column(column: np.ndarray) -> np.ndarray:
 
 def _check_classes(names: Sequence[str], examples: int) -> None:
     """Refuse labels that are measured numbers, or names of single examples."""
-    found = len(names)
-    if found <= GRADES:
-        return
-    try:
+    found, values = len(names), list[float]()
+    with suppress(ValueError):  # of words
         values = [float(word) for word in names]
-    except ValueError:
-        values = []  # words
     gaps = bool(values) and max(values) - min(values) >= found
     measured = any(v % 1 for v in values) or (gaps and 4 * found > examples)
-    if measured or 2 * found > examples:
+    if found > GRADES and (measured or 2 * found > examples):
         what = f"labels have {found} different values in {examples} rows, which are no classes"
         raise ValueError(f"{what}; numbers can be cut into some, as by numpy.digitize")
 
@@ -306,8 +297,7 @@ def _training(split: np.ndarray) -> np.ndarray:
 
 def _array(values: Any) -> np.ndarray:
     """An array of whatever holds numbers: lists, frames, tensors of a device, sparse matrices."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
+    values = values.detach().cpu() if hasattr(values, "detach") else values
     return np.asarray(values.toarray() if hasattr(values, "toarray") else values)
 
 
@@ -323,9 +313,9 @@ def _as_inputs(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind not in "iubf":
         raise ValueError(f"inputs must be numbers, got {array.dtype}")
     if array.ndim == 4 and array.dtype.kind != "f":
-        if array.size and not (array.min() >= 0 and array.max() <= 255):
-            spread = f"{array.min()}..{array.max()}"
-            raise ValueError(f"images of whole numbers must be in 0..255, got {spread}")
+        low, high = (int(f(array)) if array.size else 0 for f in (np.min, np.max))
+        if low < 0 or high > 255:
+            raise ValueError(f"images of whole numbers must be in 0..255, got {low}..{high}")
         return np.ascontiguousarray(array, dtype=np.uint8)
     with np.errstate(over="ignore"):  # a number too large becomes infinity, which is refused
         array = np.ascontiguousarray(array, dtype=np.float32)

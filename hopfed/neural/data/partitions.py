@@ -7,11 +7,9 @@ public data". A scheme returns the data (turned, by `rotation`) and the rows of 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.random import check_seed, stream
-from hopfed._lib.settings import require
+from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError, DataError
 from hopfed.neural.data.dataset import Dataset
 from hopfed.tables.files import opened, reading
 
+Generator = np.random.Generator
 Rows = tuple[np.ndarray, ...]
 PARTS = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = range(3)
@@ -43,7 +42,7 @@ class Partition:
     Attributes
     ----------
     scheme, seed : the arguments of `partition`.
-    dataset : the dataset to which rows refer: the given one, or its rotations.
+    dataset : that rows refer to: the given one, or its rotations.
     train, validation, test : one sorted index array per client, all disjoint and none empty.
 
     Examples
@@ -89,10 +88,10 @@ class Partition:
 
     def counts(self, part: str = "all") -> np.ndarray:
         """(clients, classes) numbers of examples in a part: train, validation, test or all."""
+        parts = [getattr(self, name) for name in PARTS if part in (name, "all")]
         labels, classes = self.dataset.labels, self.dataset.classes
-        parts = [getattr(self, name) for name in (PARTS if part == "all" else (part,))]
-        own = (labels[np.concatenate(rows)] for rows in zip(*parts, strict=True))
-        return np.stack([np.bincount(y, minlength=classes) for y in own])
+        own = map(np.concatenate, zip(*parts, strict=True))
+        return np.stack([np.bincount(labels[rows], minlength=classes) for rows in own])
 
     @property
     def held(self) -> dict[str, np.ndarray]:
@@ -119,8 +118,7 @@ def partition(
 ) -> Partition:
     """Divide `dataset` among clients by a scheme, and split each client's examples.
 
-    The labels (or writers, or domains), the scheme, the number of clients and the seed determine
-    which client holds an example. `shares` and `published` only assign it to one of the parts.
+    `shares` and `published` decide only in which of its parts a client holds an example.
 
     Parameters
     ----------
@@ -128,34 +126,31 @@ def partition(
 
         "iid" : at random.
         "classes:K" : K classes per client, with unequal sizes as in FedSSA.
-        "dirichlet:ALPHA[:redistribute]" : each class is divided by weights drawn from a symmetric
-            Dirichlet distribution, as in kNN-Per, so sizes differ too; `redistribute` gives
-            clients with fewer than 3 some of the largest client's examples.
+        "dirichlet:ALPHA[:redistribute]" : each class by weights from a symmetric Dirichlet law, as
+            in kNN-Per; `redistribute` gives clients of fewer than 3 some of the largest's examples.
         "pachinko[:COARSE[:FINE]]" : by superclasses; 0.3 and 10 as in kNN-Per.
         "writer" or "role" : one client per writer; fewer clients are writers drawn at random.
         "domain" : one client per domain; a multiple of that number divides each domain.
-        "rotation:ANGLES[:PER_CLASS][:same]" : one domain per angle in degrees, such as
-            "rotation:0,20,40,60:100", of different images, 100 per class or all if there are
-            fewer; with "same" of the same images, each in one part in every domain.
+        "rotation:ANGLES[:PER_CLASS][:same]" : one domain per angle in degrees, as in
+            "rotation:0,20,40,60:100", of different images, at most 100 per class if not said;
+            with "same" of the same images, each in one part in every domain.
         "given" : as a folder of clients has it, see `load`; test rows stay test rows.
         "given:FILE" : an .npz of the `client` of each row, -1 for none, and perhaps its `part`,
             as `Partition.save` writes it (0 training, 1 validation, 2 test; without a 1 some of
             0 are taken); or a .json of the rows of each client.
 
-        A name that ends in "@SEED", such as "dirichlet:0.5@7", is drawn with that seed whatever
-        `seed` is, so that clients stay while seeds vary.
+        A name with "@SEED" behind it, as in "dirichlet:0.5@7", is drawn with that seed whatever
+        `seed` is: clients stay while seeds vary.
     clients : number of clients; may be omitted if the scheme takes it from the data.
     seed : of all draws.
-    shares : shares of training, validation and test examples, 8:1:1 as in FedSSA, stratified by
-        class. If the dataset has groups (speeches), the split keeps groups whole instead.
-    published : keep the dataset's own split: a client's test examples are those of its examples
-        that are in the published test set, and `shares` divide the rest.
+    shares : of training, validation and test examples, 8:1:1 as in FedSSA, stratified by class; or
+        of whole groups (speeches) where the dataset has them.
+    published : keep the dataset's own test set; `shares` divide a client's other examples.
 
     Raises
     ------
     ArgumentError : an unknown scheme (with the nearest one), or an argument out of its range.
-    DataError : the dataset lacks what the scheme needs, or a client would get too little; the
-        client is named.
+    DataError : the dataset lacks what the scheme needs, or a client, which is named, its examples.
 
     Examples
     --------
@@ -167,26 +162,24 @@ def partition(
     fractions = np.asarray(shares, dtype=np.float64)
     sound = fractions.shape == (3,) and bool((np.isfinite(fractions) & (fractions > 0)).all())
     require(sound, "shares", "three numbers above 0: training, validation, test", tuple(shares))
-    scheme = as_named(scheme)
+    scheme, parts, training = as_named(scheme), None, None
     fixed = re.fullmatch(r"(?!given)(.+)@(\d{1,18})", scheme)
     seed = check_seed(int(fixed[2]) if fixed else seed)
-    parts: np.ndarray | None = None
     if scheme.startswith("given:"):
         own, parts = _read(scheme, len(dataset))
-        require(
-            clients in (None, len(own)), "clients", f"{len(own)}, as in {_file(scheme)}", clients
-        )
+        rule = f"{len(own)}, as in {_file(scheme)}"
+        require(clients in (None, len(own)), "clients", rule, clients)
     else:
         dataset, own = _divided(fixed[1] if fixed else scheme, dataset, clients, seed)
     if short := [f"{k} ({len(rows)})" for k, rows in enumerate(own) if len(rows) < LEAST]:
         few = f"too few examples for {_listed(short, len(own))}, at least {LEAST} each"
         raise DataError(f"partition: {few}; {MORE}")
-    training = dataset.train if published or scheme == "given" else None
-    if published and training is None and parts is None:
-        raise DataError(f"{dataset.name}: there is no published split")
     if parts is not None and not (parts == VALIDATION).any():
-        training = np.asarray(parts != TEST)
-        parts = None
+        parts, training = None, np.asarray(parts != TEST)
+    elif parts is None and (published or scheme == "given"):
+        training = dataset.train
+        if published and training is None:
+            raise DataError(f"{dataset.name}: there is no published split")
     if parts is None:
         parts = parts_of(dataset, own, fractions / fractions.sum(), training, seed)
     held = [tuple(rows[parts[rows] == k] for rows in own) for k in range(3)]
@@ -196,85 +189,89 @@ def partition(
     return Partition(scheme, seed, dataset, *held)
 
 
-# The schemes
+def _listed(clients: list[str], of: int) -> str:
+    """Name clients in a message."""
+    return f"client{'s' * (len(clients) > 1)} {', '.join(clients)} of {of}"
 
-Divided = tuple[Dataset, list[np.ndarray]]
+
+# The schemes: of the data, the number of clients, a stream of draws, and words of the name
+
+Own = list[np.ndarray]  # rows of each client
+Count = int | None
 
 
-def _divided(scheme: str, data: Dataset, clients: int | None, seed: int) -> Divided:
-    """The data and each client's rows by a scheme's name."""
+def _divided(scheme: str, data: Dataset, clients: Count, seed: int) -> tuple[Dataset, Own]:
+    """The data, turned by `rotation`, and each client's rows by a scheme's name."""
     name = scheme.partition(":")[0]
-    if name not in _SCHEMES:
-        near = get_close_matches(name, _SCHEMES, n=1, cutoff=0.5)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        known = f"one of {', '.join(_SCHEMES)}, given:FILE{hint}"
-        raise ArgumentError("partition", known, repr(scheme))
+    known = f"one of {', '.join(_SCHEMES)}, given:FILE{hint(name, _SCHEMES, 0.5)}"
+    require(name in _SCHEMES, "partition", known, repr(scheme))
     method, form, usage = _SCHEMES[name]
-    match = re.fullmatch(name + form, scheme, re.ASCII)
-    if match is None:
-        raise ArgumentError("partition", f"of the form {usage}", repr(scheme))
-    return method(data, clients, seed, *match.groups())
+    match: Any = re.fullmatch(name + form, scheme, re.ASCII)
+    require(match is not None, "partition", f"of the form {usage}", repr(scheme))
+    words = match.groups()
+    if name == "rotation":
+        data = _rotated(data, stream(seed, "partition", name), *words)
+        name, words = "domain", ()
+    rng = stream(seed, "partition", "group" if name in ("writer", "role") else name)
+    own = method(data, clients, rng, *words)
+    return data, [np.sort(np.asarray(rows, dtype=np.int64)) for rows in own]
 
 
-def _iid(data: Dataset, clients: int | None, seed: int) -> Divided:
-    order = stream(seed, "partition", "iid").permutation(len(data))
-    return data, [np.sort(own) for own in np.array_split(order, _count(clients, len(data)))]
+def _iid(data: Dataset, clients: Count, rng: Generator) -> Own:
+    return np.array_split(rng.permutation(len(data)), _count(clients, len(data)))
 
 
-def _classes(data: Dataset, clients: int | None, seed: int, each: str) -> Divided:
+def _classes(data: Dataset, clients: Count, rng: Generator, each: str) -> Own:
     """Exactly so many classes for each client; the numbers of holders differ by at most one."""
-    clients, classes = _count(clients, len(data)), np.unique(data.labels)
-    rule = f"from 1 to the {len(classes)} classes there are"
-    require(1 <= int(each) <= len(classes), "classes per client", rule, int(each))
-    rng = stream(seed, "partition", "classes")
-    holders: list[list[int]] = [[] for _ in classes]
+    clients, classes = _count(clients, len(data)), len(np.unique(data.labels))
+    rule = f"from 1 to the {classes} classes there are"
+    require(1 <= int(each) <= classes, "classes per client", rule, int(each))
+    held = np.zeros((classes, clients), dtype=bool)
     for client in range(clients):
-        taken = np.array([len(held) for held in holders])
-        for k in np.lexsort((rng.random(len(classes)), taken))[: int(each)]:
-            holders[k].append(client)
-    own: list[list[np.ndarray]] = [[] for _ in range(clients)]
-    for label, held in zip(classes, holders, strict=True):
-        rows = rng.permutation(np.flatnonzero(data.labels == label))
-        got = f"{clients} with class {label} at {len(held)} of them, of {len(rows)} examples"
-        rule = "few enough for one example of each class"
-        require(len(rows) >= len(held), "clients", rule, got)
-        weights = rng.uniform(LOW, HIGH, size=len(held))
-        parts = _share_out(rows, weights, at_least=1) if held else []
-        for client, part in zip(held, parts, strict=True):
-            own[client].append(part)
-    return data, [np.sort(np.concatenate(parts)) for parts in own]
+        order = np.lexsort((rng.random(classes), held.sum(axis=1)))
+        held[order[: int(each)], client] = True
+    return _shared_out(data, held, rng, lambda count: rng.uniform(LOW, HIGH, size=count), 1)
 
 
-def _dirichlet(
-    data: Dataset, clients: int | None, seed: int, alpha: str, fill: str | None
-) -> Divided:
+def _dirichlet(data: Dataset, clients: Count, rng: Generator, alpha: str, fill: str | None) -> Own:
     clients, law = _count(clients, len(data), LEAST), _above_zero("alpha", alpha)
-    rng = stream(seed, "partition", "dirichlet")
-    own: list[list[np.ndarray]] = [[] for _ in range(clients)]
-    for label in np.unique(data.labels):
+    every = np.ones((len(np.unique(data.labels)), clients), dtype=bool)
+    own = _shared_out(data, every, rng, lambda count: rng.dirichlet(np.full(count, law)))
+    if fill is None:
+        return own
+    lists = [rng.permutation(rows).tolist() for rows in own]
+    for short in lists:  # single examples of the largest client, drawn at random
+        while len(short) < LEAST:
+            short.append(max(lists, key=len).pop())
+    return lists
+
+
+def _shared_out(
+    data: Dataset, held: np.ndarray, rng: Generator, law: Callable[[int], Any], least: int = 0
+) -> Own:
+    """Divide each class among its holders, (classes, clients), by weights that a `law` draws."""
+    own: list[Own] = [[] for _ in held.T]
+    for label, holders in zip(np.unique(data.labels), map(np.flatnonzero, held), strict=True):
         rows = rng.permutation(np.flatnonzero(data.labels == label))
-        weights = rng.dirichlet(np.full(clients, law))
-        for parts, part in zip(own, _share_out(rows, weights), strict=True):
-            parts.append(part)
-    drawn = [np.concatenate(parts) for parts in own]
-    if fill is not None:  # single examples of the largest client, drawn at random
-        lists = [rng.permutation(part).tolist() for part in drawn]
-        for short in lists:
-            while len(short) < LEAST:
-                short.append(max(lists, key=len).pop())
-        drawn = [np.array(rows, dtype=np.int64) for rows in lists]
-    return data, [np.sort(rows) for rows in drawn]
+        free = len(rows) - least * len(holders)
+        got = f"{len(own)} with class {label} at {len(holders)} of them, of {len(rows)} examples"
+        require(free >= 0, "clients", "few enough for one example of each class", got)
+        weights = law(len(holders))
+        cuts = np.rint(np.cumsum(weights) / weights.sum() * free).astype(int)
+        cuts += least * np.arange(1, len(holders) + 1)
+        for client, part in zip(holders, np.split(rows, cuts[:-1]), strict=False):
+            own[client].append(part)
+    return [np.concatenate(parts) for parts in own]
 
 
 def _pachinko(
-    data: Dataset, clients: int | None, seed: int, alpha: str | None, beta: str | None
-) -> Divided:
+    data: Dataset, clients: Count, rng: Generator, alpha: str | None, beta: str | None
+) -> Own:
     """Each example by a coarse, then a fine label (Reddi et al., 2021), without replacement."""
     if data.coarse is None:
         raise DataError(f"{data.name}: pachinko needs superclasses, and there are none")
     clients = _count(clients, len(data))
     a, b = _above_zero("alpha", alpha or "0.3"), _above_zero("beta", beta or "10")
-    rng = stream(seed, "partition", "pachinko")
     each = (np.flatnonzero(data.labels == k) for k in range(data.classes))
     stock = [rng.permutation(rows).tolist() for rows in each]
     families = [np.flatnonzero(data.coarse == k) for k in np.unique(data.coarse)]
@@ -283,22 +280,21 @@ def _pachinko(
 
     def drawn(weights: np.ndarray, left: np.ndarray) -> int:
         law = np.where(left > 0, np.maximum(weights, 1e-300), 0.0).cumsum()
-        return int(np.searchsorted(law[:-1], rng.random() * law[-1], side="right"))
+        k = int(np.searchsorted(law[:-1], rng.random() * law[-1], side="right"))
+        left[k] -= 1
+        return k
 
-    own: list[list[int]] = [[] for _ in range(clients)]
+    own: list[Any] = [[] for _ in range(clients)]
     for rows in own:
         coarse = rng.dirichlet(np.full(len(families), a))
         fine = [rng.dirichlet(np.full(len(family), b)) for family in families]
         for _example in range(len(data) // clients):
             c = drawn(coarse, total)
-            k = drawn(fine[c], left[c])
-            left[c][k] -= 1
-            total[c] -= 1
-            rows.append(stock[families[c][k]].pop())
-    return data, [np.sort(np.array(rows, dtype=np.int64)) for rows in own]
+            rows.append(stock[families[c][drawn(fine[c], left[c])]].pop())
+    return own
 
 
-def _writer(data: Dataset, clients: int | None, seed: int) -> Divided:
+def _writer(data: Dataset, clients: Count, rng: Generator) -> Own:
     """Writers with enough examples, or speeches, all or a draw."""
     if data.writer is None:
         raise DataError(f"{data.name}: there are no writers or roles")
@@ -309,21 +305,20 @@ def _writer(data: Dataset, clients: int | None, seed: int) -> Divided:
     if len(large) == 0:
         raise DataError(f"no writer has {LEAST} examples or speeches")
     clients = _count(len(large) if clients is None else clients, len(large))
-    chosen = np.sort(stream(seed, "partition", "group").permutation(large)[:clients])
-    return data, [np.flatnonzero(data.writer == k) for k in chosen]
+    return [np.flatnonzero(data.writer == k) for k in np.sort(rng.permutation(large)[:clients])]
 
 
-def _own(data: Dataset, clients: int | None, seed: int) -> Divided:  # noqa: ARG001
+def _own(data: Dataset, clients: Count, rng: Generator) -> Own:  # noqa: ARG001
     """The clients that the data have."""
     if data.writer is None:
         way = "name a folder of clients, or given:FILE, or another partition"
         raise DataError(f"{data.name}: the data say not which client has what; {way}")
     count = len(data.writer_names)
     require(clients in (None, count), "clients", f"{count}, as the data have", clients)
-    return data, [np.flatnonzero(data.writer == k) for k in range(count)]
+    return [np.flatnonzero(data.writer == k) for k in range(count)]
 
 
-def _domain(data: Dataset, clients: int | None, seed: int) -> Divided:
+def _domain(data: Dataset, clients: Count, rng: Generator) -> Own:
     """A domain for each client, or for several of consecutive numbers."""
     if data.domain is None:
         raise DataError(f"{data.name}: there are no domains")
@@ -331,25 +326,19 @@ def _domain(data: Dataset, clients: int | None, seed: int) -> Divided:
     clients = len(present) if clients is None else clients
     rule = f"a multiple of the {len(present)} domains"
     require(clients > 0 and clients % len(present) == 0, "clients", rule, clients)
-    rng, own = stream(seed, "partition", "domain"), list[np.ndarray]()
-    for k in present:
-        rows = rng.permutation(np.flatnonzero(data.domain == k))
-        own += [np.sort(part) for part in np.array_split(rows, clients // len(present))]
-    return data, own
+    each = (rng.permutation(np.flatnonzero(data.domain == k)) for k in present)
+    return [part for rows in each for part in np.array_split(rows, clients // len(present))]
 
 
 def _rotated(
-    data: Dataset, clients: int | None, seed: int, words: str, each: str | None, same: str | None
-) -> Divided:
+    data: Dataset, rng: Generator, words: str, each: str | None, same: str | None
+) -> Dataset:
     """A domain of turned images, or of the `same` turned, for each angle (arXiv:2101.11296, IV)."""
     from scipy.ndimage import rotate
 
     if not data.is_images or data.shape[1:] == (1, 1):
         raise DataError(f"{data.name}: only images can be rotated")
-    angles, rng = (
-        [float(angle) for angle in words.split(",")],
-        stream(seed, "partition", "rotation"),
-    )
+    angles = [float(angle) for angle in words.split(",")]
     distinct = len({angle % 360 for angle in angles}) == len(angles)
     require(distinct, "angles", "one or more different angles", angles)
     counts = np.bincount(data.labels, minlength=data.classes)
@@ -359,28 +348,22 @@ def _rotated(
     orders = [rng.permutation(np.flatnonzero(data.labels == k)) for k in range(data.classes)]
     starts = [0 if same else size * j for j in range(len(angles))]
     shown = [np.concatenate([order[i : i + size] for order in orders]) for i in starts]
-    images = []
-    for rows, angle in zip(shown, angles, strict=True):
-        block = data.inputs[rows]
+    images = [data.inputs[rows] for rows in shown]
+    for j, angle in enumerate(angles):
         if angle % 360:
-            turned = rotate(block.astype(np.float32), -angle, axes=(3, 2), reshape=False, order=1)
-            block = (np.rint(turned) if block.dtype == np.uint8 else turned).astype(block.dtype)
-        images.append(block)
-    base = np.concatenate(shown)
-    turned_data = replace(
-        data.take(base),
-        inputs=np.concatenate(images),
-        group=base,  # the image that a row shows
-        domain=np.arange(len(angles)).repeat(len(shown[0])),
-        domain_names=tuple(f"{angle:g}°" for angle in angles),
-    )
-    return _domain(turned_data, clients, seed)
+            block = images[j].astype(np.float32)
+            turned = rotate(block, -angle, axes=(3, 2), reshape=False, order=1)
+            images[j] = np.rint(turned) if data.inputs.dtype == np.uint8 else turned
+    base, domain = np.concatenate(shown), np.arange(len(angles)).repeat(len(shown[0]))
+    inputs, names = np.concatenate(images), tuple(f"{angle:g}°" for angle in angles)
+    new: dict[str, Any] = {"inputs": inputs.astype(data.inputs.dtype), "group": base}  # the images
+    return replace(data.take(base), **new, domain=domain, domain_names=names)
 
 
 _N = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"  # a number
 
 # Name -> function that takes the groups of a regular expression after the name, and an example.
-_SCHEMES: dict[str, tuple[Callable[..., Divided], str, str]] = {
+_SCHEMES: dict[str, tuple[Callable[..., Own], str, str]] = {
     "iid": (_iid, "", "iid"),
     "classes": (_classes, r":(\d{1,9})", "classes:K"),
     "dirichlet": (_dirichlet, rf":({_N})(:redistribute)?", "dirichlet:ALPHA[:redistribute]"),
@@ -389,38 +372,24 @@ _SCHEMES: dict[str, tuple[Callable[..., Divided], str, str]] = {
     "writer": (_writer, "", "writer"),
     "role": (_writer, "", "role"),
     "domain": (_domain, "", "domain"),
-    "rotation": (_rotated, rf":({_N}(?:,{_N})*)(?::(\d{{1,9}}))?(:same)?", "rotation:ANGLES"),
+    "rotation": (_domain, rf":({_N}(?:,{_N})*)(?::(\d{{1,9}}))?(:same)?", "rotation:ANGLES"),
 }
 
 
-def _count(clients: int | None, most: int, least: int = 1) -> int:
+def _count(clients: Count, most: int, least: int = 1) -> int:
     """The number of clients, if each can get `least` out of `most` examples."""
-    each = f" with {least} each" if least > 1 else ""
     if clients is None:
         raise ArgumentError("clients", "given for this partition", None)
     require(clients >= 1, "clients", "1 or more", clients)
+    each = f" with {least} each" if least > 1 else ""
     require(clients * least <= most, "clients", f"within the {most} there are{each}", clients)
     return clients
 
 
-def _listed(clients: list[str], of: int) -> str:
-    return f"client{'s' * (len(clients) > 1)} {', '.join(clients)} of {of}"
-
-
 def _above_zero(name: str, text: str) -> float:
-    value = float(text)
-    require(math.isfinite(value) and value > 0, name, "a number above 0", value)
-    return value
-
-
-def _share_out(rows: np.ndarray, weights: np.ndarray, at_least: int = 0) -> list[np.ndarray]:
-    """Cut `rows` into parts in proportion to `weights`, none smaller than `at_least`."""
-    free = len(rows) - at_least * len(weights)
-    cuts = np.rint(np.cumsum(weights) / weights.sum() * free).astype(int)
-    return np.split(rows, (cuts + at_least * np.arange(1, len(weights) + 1))[:-1])
-
-
-# Partitions that are given
+    """A parameter of a Dirichlet law."""
+    require(0 < float(text) < np.inf, name, "a number above 0", float(text))
+    return float(text)
 
 
 def as_named(scheme: Any) -> str:
@@ -474,11 +443,8 @@ def _read(scheme: str, examples: int | None = None) -> tuple[list[np.ndarray], n
         return [rows.astype(np.int64) for rows in own], None
 
 
-# Parts of a client
-
-
 def split(
-    labels: np.ndarray, group: np.ndarray | None, shares: Sequence[float], rng: np.random.Generator
+    labels: np.ndarray, group: np.ndarray | None, shares: Sequence[float], rng: Generator
 ) -> np.ndarray:
     """Part of each example, (n,) ints: stratified by class, and no group in two parts."""
     if group is None:
@@ -529,25 +495,19 @@ def grouped(group: np.ndarray, shares: Sequence[float], rng: np.random.Generator
 
 
 def parts_of(
-    dataset: Dataset,
-    own: list[np.ndarray],
-    shares: Sequence[float],
-    training: np.ndarray | None,
-    seed: int,
+    dataset: Dataset, own: Own, shares: Sequence[float], training: np.ndarray | None, seed: int
 ) -> np.ndarray:
     """Part of each row, client by client; a group that several hold is in one part at all."""
-    parts, group = np.full(len(dataset), TEST), dataset.group
-    shared = False
+    parts, group, shared = np.full(len(dataset), TEST), dataset.group, False
     if group is not None:
         each = np.concatenate([np.unique(group[rows]) for rows in own])
         shared = len(np.unique(each)) < len(each)
     for client, rows in enumerate([np.concatenate(own)] if shared else own):
-        rng = stream(seed, "split", "all" if shared else client)
+        rng, fractions = stream(seed, "split", "all" if shared else client), shares
         if training is not None:  # other examples stay test examples
-            rows = rows[training[rows]]
+            rows, fractions = rows[training[rows]], shares[:2]
         together = None if group is None else group[rows]
         try:
-            fractions = shares if training is None else shares[:2]
             parts[rows] = split(dataset.labels[rows], together, fractions, rng)
         except DataError as error:
             whose = "all clients" if shared else f"client {client} of {len(own)}"

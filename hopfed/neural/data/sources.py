@@ -8,7 +8,6 @@ import re
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
+from hopfed._lib.settings import hint
 from hopfed.errors import ArgumentError, BackendError, DataError
 from hopfed.neural.data.dataset import PARTS, PREFIX, Dataset, encode, from_arrays, given
 from hopfed.tables.files import opened, reading
@@ -61,14 +61,13 @@ def load(spec: str, *, labelled: bool = True) -> Dataset:
             `inputs`, `x` or `X`) and `labels` (`y`, `Y`), and what is known of `split` or `train`,
             `class_names`, `writer`, `domain`, `group` and `coarse_labels`; or `x_train`, `y_train`,
             `x_test`, `y_test`. `features` are multiplied by a `scale` beside them. In place of
-            images also sheets of JPEG, or speeches of a play (:func:`read_npz`).
+            images also sheets of JPEG, or speeches of a play.
         "FILE.csv", "FILE.csv:COLUMN" : a table of numbers and a column of labels, called label,
             class, target or y if it is not named; also .tsv, .parquet and .feather.
         "FOLDER" : pictures in folders by class, CLASS/x.png, below folders of a split (train, val,
-            test) or of domains if there are any.
-        "FOLDER" of clients : CLIENT/train.npz and CLIENT/test.npz, or train/CLIENT.npz and
-            test/CLIENT.npz (as PFLlib has them), each with `x` and `y` as a FILE.npz. A client is
-            a writer, and its rows stay in their part under the partition "given".
+            test) or of domains if there are any; or clients, CLIENT/train.npz and CLIENT/test.npz,
+            or train/CLIENT.npz and test/CLIENT.npz (as PFLlib has them), each with `x` and `y`: a
+            client is a writer, and its rows stay in their part under the partition "given".
         "NAME" : NAME.npz, NAME_*.npz or the folder NAME, below the folder that the environment
             variable HOPFED_DATA names; so is a FILE.npz that is not in the current folder.
         "hub:OWNER/NAME" : pictures of the hub of Hugging Face (library `datasets`); hub:mnist and
@@ -118,23 +117,21 @@ def holds_features(spec: str) -> bool:
 
 def _place(spec: str) -> Path:
     """The file or folder that a name means, here or in the folder that HOPFED_DATA names."""
-    table, root = TABLE.fullmatch(spec), os.environ.get(ENVIRONMENT) or None
+    table, root = TABLE.fullmatch(spec), os.environ.get(ENVIRONMENT, "")
     name = table[1] if table else spec
-    path = Path(name)
-    if name and (os.path.isdir(name) or table or path.suffix == ".npz"):
-        elsewhere = not os.path.exists(name) and root and os.path.isfile(os.path.join(root, name))
-        return Path(root or "", name) if elsewhere else path
-    if root is not None and not os.path.isdir(root):
+    if name and (os.path.isdir(name) or table or name.endswith(".npz")):
+        elsewhere = root and not os.path.exists(name) and os.path.isfile(os.path.join(root, name))
+        return Path(root if elsewhere else "", name)
+    if root and not os.path.isdir(root):
         raise DataError(f"{root}: no such folder")
     found: list[Path] = []
-    if root is not None and re.fullmatch(r"[\w.-]+", name):
+    if root and re.fullmatch(r"[\w.-]+", name):
         word = re.sub(r"\\?[-_]", "[-_]?", re.escape(name))
         size = "" if name[-1].isdigit() else r"\d*"
         form = re.compile(rf"{word}({size}(_.*)?\.npz)?", re.IGNORECASE)
         found = [p for p in sorted(Path(root).iterdir()) if form.fullmatch(p.name)]
         found = [p for p in found if p.is_dir() or p.suffix == ".npz"]
-        exact = [p for p in found if p.stem.lower() == name.lower()]
-        found = exact[:1] or found
+        found = [p for p in found if p.stem.lower() == name.lower()][:1] or found
     if len(found) == 1:
         return found[0]
     if found:
@@ -143,15 +140,11 @@ def _place(spec: str) -> Path:
     word = name.lower().replace("_", "-")
     if word in NAMES:
         hub = f", or take hub:{word}" if word in HUB else ""
-        where = f"no {word}.npz and no folder {word} in {root}; " if root is not None else ""
+        where = f"no {word}.npz and no folder {word} in {root}; " if root else ""
         raise DataError(f"{word}: {where}set {ENVIRONMENT} to the folder that has it{hub}")
-    near = get_close_matches(word, [*NAMES, "digits"], n=1, cutoff=0.5)
-    hint = f" (did you mean {near[0]}?)" if near else ""
     forms = "digits, FILE.npz, FILE.csv[:COLUMN], a folder of pictures, hub:OWNER/NAME, or NAME of "
-    raise ArgumentError("data", f"{forms}NAME.npz in {ENVIRONMENT}{hint}", repr(spec))
-
-
-# Arrays
+    near = hint(word, [*NAMES, "digits"], 0.5)
+    raise ArgumentError("data", f"{forms}NAME.npz in {ENVIRONMENT}{near}", repr(spec))
 
 
 def read_npz(path: str | Path) -> Dataset:
@@ -218,12 +211,12 @@ def _joined(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     if "train" not in order:
         return arrays
     found = {stem: held[""] for stem, held in parts.items() if "" in held}
-    for stem, held in parts.items():
-        if stem not in found:
-            if lacking := [part for part in order if part not in held]:
-                raise ValueError(f"{stem} of {lacking[0]} is missing, found {', '.join(arrays)}")
-            found[stem] = np.concatenate([held[part] for part in order])
-            found["split"] = np.repeat(order, [len(held[part]) for part in order])
+    for stem in [n for n in parts if n not in found]:
+        held = parts[stem]
+        if lacking := [part for part in order if part not in held]:
+            raise ValueError(f"{stem} of {lacking[0]} is missing, found {', '.join(arrays)}")
+        found[stem] = np.concatenate([held[part] for part in order])
+        found["split"] = np.repeat(order, [len(held[part]) for part in order])
     return found
 
 
@@ -238,9 +231,6 @@ def _sheets(arrays: Mapping[str, np.ndarray], rows: int, path: Path) -> np.ndarr
         cut = sheet.reshape(-1, grid, side, grid, side).transpose(1, 3, 0, 2, 4)
         tiles.append(cut.reshape(grid * grid, -1, side, side))
     return np.concatenate(tiles)[:rows]
-
-
-# Text
 
 
 def speech_windows(speeches: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -268,17 +258,14 @@ def _speeches(
     spoken = np.array([k for k, speech in enumerate(speeches) if speech.strip()], dtype=np.int64)
     windows, following, speech = speech_windows([speeches[k] for k in spoken])
     group = spoken[speech]
-    return Dataset(name, windows, following, tuple(VOCABULARY), writer=speaker[group],
-                   writer_names=names, group=group)  # fmt: skip
-
-
-# Tables
+    known: dict[str, Any] = {"writer": speaker[group], "writer_names": names, "group": group}
+    return Dataset(name, windows, following, tuple(VOCABULARY), **known)
 
 
 def read_table(path: Path, label: str | None = None, labelled: bool = True) -> Dataset:
     """Read a table whose rows are examples: numbers, a column of labels, and perhaps a writer."""
     columns = _columns(path)
-    few = ", ".join([*columns][:6]) + (", ..." if len(columns) > 6 else "")
+    few = ", ".join([*columns][:6]) + ", ..." * (len(columns) > 6)
     usual = [n for n in columns if n.lower() in COLUMNS]
     if label is None and labelled and len(usual) != 1:
         what = "none" if not usual else "more than one"
@@ -309,9 +296,8 @@ def _columns(path: Path) -> dict[str, Any]:
     from hopfed.tables.formats import of_path
 
     source, found = of_path(path), {}
-    for note in source.notes:
-        if note.startswith("two columns"):  # a second column of labels is no feature
-            raise DataError(f"{path}: {note.partition(':')[0]}")
+    for note in (n for n in source.notes if n.startswith("two columns")):  # perhaps of labels
+        raise DataError(f"{path}: {note.partition(':')[0]}")
     blocks = list(source.blocks())
     for j, name in enumerate(source.names):
         cells = pa.chunked_array([block[j] for block in blocks] or [pa.nulls(0)])
@@ -322,17 +308,11 @@ def _columns(path: Path) -> dict[str, Any]:
     return found
 
 
-# Folders
-
-
 def clients_of(spec: str) -> dict[str, tuple[Path, Path]]:
     """Client -> its files of training and test examples, in a folder of clients; else empty."""
-    if (
-        spec == "digits"
-        or spec.startswith((PREFIX, "hub:"))
-        or not (folder := _place(spec)).is_dir()
-    ):
+    if spec == "digits" or spec.startswith((PREFIX, "hub:")):
         return {}
+    folder = _place(spec)
     found = {p.parent.name: "{0}/{1}.npz" for p in folder.glob("*/t*.npz") if p.stem in SPLIT}
     if set(found) <= set(SPLIT):
         found = {p.stem: "{1}/{0}.npz" for part in SPLIT for p in folder.glob(f"{part}/*.npz")}
@@ -341,9 +321,16 @@ def clients_of(spec: str) -> dict[str, tuple[Path, Path]]:
     return dict(zip(names, zip(train, test, strict=True), strict=True))
 
 
-def read_clients(folder: Path, clients: Mapping[str, tuple[Path, Path]]) -> Dataset:
+def _read_clients(folder: Path, clients: Mapping[str, tuple[Path, Path]]) -> Dataset:
     """Read the files of clients, see `load`."""
-    held = [_pair(path) for both in clients.values() for path in both]
+    held = []
+    for path in (path for both in clients.values() for path in both):
+        arrays = _arrays(path)
+        x, y = _first(arrays, INPUTS), _first(arrays, LABELS)
+        if x is None or y is None or len(arrays[x]) != len(arrays[y]):
+            found = ", ".join(f"{n} of {len(np.atleast_1d(a))}" for n, a in arrays.items())
+            raise DataError(f"{path}: x and y of equal length are due, found {found or 'nothing'}")
+        held.append((arrays[x], arrays[y]))
     with reading(folder, "clients have examples of different shapes"):
         inputs, labels = (np.concatenate(each) for each in zip(*held, strict=True))
     sizes, names = [len(y) for _, y in held], tuple(clients)
@@ -352,20 +339,10 @@ def read_clients(folder: Path, clients: Mapping[str, tuple[Path, Path]]) -> Data
     return _of(folder, inputs, labels, split, writer=writer, writer_names=names)
 
 
-def _pair(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and labels of a client's file."""
-    arrays = _arrays(path)
-    x, y = _first(arrays, INPUTS), _first(arrays, LABELS)
-    if x is None or y is None or len(arrays[x]) != len(arrays[y]):
-        found = ", ".join(f"{n} of {len(np.atleast_1d(a))}" for n, a in arrays.items())
-        raise DataError(f"{path}: x and y of equal length are due, found {found or 'nothing'}")
-    return arrays[x], arrays[y]
-
-
 def read_folder(folder: Path) -> Dataset:
     """Read pictures in folders by class, or the files of clients, see `load`."""
     if clients := clients_of(str(folder)):
-        return read_clients(folder, clients)
+        return _read_clients(folder, clients)
     files = [p for p in sorted(folder.rglob("*")) if p.suffix.lower() in PICTURES]
     places = [p.relative_to(folder).parts[:-1] for p in files]
     depths = {len(place) for place in places}
@@ -376,7 +353,12 @@ def read_folder(folder: Path) -> Dataset:
         above = [place[0] for place in places]
         is_split = {word.lower() for word in above} <= set(sum(PARTS.values(), ()))
         column = {"split" if is_split else "domain": above}
-    images = _stacked((_file(p) for p in files), [str(p) for p in files])
+
+    def pixels(path: Path) -> np.ndarray:
+        with opened(path) as file:
+            return _pixels(file, path)
+
+    images = _stacked(map(pixels, files), list(map(str, files)))
     return from_arrays(images, [place[-1] for place in places], name=folder.name, **column)
 
 
@@ -395,15 +377,14 @@ def read_hub(name: str) -> Dataset:
     except Exception as error:  # the library, the network or the disk can fail in many ways
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise BackendError(f"hub:{name}: {path} cannot be loaded: {reason}") from error
-    words = sum(PARTS.values(), ())
-    tables = {k: t for k, t in held.items() if k in words} or dict(held)
+    tables = {k: t for k, t in held.items() if k in sum(PARTS.values(), ())} or dict(held)
     features = next(iter(tables.values())).features
     image = next((k for k, f in features.items() if type(f).__name__ == "Image"), None)
     label = _first(features, ("label", "fine_label", "character"))
     if image is None or label is None:
         raise DataError(f"hub:{name}: no column of pictures and of labels in {', '.join(features)}")
-    known = {"coarse": "coarse_label", "domain": "domain", "writer": "writer_id"}
-    columns = {"labels": label} | {k: c for k, c in known.items() if c in features}
+    columns = {"labels": label, "coarse": "coarse_label", "domain": "domain", "writer": "writer_id"}
+    columns = {k: c for k, c in columns.items() if c in features}
     found = {k: [v for t in tables.values() for v in t[c]] for k, c in columns.items()}
     side = 64 if "domain" in columns else None
     with reading(f"hub:{name}"):
@@ -433,20 +414,14 @@ def _pixels(source: Any, name: object, size: int | None = None) -> np.ndarray:
         return np.ascontiguousarray(np.atleast_3d(np.asarray(held)).transpose(2, 0, 1))
 
 
-def _file(path: Path) -> np.ndarray:
-    with opened(path) as file:
-        return _pixels(file, path)
-
-
 def _stacked(pictures: Iterable[np.ndarray], names: list[str]) -> np.ndarray:
     """Pictures (n, channels, height, width); grey ones among others have three equal channels."""
     found: list[np.ndarray] = []
     for name, picture in zip(names, pictures, strict=True):
-        first = found[0] if found else picture
         if not found:
             require_memory(len(names) * picture.size, f"{len(names)} pictures of {picture.shape}")
-        if picture.shape[1:] != first.shape[1:]:
-            got = f"{picture.shape[1:]} after {first.shape[1:]}"
+        elif picture.shape[1:] != found[0].shape[1:]:
+            got = f"{picture.shape[1:]} after {found[0].shape[1:]}"
             raise DataError(f"{name}: images of differing size, {got}")
         found.append(picture)
     channels = max(len(picture) for picture in found)

@@ -13,9 +13,8 @@ from hopfed._lib.settings import require
 from hopfed.errors import BackendError
 from hopfed.neural.data.partitions import Partition
 
-# Examples in a forward pass without gradients. On a CPU the allocator reuses the memory of the
-# activations of 64 examples. From 512 examples (CNN-3, 28 x 28) or 128 (CNN-1, 64 x 64) every pass
-# gets new pages from the system; at 1,024 an example then takes 1.6 and 1.8 times as long.
+# Examples in a forward pass without gradients. On a CPU the allocator reuses the memory of 64
+# examples; from 128 to 512 on every pass gets new pages, and takes 1.6 to 1.8 times as long.
 ON_CPU, ON_DEVICE = 64, 1024
 PADDING = 4  # pixels on each side of an augmented image, before the crop back to its size
 
@@ -60,8 +59,7 @@ def augmented(images: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
     n, (height, width), device = len(images), images.shape[-2:], images.device
 
     def draw(high: int) -> torch.Tensor:
-        where = draws.device
-        return torch.randint(high, (n, 1), generator=draws, device=where).to(device)
+        return torch.randint(high, (n, 1), generator=draws, device=draws.device).to(device)
 
     rows = torch.arange(height, device=device) + draw(2 * PADDING + 1)
     columns = torch.arange(width, device=device).expand(n, width)

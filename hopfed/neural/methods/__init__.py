@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
+from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError
 
 _MODULES = {  # module, which is loaded when a method of it is asked for -> names of its methods
     "sohip": "standalone standalone-bias sohip",
     "hebbian": "hebbian afl ranpac safle",
     "fedavg": "fedavg fedavg+ fedprox fedavg-prior scaffold feddyn moon fedbn fedper fedbabu "
-    "fedrep per-fedavg pfedme fedala",
+    "fedrep per-fedavg pfedme fedala clustered-fl",
     "stepwise": "agg fedmd fedh2l",
     "knn_per": "knn-per pfedgp",
-    "clustered_fl": "clustered-fl",
     "pairs": "ditto apfl fml fedkd fedmrl fedral pfedes",
-    "heads": "lg-fedavg fedclassavg fedssa",
-    "fedproto": "fedproto fd fedgh fedtgp fedgen",
+    "heads": "lg-fedavg fedclassavg fedssa fedproto fd fedgh fedtgp fedgen",
 }
 METHODS = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -37,10 +35,8 @@ def method(name: str) -> Any:
     """
     if ":" in name:
         return _yours(*name.split(":", 1))
-    if name not in METHODS:
-        near = get_close_matches(name, METHODS, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise ArgumentError("method", f"one of {', '.join(METHODS)}{hint}", repr(name))
+    rule = f"one of {', '.join(METHODS)}{hint(name, METHODS)}"
+    require(name in METHODS, "method", rule, repr(name))
     found = vars(import_module(f"hopfed.neural.methods.{METHODS[name]}")).values()
     return next(c for c in found if isinstance(c, type) and getattr(c, "name", None) == name)
 
@@ -52,6 +48,6 @@ def _yours(module: str, name: str) -> Any:
         found = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ArgumentError("method", f"importable as module:Class ({error})", name) from None
-    if not (isinstance(found, type) and issubclass(found, NeuralMethod)):
-        raise ArgumentError("method", "a subclass of NeuralMethod", f"{module}:{name}")
+    ours = isinstance(found, type) and issubclass(found, NeuralMethod)
+    require(ours, "method", "a subclass of NeuralMethod", f"{module}:{name}")
     return found

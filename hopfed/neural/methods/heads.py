@@ -1,55 +1,57 @@
-"""Methods that average heads and keep bodies local: whole heads, or their rows by class in FedSSA.
+"""Methods that share heads, or rows of classes, and keep bodies local; some servers train.
 
 Source: theory/NOTES.md, "Baselines", "FedSSA head aggregation"; arXiv:2312.09006, eqs. (3) to (6).
+A message of rows is ``{"labels": (K,), "rows": (K, d)}`` for the K classes that its sender knows,
+with ``"counts": (K,)`` of examples where these are weights; FedSSA's are the rows of heads.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import normalize
+from scipy.special import softmax
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize, one_hot
 
 from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.averaged import Averaged, mean_of_holders
-from hopfed.neural.method import Client, NeuralMethod, Played, setting
+from hopfed.neural.method import Client, NeuralMethod, Played, above, below, pack, setting, unpack
+from hopfed.neural.methods.fedavg import Averaged, mean_of, mean_of_holders
+from hopfed.neural.models.networks import drawing
+from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.losses import Batch, Net, masked_mean, squared_distance
-from hopfed.neural.training.task import Params
+from hopfed.neural.training.task import Params, copied
+from hopfed.neural.training.together import one_thread
 
-__all__ = ["FedClassAvg", "FedSSA", "LGFedAvg"]
+__all__ = ["FD", "FedClassAvg", "FedGH", "FedGen", "FedProto", "FedSSA", "FedTGP", "LGFedAvg"]
 
 LITERAL = 2  # largest T_stable of FedSSA with the literal sum
 FAR = -1e9  # instead of minus infinity, whose gradient would be NaN
 
 
 @dataclass(frozen=True)
-class LGFedAvg(
-    Averaged,
-    name="lg-fedavg",
-    source="Liang et al., 2020",
-    shares="head.",
-    keeps=True,
-    one_head=True,
-    by_record=True,
-):
+class LGFedAvg(Averaged, name="lg-fedavg", source="Liang et al., 2020", shares="head.", keeps=True):
     """Liang et al. (2020): heads are averaged, bodies stay local; the head is the last layer.
 
     Attributes
     ----------
     weights : weights of the mean: "size", as in the paper, or "equal".
-    scored : model with which a client classifies: "local" is its model after training, as FedSSA's
-        paper states for all methods that it compares; "global" is its body with the latest mean
-        head, as in the authors' program.
+    scored : model with which a client classifies: "local", its own after training, as FedSSA's
+        paper has it; or "global", its body with the latest mean head, as in the authors' program.
     """
 
     weights: str = setting("size", ("size", "equal"))
     scored: str = setting("local", ("local", "global"))
+
+    one_head: ClassVar[bool] = True
+    by_record: ClassVar[bool] = True
 
     def fetches(self, known: bool) -> bool:
         return self.scored == "global"
@@ -66,10 +68,10 @@ class LGFedAvg(
 class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022"):
     """Jang et al. (2022): ``CE + contrast SupCon + rho / 2 |head - global head|^2``.
 
-    Differences: the paper contrasts two augmented views of every image. Here a batch has one view,
-    and the positives of an example are the other examples of its class. The authors' program uses
-    features of any norm at temperature 100, and the mean of squares in the penalty. Here features
-    have norm 1, as in Khosla et al. (2020, arXiv:2004.11362), and squares are summed.
+    Differences: the paper contrasts two augmented views of every image; here a batch has one view,
+    and the positives of an example are the others of its class. The authors' program uses features
+    of any norm at temperature 100, and the mean of squares in the penalty; here features have norm
+    1, as in Khosla et al. (2020, arXiv:2004.11362), and squares are summed.
 
     Attributes
     ----------
@@ -95,10 +97,7 @@ class FedClassAvg(LGFedAvg, name="fedclassavg", source="Jang et al., ICPP 2022")
 def supervised_contrast(
     features: Tensor, y: Tensor, mask: Tensor | None, temperature: float
 ) -> Tensor:
-    """Supervised contrastive loss of a batch, Khosla et al. (2020, arXiv:2004.11362), eq. (2).
-
-    The mean over all examples that have another one of their class; 0 if there are none.
-    """
+    """Khosla et al. (2020), eq. (2): the mean over examples with another of their class; or 0."""
     real = torch.ones_like(features[:, 0]) if mask is None else mask
     z = normalize(features, dim=-1)
     others = real[None, :] * (1 - torch.eye(len(z), dtype=z.dtype, device=z.device))
@@ -116,14 +115,13 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
 
     A client sends the rows of its head, with biases, for the classes s that it has seen; the server
     averages each over its holders, ``theta^s = mean_k theta_k^s``, eq. (3). In the next round a
-    client blends, ``theta_k^s <- theta^s + mu_t theta_k^s``, eq. (4), and trains its whole model,
-    eq. (6).
+    client blends, ``theta_k^s <- theta^s + mu_t theta_k^s``, eq. (4), and trains, eq. (6).
 
     Decided here: eq. (4) as printed multiplies the rows by prod(1 + mu_t), which costs up to 39
-    points with T_stable = 20, so the literal sum is refused above 2. In round 0 there is nothing to
-    blend. A class that nobody held this round keeps its last global row; one that nobody ever sent
-    has a zero row, which clients ignore. Clients tell once which classes they have seen. The mean
-    is over the clients that answered; a client classifies with its own model after training.
+    points with T_stable = 20, so the literal sum is refused above 2. A class that nobody held this
+    round keeps its last global row; one that nobody ever sent has a zero row, which clients ignore.
+    Clients tell once which classes they have seen. The mean is over the clients that answered; a
+    client classifies with its own model after training.
 
     Attributes
     ----------
@@ -182,10 +180,9 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
         total = 1 + mu if self.fusion == "normalised" else 1.0
         blend = mu / total * head[read] + rows / total  # eq. (4)
         head[read] = torch.where(sent, blend, head[read])
-        if "head.bias" in params:
-            params |= {"head.bias": head[:, -1].clone()}
-            head = head[:, :-1]
-        return params | {"head.weight": head.clone()}
+        width = params["head.weight"].shape[1]
+        bias = {"head.bias": head[:, -1].clone()} if head.shape[1] > width else {}
+        return params | bias | {"head.weight": head[:, :width].clone()}
 
     def server_start(self, seed: int) -> State:
         """The classes that clients have seen, (clients, classes), and no rows yet."""
@@ -196,10 +193,391 @@ class FedSSA(NeuralMethod, name="fedssa", source="Yi et al., IJCAI 2024", one_he
 
     def or_all(self, seen: np.ndarray, *ablations: str) -> np.ndarray:
         """Return the classes `seen`; in some ablations all."""
-        return np.ones_like(seen) if self.ablation in ablations else seen
+        return seen | (self.ablation in ablations)
 
 
 def _rows(params: Params) -> Tensor:
     """Return the head as one row for each class, (classes, dim + 1), with any bias last."""
     bias = [params["head.bias"][:, None]] if "head.bias" in params else []
     return torch.cat([params["head.weight"], *bias], dim=1)
+
+
+@dataclass(frozen=True)
+class Classwise(NeuralMethod):
+    """Clients that train beside rows of classes, and send such rows, of one counted pass."""
+
+    counted: ClassVar[bool] = False  # whether messages tell the number of examples behind each row
+
+    @property
+    def length(self) -> int:
+        """Numbers in a row."""
+        return self.loaded.feature_dim
+
+    def values(self, seen: Embedded) -> np.ndarray:
+        """What a row is the mean of, in the examples `seen`: features (n, d)."""
+        return seen.features
+
+    def extra(self, client: Client, first: Params, down: Message) -> Params:
+        rows, counts = self.table(down)
+        return {"rows": torch.as_tensor(rows), "known": torch.as_tensor(np.float32(counts > 0))}
+
+    def sent(self, client: Client, params: Params) -> Message:
+        super().sent(client, params)
+        seen = client.look(params, client.rows)
+        held, where, counts = np.unique(client.labels, return_inverse=True, return_counts=True)
+        sums = np.zeros((len(held), self.length))
+        np.add.at(sums, where, self.values(seen))
+        means = (sums / counts[:, None]).astype(np.float32)
+        more = {"counts": counts.astype(np.int32)} if self.counted else {}
+        return {"labels": held.astype(np.int32), "rows": means} | more
+
+    def table(self, message: Message) -> tuple[np.ndarray, np.ndarray]:
+        """Rows (classes, d) of a message, and examples (classes,) behind each, 1 if not told."""
+        classes = self.loaded.classes
+        rows, counts = np.zeros((classes, self.length), np.float32), np.zeros(classes)
+        if "labels" in message:
+            labels, told = np.asarray(message["labels"]), message.get("counts", 1)
+            there = (labels >= 0) & (labels < classes)
+            rows[labels[there]] = np.asarray(message["rows"])[there]
+            counts[labels[there]] = np.broadcast_to(np.maximum(told, 0), labels.shape)[there]
+        return rows, counts
+
+    def means(self, messages: Iterable[Message]) -> tuple[np.ndarray, np.ndarray]:
+        """Mean rows (classes, d) of messages, by the examples (classes,) behind them, and these."""
+        total, counts = np.zeros((self.loaded.classes, self.length)), np.zeros(self.loaded.classes)
+        for rows, number in map(self.table, messages):
+            total += number[:, None] * rows
+            counts += number
+        return (total / np.maximum(counts, 1)[:, None]).astype(np.float32), counts
+
+
+def as_message(rows: np.ndarray, known: np.ndarray) -> Message:
+    """Return the rows (classes, d) of those classes that are known, and their labels."""
+    held = np.flatnonzero(known)
+    return {"labels": held.astype(np.int32), "rows": rows[held]}
+
+
+@dataclass(frozen=True)
+class Prototypical(Classwise):
+    """Clients that pull features to prototypes C from the server: CE + lam ||z - C_y||^2 / d."""
+
+    lam: float = setting(1.0, "at least 0")
+    nearest: bool = False
+
+    def fetches(self, known: bool) -> bool:
+        return self.nearest  # prototypes are needed only by the nearest
+
+    def server_start(self, seed: int) -> State:
+        super().server_start(seed)
+        return as_message(*self.table({}))
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        features, logits = net(batch.x)
+        far = ((features - batch.extra["rows"][batch.y]) ** 2).mean(dim=1)
+        penalty = batch.mean(far * batch.extra["known"][batch.y])  # 0 for a class without prototype
+        return batch.cross_entropy(logits) + self.lam * penalty
+
+    def decide(self, client: Client, down: Message) -> Classifier:
+        if not self.nearest or not len(down.get("labels", ())):
+            return super().decide(client, down)
+        network = Network(client.model, self.personal(client, down))
+        rows, known = map(torch.as_tensor, self.table(down))
+
+        def scores(x: Tensor) -> Tensor:  # minus the distances; one without a row is never nearest
+            features = network.outputs(x)[0]
+            far = torch.cdist(features, rows.to(features))
+            return (-far).masked_fill(known.to(far) == 0, -torch.inf)
+
+        return scores
+
+
+@dataclass(frozen=True)
+class FedProto(Prototypical, name="fedproto", source="Tan et al., AAAI 2022"):
+    """Tan et al. (2022): cross-entropy + lam ||z - C_y||^2 / d.
+
+    A client's prototypes are the mean features z of its classes, the server's, C, the means over
+    the clients that hold the class. A class that nobody sent this round keeps its last prototype;
+    one that nobody ever sent has no penalty. The squared distance is divided by the feature length
+    d, as in the authors' program.
+
+    Attributes
+    ----------
+    lam : strength of the penalty; 0 is Standalone.
+    weights : of the mean over clients: "equal", as in the authors' program; or "size", by their
+        examples of the class, as in the paper's eq. (6) without its second division by the number
+        of clients (arXiv:2105.00243), which that program leaves out too.
+    nearest : classify by the nearest prototype, as in the paper, instead of by the head.
+    """
+
+    weights: str = setting("equal", ("size", "equal"))
+
+    @property
+    def counted(self) -> bool:  # type: ignore[override]
+        """Whether these are weights."""
+        return self.weights == "size"
+
+    def play(self, state: State, session: Session) -> Played:
+        rows, counts = self.means(session.ask().values())
+        before, known = self.table(state)
+        rows = np.where(counts[:, None] > 0, rows, before)
+        prototypes = as_message(rows, counts + known)
+        return prototypes, {EVERYONE: prototypes}, {}
+
+
+@dataclass(frozen=True)
+class FD(Classwise, name="fd", source="Jeong et al., 2018"):
+    """Jeong et al. (2018), federated distillation: cross-entropy + lam CE(t_y, softmax).
+
+    For each class that it holds, a client sends the mean softmax output over its examples, after
+    training; in the paper, during it. The target t_y of a class that it and others hold is the mean
+    of the outputs that the *others* sent; absent clients get the mean over all.
+
+    Attributes
+    ----------
+    lam : weight of the soft labels; 0 is Standalone.
+    """
+
+    lam: float = setting(1.0, "at least 0")
+
+    @property
+    def length(self) -> int:
+        return self.loaded.classes
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        _, logits = net(batch.x)
+        soft = -(batch.extra["rows"][batch.y] * logits.log_softmax(dim=1)).sum(dim=1)
+        taught = batch.mean(soft * batch.extra["known"][batch.y])
+        return batch.cross_entropy(logits) + self.lam * taught
+
+    def values(self, seen: Embedded) -> np.ndarray:
+        return np.asarray(softmax(seen.logits, axis=1))
+
+    def play(self, state: State, session: Session) -> Played:
+        heard = session.ask()
+        rows, counts = self.means(heard.values())
+        down = {EVERYONE: as_message(rows, counts)}
+        for c, own in heard.items():
+            rows, counts = self.means(m for other, m in heard.items() if other != c)
+            down[c] = as_message(rows, counts * self.table(own)[1])
+        return state, down, {}
+
+
+@dataclass(frozen=True)
+class FedGH(Classwise, name="fedgh", source="Yi et al., ACM MM 2023", opens="head.", one_head=True):
+    """Yi et al. (2023): the server trains a head on the mean features of clients' classes.
+
+    A client replaces its head by the global one, trains its model, with which it classifies, and
+    sends the mean features of each of its classes. The server goes through them, client by client
+    and class by class, with a step of gradient descent of the head's cross-entropy on each.
+
+    Attributes
+    ----------
+    head_lr : learning rate of the server; 0.01 as in HtFLlib and the authors' program, in which the
+        optimizer of another network takes the step, so the head never moves.
+    """
+
+    head_lr: float = setting(0.01, "above 0")
+
+    def play(self, state: State, session: Session) -> Played:
+        head = dict(state) or pack({n: t for n, t in self.initial(0).items() if n[:5] == "head."})
+        W, b = "model/head.weight", "model/head.bias"
+        for rows, known in map(self.table, session.ask().values()):
+            for y in np.flatnonzero(known):
+                z = rows[y][: head[W].shape[1]]
+                truth = np.eye(len(known), dtype=np.float32)[y]
+                slope = softmax(head[W] @ z + head.get(b, 0.0)) - truth
+                steps = {W: np.outer(slope, z), b: slope}
+                head = {n: a - self.head_lr * steps[n] for n, a in head.items()}
+        head = {n: np.asarray(a, np.float32) for n, a in head.items()}
+        return head, {EVERYONE: head}, {}
+
+
+Steps = Iterable[tuple[Tensor, ...]]
+
+
+def descended(
+    params: Params, optimizer: torch.optim.Optimizer, steps: Steps, loss: Callable[..., Tensor]
+) -> Params:
+    """Return parameters after a step along the gradient of a loss for each of some batches."""
+    with one_thread():
+        for batch in steps:
+            optimizer.zero_grad()
+            loss(*batch).backward()
+            optimizer.step()
+    return {n: t.detach() for n, t in params.items()}
+
+
+def layers(params: Params, x: Tensor) -> Tensor:
+    """Output of two layers with a ReLU between them, as ``nn.Sequential`` names them."""
+    hidden = (x @ params["0.weight"].T + params["0.bias"]).relu()
+    return hidden @ params["2.weight"].T + params["2.bias"]
+
+
+@dataclass(frozen=True)
+class FedTGP(Prototypical, name="fedtgp", source="Zhang et al., AAAI 2024"):
+    """Zhang et al. (2024): FedProto with prototypes that the server trains, by adaptive margins.
+
+    The server's prototypes are vectors, one for each class, through a network of one hidden layer
+    of d units, trained on the clients' mean features z by ``CE(softmax(-|z - C_s| - margin [s =
+    y]), y)``, in batches of as many rows as those of clients. The margin is the largest distance
+    between two classes' means over the clients, at most `margin`.
+
+    Attributes
+    ----------
+    lam : strength of the penalty, 0.1 as in the paper (1 in the authors' program); 0 is Standalone.
+    nearest : classify by the nearest prototype instead of by the head.
+    margin : largest margin, tau in the paper, which has 100.
+    margins : the margin is the largest distance of a class to the one that is "farthest", as in the
+        paper, or "nearest", as in the authors' program.
+    passes : over the rows in a round, 100 as in the paper (1000 in the program).
+    prototype_lr : learning rate of the server, which takes plain gradient descent (0.005 in the
+        program).
+    """
+
+    lam: float = setting(0.1, "at least 0")
+    margin: float = setting(100.0, "at least 0")
+    margins: str = setting("farthest", ("farthest", "nearest"))
+    passes: int = setting(100, "at least 1")
+    prototype_lr: float = setting(0.01, "above 0")
+
+    def first(self) -> Params:
+        """Prototypes before training: vectors ``points`` and two layers ``net``."""
+        d = self.length
+        with drawing(self.task.seed, "prototypes"):
+            net = nn.Sequential(nn.Linear(d, d), nn.ReLU(), nn.Linear(d, d))
+            points = torch.randn(self.loaded.classes, d)
+        return {"points": points} | above(copied(net), "net")
+
+    def play(self, state: State, session: Session) -> Played:
+        sent = [self.table(message) for message in session.ask().values()]
+        known = np.any([self.table(state)[1], *(c for _, c in sent)], axis=0)
+        params = unpack(state, "server") or self.first()
+        if sent:
+            z = torch.as_tensor(np.concatenate([rows[held > 0] for rows, held in sent]))
+            y = torch.as_tensor(np.concatenate([np.flatnonzero(held) for _, held in sent]))
+            params = self.trained(params, z, y, session.context.rng("prototypes"))
+        down = as_message(prototypes(params).numpy(), known)  # of classes that were ever sent
+        return down | pack(params, "server"), {EVERYONE: down}, {}
+
+    def trained(self, params: Params, z: Tensor, y: Tensor, rng: np.random.Generator) -> Params:
+        """Return prototypes trained on rows z (n, d) of classes y (n,), in orders of `rng`."""
+        means = torch.stack([z[y == s].mean(0) for s in y.unique()])
+        apart = torch.cdist(means, means)
+        if self.margins == "nearest" and len(means) > 1:
+            apart = apart.fill_diagonal_(torch.inf).min(0).values
+        margin = min(float(apart.max()), self.margin)
+        params = {n: t.requires_grad_() for n, t in params.items()}
+
+        def loss(at: Tensor) -> Tensor:
+            far = torch.cdist(z[at], prototypes(params))
+            far = far + margin * one_hot(y[at], far.shape[1])
+            return cross_entropy(-far, y[at])
+
+        orders = (torch.as_tensor(rng.permutation(len(z))) for _ in range(self.passes))
+        steps = ((at,) for order in orders for at in order.split(self.training.batch))
+        sgd = torch.optim.SGD(params.values(), lr=self.prototype_lr)
+        return descended(params, sgd, steps, loss)
+
+
+def prototypes(params: Params) -> Tensor:
+    """Prototypes (classes, d) of FedTGP's parameters."""
+    return layers(below(params, "net"), params["points"])
+
+
+@dataclass(frozen=True)
+class FedGen(LGFedAvg, name="fedgen", source="Zhu et al., ICML 2021"):
+    """Zhu et al. (2021): a generator of features by label, trained at the server, teaches clients.
+
+    Clients share heads, as the paper does where models are not to be sent, and tell their numbers
+    of examples of each label. The server trains the generator z = G(y, e), of labels y in these
+    proportions, normal e and one hidden layer, by Adam on the cross-entropy of the mean logits of
+    the clients' heads, plus ``diversity exp(-mean(|z - z'| |e - e'|^2))`` over pairs, of means over
+    the entries. A client adds ``lam CE(head(z), y)`` over new z in each round but the first.
+
+    Attributes
+    ----------
+    weights, scored : as of LG-FedAvg.
+    lam : weight of what is generated, 1 as in the paper's loss; 0 is LG-FedAvg.
+    diversity : weight of the term that keeps G from ignoring e.
+    latent, hidden : length of e, and units of the hidden layer.
+    draws : features generated for a client's loss, and for a step of G.
+    passes : steps of G in a round.
+    generator_lr : learning rate of G; like the sizes and `passes` that of the authors' program for
+        MNIST, which weighs what is generated by 10 and ever less.
+    """
+
+    lam: float = setting(1.0, "at least 0")
+    diversity: float = setting(1.0, "at least 0")
+    latent: int = setting(32, "at least 1")
+    hidden: int = setting(256, "at least 1")
+    draws: int = setting(32, "at least 1")
+    passes: int = setting(50, "at least 1")
+    generator_lr: float = setting(3e-4, "above 0")
+
+    def first(self) -> Params:
+        """The generator before training: layers that read the label and the noise."""
+        wide = self.loaded.model(0).head.in_features
+        with drawing(self.task.seed, "generator"):
+            read = nn.Linear(self.loaded.classes + self.latent, self.hidden)
+            return copied(nn.Sequential(read, nn.ReLU(), nn.Linear(self.hidden, wide)))
+
+    def drawn(self, counts: np.ndarray, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Draw labels (n,) from `rng`, in the proportions of `counts`, and noise (n, latent)."""
+        y = rng.choice(len(counts), self.draws, p=counts / counts.sum())
+        noise = rng.standard_normal((self.draws, self.latent), dtype=np.float32)
+        return torch.as_tensor(y), torch.as_tensor(noise)
+
+    def generated(self, params: Params, y: Tensor, noise: Tensor) -> Tensor:
+        """Features (n, d) of labels y and noise, by the generator's `params`."""
+        return layers(params, torch.cat([one_hot(y, self.loaded.classes), noise], dim=1))
+
+    def extra(self, client: Client, first: Params, down: Message) -> Params:
+        generator = unpack(down, "generator")
+        if not generator or not self.lam:
+            return {}
+        y, noise = self.drawn(down["labels"], client.context.rng("draws"))
+        return {"y": y, "z": self.generated(generator, y, noise)}
+
+    def sent(self, client: Client, params: Params) -> Message:
+        counts = np.bincount(client.labels, minlength=self.loaded.classes).astype(np.int32)
+        return super().sent(client, params) | {"labels": counts}
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        loss, more = super().objective(net, batch), batch.extra
+        if not more:
+            return loss
+        logits = more["z"] @ net.params["head.weight"].T + net.params.get("head.bias", 0.0)
+        told = logits.log_softmax(dim=1).gather(1, more["y"][:, None])
+        return loss - self.lam * told.mean()
+
+    def play(self, state: State, session: Session) -> Played:
+        heard = session.ask()
+        if not heard:
+            return state, {EVERYONE: state}, {}
+        heads = [{n: a for n, a in m.items() if n != "labels"} for m in heard.values()]
+        counts = np.sum([np.maximum(m["labels"], 0) for m in heard.values()], axis=0)
+        generator, rng = (
+            unpack(state, "generator") or self.first(),
+            session.context.rng("generator"),
+        )
+        if self.lam and counts.sum():
+            plain = mean_of(pack(unpack(head)) for head in heads)  # without sizes
+            generator = self.trained(generator, unpack(plain), counts, rng)
+        after = mean_of(heads) | pack(generator, "generator") | {"labels": counts}
+        return after, {EVERYONE: after}, {}
+
+    def trained(
+        self, params: Params, head: Params, counts: np.ndarray, rng: np.random.Generator
+    ) -> Params:
+        """Return the generator after a round, by a mean `head`; `rng` draws labels as `counts`."""
+        params = {n: t.requires_grad_() for n, t in params.items()}
+
+        def loss(y: Tensor, noise: Tensor) -> Tensor:
+            z = self.generated(params, y, noise)
+            logits = z @ head["head.weight"].T + head.get("head.bias", 0.0)
+            far = (z[:, None] - z).abs().mean(2) * (noise[:, None] - noise).square().mean(2)
+            return cross_entropy(logits, y) + self.diversity * (-far.mean()).exp()
+
+        steps = (self.drawn(counts, rng) for _ in range(self.passes))
+        adam = torch.optim.Adam(params.values(), lr=self.generator_lr)
+        return descended(params, adam, steps, loss)

@@ -1,9 +1,8 @@
 """Hebbian read-out: bits of examples, one operator of a client, and a read-out in closed form.
 
-Source: proposed here; theory/NOTES.md, "One-shot Hebbian read-out". It is known that ridge
-regression over clients needs only sums (Fed3R, Fani et al., ICML 2024; AFL, He et al., CVPR 2025).
-New here are one bit for each feature, filters and thresholds that are computed from sums too, and
-the mixture with the client's own sums.
+Source: proposed here; theory/NOTES.md, "One-shot Hebbian read-out". That ridge regression needs
+only sums is known (Fed3R, Fani et al., ICML 2024; AFL, He et al., CVPR 2025). New are a bit for
+each feature, filters and thresholds from sums too, and the mixture with a client's own sums.
 
 No gradient is computed, and one round is enough. It has four exchanges:
 
@@ -11,28 +10,24 @@ No gradient is computed, and one round is enough. It has four exchanges:
 2. sums of the filters' responses up; their means are the thresholds of the bits;
 3. the operator ``A = Z^T Z`` of a client's bits and the class sums ``B = Z^T Y`` up, as integers;
 4. the likelihood of the client's validation examples, for every setting of a small grid, up; the
-   setting with the highest sum comes down. Likelihoods are summed over examples, because in a mean
-   over clients one with three examples would count as much as one with a thousand.
+   setting with the highest sum over all examples comes down.
 
 A client classifies with ``(A + w A_c + rho n)^-1 (B + w B_c)`` and adds the logarithm of its own
 class shares over those of all, to a power. rho, w, the power and the scale of the scores are the
 settings of the grid; rho may come from the spectrum instead (`hopfed.neural.readouts.ridge`).
-With ``pooling=resembling`` the server gives each client sums of its own, in which others count as
-much as their class means resemble the client's.
 
-With ``bits=public`` filters and thresholds follow from the seed, and with ``choose=own`` every
-client chooses its settings alone, so a client sends only the message of the third exchange. Then a
-client that leaves can be forgotten to the bit (`hopfed.neural.collected_sums`), and noise on this
-one message makes the method private (`hopfed.neural.readouts.private_sums`).
+With ``bits=public`` and ``choose=own`` a client sends only the message of the third exchange. Then
+one that leaves can be forgotten to the bit (`hopfed.neural.collected_sums`), and noise on this
+message makes the method private (`hopfed.neural.readouts.ridge`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from math import log, sqrt
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy.special import softmax
@@ -40,40 +35,15 @@ from torch import Tensor
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec, below, digest
 from hopfed.federation.rounds import Session
 from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played, setting
 from hopfed.neural.models.networks import encoder_of, kept
-from hopfed.neural.readouts.bits import (
-    CODES,
-    ROOTED,
-    Bits,
-    Features,
-    Filters,
-    Patches,
-    largest,
-    projected,
-    public_bits,
-    rooted,
-)
-from hopfed.neural.readouts.components import Components
-from hopfed.neural.readouts.private_sums import PrivateSums
-from hopfed.neural.readouts.ridge import (
-    RULES,
-    Choice,
-    Readout,
-    Spectrum,
-    Sums,
-    best_ridge,
-    log_probabilities,
-    predicted_error,
-    solved,
-    worth,
-)
-from hopfed.neural.training.cost import forward_flops
+from hopfed.neural.readouts import bits as codes
+from hopfed.neural.readouts import ridge as linear
 from hopfed.neural.training.evaluation import Classifier, Network
+from hopfed.neural.training.training import forward_flops
 
 __all__ = ["AFL", "Hebbian", "RanPAC", "SAFLe"]
 
@@ -87,35 +57,34 @@ LIKELY = 1e-2  # relative likelihood from which a setting is in a client's mixtu
 CHANCE = 1e-9  # that an honest release with noise is refused
 MOST = 2**40  # examples of a client: whatever adds them up stays exact
 # What codes follow from; rows and networks have no kernel.
-AGREED = ("kernel", "mean", "rooted", "thresholds", "spread", "first/counts", "first/by_class")
-BITS = ("columns", "random", "components", "group", "patch", "fields", "mirror")  # settings of them
+AGREED = ("kernel", "mean", "thresholds", "spread", "first/counts", "first/by_class")
+BITS = ("columns", "random", "components", "group", "patch", "fields", "mirror", "kind", "coding")
 COUNTED = ("counts", "by_class", "classes", "examples")  # sums, which add up exactly as integers
-TRIED = {"bytes": 0, "roots": 1}  # codes that "chosen" chooses from -> whether roots are taken
-TRIAL = 200  # projections by which it does
-FIRST = "first/"  # before sums that components follow from
+FIRST = "first"  # before the names of sums that components follow from
 WORDS = ("auto", "patches", "rows", "network")  # encoders
 RULE = f"one of {', '.join(WORDS)}, a torch.nn.Module, a function, or module:function"
 SENT = "sent/"  # before what each client gave, in the state of a server that keeps it
 
-# (task, settings, filters and thresholds, client, part) -> bits and labels
-_BITS = Recent(1 << 27, lambda found: sum(array.nbytes for array in found))
-_READOUTS = Recent(1 << 28)  # (method, sums down, weight, client) -> (R, D, C)
-# (method, what, sums down, ...) -> likelihoods of a client, the ridge of all, the network
-_FOUND = Recent(1 << 10, lambda _: 1)
-_COMPONENTS = Recent(1 << 28)  # digest of the first sums, number, seed -> components
+
+def _nbytes(made: Any) -> int:
+    """Bytes of what is kept, at least one."""
+    return sum(map(_nbytes, made)) if isinstance(made, tuple) else getattr(made, "nbytes", 1)
+
+
+_BITS = Recent(1 << 27, _nbytes)  # bits and labels of a client's examples
+_MADE = Recent(1 << 28, _nbytes)  # components, networks, read-outs, likelihoods and ridges
 
 
 @dataclass(frozen=True)
-class Hebbian(NeuralMethod):
+class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     """The Hebbian read-out; settings of training have no effect.
 
     Attributes
     ----------
-    encoder : features of which bits are made: "patches", responses of random filters of image
-        patches; "rows", the inputs themselves; "network", those of the first of `models`, with its
-        initial weights or those that the task names; "auto", rows for rows and patches for images;
-        or a `torch.nn.Module` or function of inputs (B, ...), or its name ``module:function``.
-        Clients do not answer a server whose encoder has another digest.
+    encoder : what bits are made of: "patches", responses of random filters of image patches;
+        "rows", the inputs; "network", features of the first of `models`, with its initial weights
+        or the task's; "auto", rows for rows and patches for images; or a `torch.nn.Module` or
+        function of inputs (B, ...), or its name ``module:function``, which is the server's.
     filters : random filters of patches; each gives two features for each field.
     patch : side of a patch, in pixels.
     fields : number of fields in each direction over which responses are averaged.
@@ -124,21 +93,18 @@ class Hebbian(NeuralMethod):
         thresholds are then 0 and whose spread is 1.
     code : of features: "bits"; "bytes", 16 steps of a common spread, from -127 to 127; "roots",
         the same of their square roots, with their signs; "coarse", 3 steps of these; "floats",
-        4,096 steps, to 256 spreads; "chosen", bytes or roots, by generalised cross-validation of
-        sums of 200 random projections of each, one exchange more with 0.3 MB; "auto", bytes for
-        rows and bits for all else.
-    columns : number of random projections of the features in their place; 0 for none.
-    random : number of rectified random projections in their place; 0 for none.
+        4,096 steps, to 256 spreads; "auto", bytes for rows and bits for all else.
+    columns, random : number of random projections of the features, or of rectified ones, in their
+        place; 0 for none.
     components : number of components of a Gaussian kernel on square roots of the features, from
-        the sums of one exchange more (`hopfed.neural.readouts.components`); 0 for none.
+        the sums of one exchange more (`hopfed.neural.readouts.bits`); 0 for none.
     group : bits of so many neighbours, from each bit on, are read with all their products.
-    discriminant : whether the read-out is Fisher's linear discriminant, of the same sums, in place
-        of least squares; the ridge then comes from "evidence" or "gcv".
-    mirror : whether an image and its mirror image, left for right, are two examples to learn from,
-        and the mean of their bits is read. For photographs; not for digits or letters.
+    discriminant : whether the read-out is Fisher's linear discriminant in place of least squares;
+        the ridge then comes from "evidence" or "gcv".
+    mirror : whether an image and its mirror image are two examples to learn from, and the mean of
+        their bits is read. For photographs; not for digits or letters.
     reading : "personal", a mixture with the client's own examples and class shares; "global", the
-        same read-out for all; "alone", of the client's own examples only, with bits that all agreed
-        on.
+        same read-out for all; "alone", of the client's own examples, with bits that all agreed on.
     ridge : "grid", by validation; "evidence" or "gcv", from the spectrum of the pooled operator.
     choose : "all", one setting for the federation; "own", each client mixes the settings that are
         likely on its own validation examples, and sends nothing about them.
@@ -146,13 +112,12 @@ class Hebbian(NeuralMethod):
     pooling : "equal", all examples count alike; "resembling", those of clients with other class
         means count less. For this the server must see the sums of each client.
     epsilon, delta : with epsilon above 0 counts get noise that makes them (epsilon, delta)-private
-        for each example. A round draws it from the seed of the run, with which it comes off again:
-        a simulation. What `Collected` keeps has noise from a secret.
+        for each example, drawn from the seed of the run: a simulation. What `Collected` keeps has
+        noise from a secret.
 
     Raises
     ------
-    ArgumentError : a patch is larger than the images, a setting is out of its range, or two
-        settings exclude each other.
+    ArgumentError : a setting is out of its range, or two exclude each other.
 
     Examples
     --------
@@ -170,7 +135,7 @@ class Hebbian(NeuralMethod):
     fields: int = setting(2, "at least 1")
     encoder: str = "auto"
     bits: str = setting("pooled", ("pooled", "public"))
-    code: str = setting("auto", ("auto", "chosen", *CODES))
+    code: str = setting("auto", ("auto", *codes.CODES))
     columns: int = setting(0, "at least 0")
     random: int = setting(0, "at least 0")
     components: int = setting(0, "at least 0")
@@ -178,7 +143,7 @@ class Hebbian(NeuralMethod):
     discriminant: bool = False
     mirror: bool = False
     reading: str = setting("personal", ("personal", "global", "alone"))
-    ridge: str = setting("grid", ("grid", *RULES))
+    ridge: str = setting("grid", ("grid", *linear.RULES))
     choose: str = setting("all", ("all", "own"))
     keep: bool = False
     pooling: str = setting("equal", ("equal", "resembling"))
@@ -186,57 +151,45 @@ class Hebbian(NeuralMethod):
     delta: float = 1e-5
 
     questions: ClassVar[tuple[str, ...]] = ("patches", "features", "sums", "likelihoods")
-    name: ClassVar[str] = "hebbian"
-    source: ClassVar[str] = "proposed here"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "encoder", kept(self.encoder))
         super().__post_init__()
         require(self.encoder in WORDS or ":" in self.encoder, "encoder", RULE, repr(self.encoder))
         if self.components:
-            self._goes_with({"bits": "pooled", "code": "auto", "random": 0}, "with components")
-        if self.code == "chosen":
-            self._goes_with({"bits": "pooled", "components": 0}, "where the code is chosen")
+            self._goes_with("with components", bits="pooled", code="auto", random=0)
         if self.group > 1:
-            self._goes_with({"code": "bits", "mirror": False, "epsilon": 0.0}, "with groups")
+            self._goes_with("with groups", code="bits", mirror=False, epsilon=0.0)
         if self.discriminant:
             require(self.ridge != "grid", "ridge", "gcv or evidence with discriminant", self.ridge)
         if self.encoder == "network":
             require(self.bits == "pooled", "bits", "pooled but for patches and rows", self.bits)
             require(len(self.task.models) == 1, "models", "one, which encodes", self.task.models)
         if self.pooling != "equal":
-            self._goes_with({"reading": "personal"}, f"where pooling is {self.pooling}")
+            self._goes_with(f"where pooling is {self.pooling}", reading="personal")
         if self.epsilon:
             code = "auto" if self.code == "auto" else "bits"
-            self._goes_with(PRIVATE | {"code": code}, "where counts have noise")
-            PrivateSums(1, 1, self.epsilon, self.delta)  # checks the budget
+            self._goes_with("where counts have noise", **PRIVATE, code=code)
+            linear.PrivateSums(1, 1, self.epsilon, self.delta)  # checks the budget
 
-    def _goes_with(self, wanted: Mapping[str, object], where: str) -> None:
-        """Refuse other values of settings, all in one line, so that one correction is enough."""
-        wrong = [name for name, value in wanted.items() if getattr(self, name) != value]
-        if wrong:
-            first, *others = (f"{name} {wanted[name]}" for name in wrong)
-            rule = " and ".join([first.partition(" ")[2], *others])
-            got = ", ".join(str(getattr(self, name)) for name in wrong)
-            raise ArgumentError(wrong[0], f"{rule} {where}", got)
+    def _goes_with(self, where: str, **wanted: object) -> None:
+        """Refuse other values of settings."""
+        for name, value in wanted.items():
+            require(getattr(self, name) == value, name, f"{value} {where}", getattr(self, name))
 
     def fetches(self, known: bool) -> bool:
-        """A read-out follows from the sums of all."""
-        return True
+        return True  # a read-out follows from the sums of all
 
     def server_start(self, seed: int) -> State:
-        """Nothing; but data of another kind, and patches too large for them, are refused here."""
-        del seed
+        """Nothing; but data that do not fit are refused here."""
         data = self.loaded.split.dataset
         if self.kind not in WORDS:
             self._foreign  # noqa: B018  (checks the encoder)
-        require(self.code != "chosen" or self.kind != "patches", "code", "any but chosen", "chosen")
         if self.kind == "patches":
             self.patches  # noqa: B018  (checks the data)
         else:
-            one_side = self.bits == "public" and (self.kind != "rows" or not self.steps)
-            rule = "pooled but for patches, and for rows not in bits"
-            require(not one_side, "bits", rule, self.bits)
+            fits = self.bits == "pooled" or (self.kind == "rows" and self.steps > 0)
+            require(fits, "bits", "pooled but for patches, and for rows not in bits", self.bits)
             require(not self.epsilon, "data", "images where counts have noise", data.name)
         pictures = data.is_images and data.shape[1:] != (1, 1)
         require(pictures or not self.mirror, "mirror", "false but for images", data.name)
@@ -251,24 +204,24 @@ class Hebbian(NeuralMethod):
         return self.encoder if self.encoder != "auto" else "rows" if rows else "patches"
 
     @property
-    def patches(self) -> Patches:
+    def patches(self) -> codes.Patches:
         """Patches of the images."""
         data = self.loaded.split.dataset
         rule = "images (rows take encoder=rows, and text a network)"
         require(data.is_images and data.shape[1:] != (1, 1), "data", rule, data.name)
-        return Patches(*data.shape, self.patch)  # type: ignore[call-arg]
+        return codes.Patches(*data.shape, self.patch)  # type: ignore[call-arg]
 
     @property
     def coding(self) -> str:
-        """The code in use: "bits", "bytes", "roots" or "floats"."""
-        if self.components or self.code == "chosen":
-            return "coarse" if self.components else "bytes"
+        """The code in use, one of `CODES`."""
+        if self.components:
+            return "coarse"
         return self.code if self.code != "auto" else "bytes" if self.kind == "rows" else "bits"
 
     @property
     def steps(self) -> int:
         """Steps of the code in a spread of the features; 0 for bits."""
-        return CODES[self.coding]
+        return codes.CODES[self.coding]
 
     @property
     def n_features(self) -> int:
@@ -278,134 +231,109 @@ class Hebbian(NeuralMethod):
     @property
     def _first(self) -> int:
         """Features of which the first sums are."""
-        return self.columns or self._encoded
-
-    @property
-    def _encoded(self) -> int:
-        """Features that the encoder gives."""
-        if self.kind == "patches":
-            return 2 * self.filters * self.fields**2
-        if self.kind == "network":
-            return self.loaded.model(0).feature_dim
-        rows = int(np.prod(self.loaded.split.dataset.shape))
-        if self.kind == "rows":
-            return rows
-        one, _ = self.loaded.tensors.batch(self.loaded.tensors.rows(np.arange(1)))
-        key = "features", self.task, self.encoder
-        return int(_FOUND.get(key, lambda: self._foreign[0](one).shape[1]))
+        if self.columns or self.kind == "patches":
+            return self.columns or 2 * self.filters * self.fields**2
+        data = self.loaded.tensors
+        some, _ = data.batch(data.rows(np.arange(1)))
+        key = "length", self.task, self.encoder
+        return int(_MADE.get(key, lambda: self._encoder({})(some).shape[1]))
 
     @property
     def n_bits(self) -> int:
         """D: a bit for each feature, or set of features of a group, and a constant."""
         return self.n_features * (1 << self.group >> 1) + 1
 
-    def _features(self, down: Message) -> Features:
+    def _features(self, down: Message) -> codes.Features:
+        """Features of inputs, before their thresholds."""
         first, seed = self._first_features(down), self.task.seed
         if self.components:
-            components = self._components(down)
+            sums = below(down, FIRST)
+            key = digest(sums), self.components, seed
+            components: codes.Components = _MADE.get(
+                key, lambda: codes.Components.of(decoded(sums), codes.CODES["coarse"], *key[1:])
+            )
             return lambda x: components(first(x))
         if self.random:
-            return lambda x: projected(first(x), self.random, seed).clamp_(min=0)
+            return lambda x: codes.projected(first(x), self.random, seed).clamp_(min=0)
         return first
 
-    def _first_features(self, down: Message, trial: int = 0) -> Features:
-        encoder, seed = self._encoder(down), self.task.seed
-        root, columns = self.coding in ROOTED or bool(down.get("rooted")), trial or self.columns
+    def _first_features(self, down: Message) -> codes.Features:
+        """Features of which the first sums are."""
+        encoder, root, seed = self._encoder(down), self.coding in codes.ROOTED, self.task.seed
 
         def features(x: Tensor) -> Tensor:
-            found = rooted(encoder(x)) if root else encoder(x)
-            return projected(found, columns, seed) if columns else found
+            found = codes.rooted(encoder(x)) if root else encoder(x)
+            return codes.projected(found, self.columns, seed) if self.columns else found
 
         return features
 
-    def _components(self, down: Message) -> Components:
-        first = below(down, FIRST[:-1])
-        key = digest(first), self.components, self.task.seed
-        made: Components = _COMPONENTS.get(
-            key, lambda: Components.of(decoded(first), CODES["coarse"], *key[1:])
-        )
-        return made
-
-    def _encoder(self, down: Message) -> Features:
+    def _encoder(self, down: Message) -> codes.Features:
+        """Function of inputs (B, ...) that gives their features (B, d)."""
         if self.kind == "patches":
-            return Filters(self.patches, down["kernel"], down["mean"], self.fields)
+            return codes.Filters(self.patches, down["kernel"], down["mean"], self.fields)
         if self.kind == "rows":
             return lambda x: x.float().flatten(1)
         if self.kind != "network":
             return self._foreign[0]
-        task = self.loaded
-        net: Network = _FOUND.get(
-            ("network", self.task), lambda: Network(task.model(0), task.initial(0))
-        )
+        task, key = self.loaded, ("network", self.task)
+        net: Network = _MADE.get(key, lambda: Network(task.model(0), task.initial(0)))
         return lambda x: net.outputs(x)[0].flatten(1)
 
     @property
-    def _foreign(self) -> tuple[Features, np.ndarray]:
+    def _foreign(self) -> tuple[codes.Features, np.ndarray]:
         """Encoder of a user, and its digest."""
-        found: tuple[Features, np.ndarray] = _FOUND.get(
-            ("encoder", self.encoder), lambda: encoder_of(self.encoder)
-        )
-        return found
+        found = _MADE.get(("encoder", self.encoder), lambda: encoder_of(self.encoder))
+        return cast(tuple[codes.Features, np.ndarray], found)
 
-    def bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
-        """Bits (n, D) float32 and labels (n,) of a part of the client's examples.
-
-        With `mirror`, those of training are of each image and of each mirror image.
-        """
+    def bits_of(self, down: Message, client: int, part: str) -> codes.Examples:
+        """Bits (n, D) float32 and labels (n,) of a part of the client's examples."""
         agreed = digest({name: down[name] for name in AGREED if name in down})
-        told = (*BITS, "kind", "coding")
-        key = self.task, *(getattr(self, name) for name in told), agreed, client, part
+        key = self.task, *(getattr(self, name) for name in BITS), agreed, client, part
         rows, learn = getattr(self.loaded.split, part)[client], part == "train"
-        bits, labels = _BITS.get(
-            key, lambda: self._bits(down).of(self.loaded.tensors, rows, learn=learn)
-        )
-        return bits, labels
+        tensors = self.loaded.tensors
+        found = _BITS.get(key, lambda: self._bits(down).of(tensors, rows, learn=learn))
+        return cast(codes.Examples, found)
 
-    def _bits(self, down: Message) -> Bits:
+    def _bits(self, down: Message) -> codes.Bits:
         found, limits = self._features(down), np.asarray(down["thresholds"])
         spread = float(down.get("spread", 1.0))
-        return Bits(found, limits, self.mirror, self.coding, spread, self.group)
+        return codes.Bits(found, limits, self.mirror, self.coding, spread, self.group)
 
     def public(self) -> State:
         """Filters and thresholds that the seed alone decides."""
         zeros = {"thresholds": np.zeros(self.n_features, np.float32)}
         if self.kind == "rows":
             return zeros
-        made, thresholds = public_bits(self.patches, self.filters, self.fields, self.task.seed)
+        how = self.filters, self.fields, self.task.seed
+        made, thresholds = codes.public_bits(self.patches, *how)
         drawn = {"kernel": made.kernel, "mean": made.mean}
         return drawn | (zeros if self.steps else {"thresholds": thresholds})
 
     # What a client sends, question by question.
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
-        """Answer from the client's own examples."""
         yield from ()
         if not self._asked(question, down, client.number):
             return {}
         if "encoder" in down:
             same = np.array_equal(down["encoder"], self._foreign[1])
             require(same, "encoder", "that of the server, whose digest is another", self.encoder)
-        client.spend(self._flops_of(question, client.number))
+        client.flops += self._flops_of(question, client.number)
         if question == "sums":
             bits, labels = self.bits_of(down, client.number, "train")
-            client.state = encoded(Sums.of(bits, labels, self.loaded.classes), len(labels))
+            client.state = encoded(linear.Sums.of(bits, labels, self.loaded.classes), len(labels))
             if self.choose == "own":
-                client.spend(self._flops_of("likelihoods", client.number))
-            if not self.epsilon:
-                return dict(client.state)
+                client.flops += self._flops_of("likelihoods", client.number)
             rng = client.context.rng("noise")
-            released = encoded(self.private.release(bits, labels, rng), len(labels))
-            return {name: array for name, array in released.items() if name != "classes"}
+            return self.released(bits, labels, rng) if self.epsilon else dict(client.state)
         if question == "likelihoods":
             held = np.asarray(len(self.loaded.split.validation[client.number]))
             found = self._likelihoods(client.state, down, client.number)
             return {"likelihoods": found, "examples": held}
-        if question == "patches" and self.code == "chosen":
-            each = {n: self._first_sums(client, down | {"rooted": np.asarray(root)}, TRIAL)
-                    for n, root in TRIED.items()}  # fmt: skip
-            return {f"{n}/{part}": a for n, found in each.items() for part, a in found.items()}
         if question == "features" and self.components:
-            return self._first_sums(client, down)
+            coded = codes.Bits(self._first_features(down), np.zeros(1), code="coarse")
+            bits, labels = coded.of(self.loaded.tensors, client.rows)
+            return encoded(linear.Sums.of(bits, labels, self.loaded.classes), len(labels))
         batches = (x for x, _ in self.loaded.tensors.batches(client.rows))
         if question == "patches":
             total, squares, number = self.patches.moments(batches)
@@ -420,23 +348,16 @@ class Hebbian(NeuralMethod):
         more = {"squares": np.asarray(power)} if self.steps else {}
         return {"sums": sums, **client.size, **more}
 
-    def _first_sums(self, client: Client, down: Message, trial: int = 0) -> Message:
-        """Sums of features in steps that nobody has to agree on."""
-        code = "floats" if trial else "coarse"
-        bits = Bits(self._first_features(down, trial), np.zeros(1), code=code)
-        z, labels = bits.of(self.loaded.tensors, client.rows)
-        return encoded(Sums.of(z, labels, self.loaded.classes), len(labels))
+    def released(self, bits: np.ndarray, labels: np.ndarray, rng: Any) -> Message:
+        """Sums of bits and labels with noise from `rng`; class counts follow from them."""
+        sums = encoded(self.private.release(bits, labels, rng), len(labels))
+        return {name: array for name, array in sums.items() if name != "classes"}
 
     def _asked(self, question: str, down: Message, client: int) -> bool:
         """Whether the client must answer; one that is in the sums already need not."""
         pooled = self.bits == "pooled"
         return {
-            "patches": pooled
-            and (
-                "kernel" not in down
-                if self.kind == "patches"
-                else self.code == "chosen" and "rooted" not in down
-            ),
+            "patches": pooled and self.kind == "patches" and "kernel" not in down,
             "features": pooled and "thresholds" not in down,
             "sums": "thresholds" in down and client not in np.asarray(down.get("members", ())),
             "likelihoods": self.choose == "all" and "by_class" in down and "choice" not in down,
@@ -447,71 +368,50 @@ class Hebbian(NeuralMethod):
         question, number = self.questions[context.exchange], Field((), "iu", least=0)
         if not self._asked(question, down, context.client or 0):
             return {}
-        if question == "patches" and self.code == "chosen":
-            spec = self._sums_spec(TRIAL + 1, 0.0, float(largest("floats")))
-            each = ((name, part) for name in TRIED for part in spec)
-            return {f"{n}/{part}": replace(spec[part], within=spec[part].within and
-                    f"{n}/{spec[part].within}") for n, part in each}  # fmt: skip
         if question == "patches":
             d = self.patches.length
             squares = Field((d * (d + 1) // 2,), "f")
             return {"total": Field((d,), "f"), "squares": squares, "patches": number}
-        if question == "features" and self.components:
-            return self._sums_spec(self._first + 1, 0.0, float(largest("coarse")))
-        if question == "features":
-            least = 0 if self.kind == "patches" else None
-            spec = {"sums": Field((self.n_features,), "f", least=least), "examples": number}
-            return spec | ({"squares": Field((), "f", least=0)} if self.steps else {})
         if question == "likelihoods":
             likelihoods = Field((len(self.choices()),), "f", most=0)
             return {"likelihoods": likelihoods, "examples": number}
-        D, C, times = self.n_bits, self.loaded.classes, float(largest(self.coding))
+        if question == "features" and self.components:
+            return self._sums_spec(self._first + 1, codes.largest("coarse"))
+        if question == "features":
+            least = 0 if self.kind == "patches" and not self.columns else None
+            spec = {"sums": Field((self.n_features,), "f", least=least), "examples": number}
+            return spec | ({"squares": Field((), "f", least=0)} if self.steps else {})
         if not self.epsilon:
-            return self._sums_spec(D, 0.0, times)
+            return self._sums_spec(self.n_bits, codes.largest(self.coding))
         # An honest release is refused once in 10^9 releases.
-        reach = self.private.scale * sqrt(2 * log(D * (D + 2 * C) / CHANCE)) + 1
-        return self._sums_spec(D, reach, float(self.private.weight))
+        numbers = self.n_bits * (self.n_bits + 2 * self.loaded.classes)
+        reach = self.private.scale * sqrt(2 * log(numbers / CHANCE)) + 1
+        return self._sums_spec(self.n_bits, self.private.weight, reach)
 
-    def _sums_spec(self, D: int, reach: float, times: float) -> Spec:
-        """Form of the sums of codes of at most `times`, with noise of at most `reach`."""
-        C, square = self.loaded.classes, 1.0 if self.epsilon else times**2
+    def _sums_spec(self, D: int, most: int, reach: float = 0.0) -> Spec:
+        """Form of the sums of codes of at most `most`, with noise of at most `reach`."""
+        C, square = self.loaded.classes, 1.0 if self.epsilon else float(most) ** 2
         entries = D * (D + (1 if self.steps else -1)) // 2
         spec = {
             "counts": Field((entries,), "i", within="examples", times=square, beyond=reach),
-            "by_class": Field((D, C), "i", within="examples", times=times, beyond=reach),
+            "by_class": Field((D, C), "i", within="examples", times=float(most), beyond=reach),
             "examples": Field((), "iu", least=1, most=MOST),
         }
         classes = {"classes": Field((C,), "i", least=0, within="examples")}
         return spec if self.epsilon else spec | classes
-
-    def _drawn(self, heard: list[Message]) -> State:
-        """Filters, from the moments of the patches of all."""
-        d = self.patches.length
-        squares = np.zeros((d, d))
-        squares[np.tril_indices(d)] = np.sum([m["squares"] for m in heard], axis=0)
-        squares = squares + np.tril(squares, -1).T
-        number = max(sum(int(m["patches"]) for m in heard), 1)
-        total = np.sum([m["total"] for m in heard], axis=0)
-        moments = total, squares, float(number)
-        made = Filters.drawn(self.patches, moments, self.filters, self.fields, self.task.seed)
-        return {"kernel": made.kernel, "mean": made.mean}
 
     def _likelihoods(self, state: State, down: Message, client: int) -> np.ndarray:
         """Log-likelihood of the validation examples under each choice."""
         bits, labels = self.bits_of(down, client, "validation")
         own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
         shift, at = own.log_prior() - pooled.log_prior(), np.arange(len(labels))
-        read = {own_weight: self._readouts(down, pooled, own, own_weight, client)
-                for own_weight in {choice.own for choice in self.choices()}}  # fmt: skip
-        scores = {weight: bits @ readouts for weight, readouts in read.items()}
+        weights = {choice.own for choice in self.choices()}
+        scores = {w: bits @ self._readouts(down, pooled, own, w, client) for w in weights}
         found = []
         for choice in self.choices():
-            ridge = self._ridges.index(choice.ridge)
-            logs = log_probabilities(scores[choice.own][ridge], choice, shift)
-            found.append(logs[at, labels].sum())
+            each = scores[choice.own][self._ridges.index(choice.ridge)]
+            found.append(linear.log_probabilities(each, choice, shift)[at, labels].sum())
         return np.array(found)
-
-    # What the server computes.
 
     def play(self, state: State, session: Session) -> Played:
         """Ask for sums one after the other: of patches, features, bits; then for likelihoods."""
@@ -522,78 +422,70 @@ class Hebbian(NeuralMethod):
         return state, down or {}, {}
 
     def added(self, state: State, said: Mapping[int, Message], question: str) -> tuple[State, Down]:
-        """Return state and messages down after the answers of those that had one to give.
-
-        Draw filters, set thresholds, add operators, choose a setting.
-        """
-        heard = list(said.values())
+        """Return state and messages down after the answers of those that had one to give."""
         if self.bits == "public" and "thresholds" not in state:
             state = self.public()
-        elif not heard:
+        elif not said:
             return state, {}
-        elif question == "patches" and self.code == "chosen":
-            errors = []
-            for name in TRIED:
-                each = {c: below(m, name) for c, m in said.items()}
-                spectrum = Spectrum.of(decoded(added({}, each)))
-                errors.append(predicted_error(spectrum, best_ridge(spectrum, "gcv")))
-            state = dict(state) | {"rooted": np.asarray([*TRIED.values()][int(np.argmin(errors))])}
-        elif question == "features" and self.components:
-            first = added({}, said).items()
-            state = dict(state) | {f"{FIRST}{n}": a for n, a in first if n in COUNTED}
-            state["thresholds"] = np.zeros(self.n_features, np.float32)
-        elif question == "patches":
-            state = dict(state) | self._drawn(heard)
-        elif question == "features":
-            examples = max(sum(int(m["examples"]) for m in heard), 1)
-            means = np.sum([m["sums"] for m in heard], axis=0) / examples
-            state = dict(state) | {"thresholds": means.astype(np.float32)}
-            if self.steps:
-                squares = sum(float(m["squares"]) for m in heard) / examples - float(means @ means)
-                spread = sqrt(squares / len(means)) if squares > 0 else 1.0
-                state["spread"] = np.asarray(spread, np.float32)  # alike in any order of sums
         elif question == "sums":
             state = added(state, said, keep=self.keep or self.pooling != "equal")
+        elif question == "features" and self.components:
+            first = added({}, said).items()
+            state = dict(state) | {f"{FIRST}/{n}": a for n, a in first if n in COUNTED}
+            state["thresholds"] = np.zeros(self.n_features, np.float32)
         else:
-            best = np.sum([m["likelihoods"] for m in heard], axis=0).argmax()
-            state = dict(state) | {"choice": np.asarray(best)}
+            state = dict(state) | self._settled(question, list(said.values()))
         if self.kind not in WORDS:
             state = dict(state) | {"encoder": self._foreign[1]}
         down = broadcast(state)
         if self.pooling == "equal" or "members" not in state:
             return state, {EVERYONE: down}
         members = [int(c) for c in state["members"]]
-        every = [decoded(gave(state, c)) for c in members]
+        every = [decoded(below(state, f"{SENT}{c}")) for c in members]
         own = {}
-        for c, weights in zip(members, worth(every), strict=True):
-            sums = Sums.sum([s * w for s, w in zip(every, weights, strict=True)])
+        for c, weights in zip(members, linear.worth(every), strict=True):
+            sums = linear.Sums.sum([s * w for s, w in zip(every, weights, strict=True)])
             own[c] = down | encoded(sums, sums.examples)
         return state, {EVERYONE: down} | own
 
-    # What a client computes from the server's answer.
+    def _settled(self, question: str, heard: list[Message]) -> State:
+        """What follows from the sums of all: filters, thresholds, or the best setting."""
+        total = {n: np.sum([m[n] for m in heard], axis=0) for n in heard[0]}
+        if question == "likelihoods":
+            return {"choice": np.asarray(total["likelihoods"].argmax())}
+        if question == "patches":
+            d, count = self.patches.length, float(max(total["patches"], 1))
+            moments = total["total"], _symmetric(total["squares"], d, np.tri(d, dtype=bool)), count
+            how = self.filters, self.fields, self.task.seed
+            made = codes.Filters.drawn(self.patches, moments, *how)
+            return {"kernel": made.kernel, "mean": made.mean}
+        examples = max(int(total["examples"]), 1)
+        means = total["sums"] / examples
+        found = {"thresholds": means.astype(np.float32)}
+        if self.steps:
+            squares = float(total["squares"]) / examples - float(means @ means)
+            spread = sqrt(squares / len(means)) if squares > 0 else 1.0
+            found["spread"] = np.asarray(spread, np.float32)  # alike in any order of sums
+        return found
 
-    def choices(self) -> list[Choice]:
+    def choices(self) -> list[linear.Choice]:
         """Settings that validation chooses from."""
-        own = {"personal": OWN, "global": (0.0,), "alone": (-1.0,)}[self.reading]
-        if self.choose == "own" and self.reading == "personal":
-            own = (-1.0, *own)
+        personal = (-1.0, *OWN) if self.choose == "own" else OWN
+        own = {"personal": personal, "global": (0.0,), "alone": (-1.0,)}[self.reading]
         priors = PRIORS if self.reading == "personal" else (0.0,)
-        return [Choice(*row) for row in product(self._ridges, own, SCALES, priors)]
+        return [linear.Choice(*row) for row in product(self._ridges, own, SCALES, priors)]
 
     def decide(self, client: Client, down: Message) -> Classifier:
-        """The client's read-out; before a round is over all classes are equal to it.
-
-        Where clients choose for themselves, it is a mixture of the settings that are likely.
-        """
+        """The client's read-out; before a round is over all classes are equal to it."""
         if "by_class" not in down or (self.choose == "all" and "choice" not in down):
-            return Readout.none(self.loaded.classes)
+            return linear.Readout.none(self.loaded.classes)
         c = client.number
         own, pooled = self.own_sums(client.state, down, c), self.pooled_sums(down)
         if self.choose == "all":
             likely, shares = np.array([int(down["choice"])]), np.ones(1)
         else:
             key = self, "likelihoods", _of_sums(down), c
-            found = _FOUND.get(key, lambda: self._likelihoods(client.state, down, c))
+            found = _MADE.get(key, lambda: self._likelihoods(client.state, down, c))
             shares = softmax(found)
             likely = np.flatnonzero(shares >= LIKELY * shares.max())
             shares = shares[likely] / shares[likely].sum()
@@ -603,88 +495,78 @@ class Hebbian(NeuralMethod):
             for choice in chosen
         ]
         shift = own.log_prior() - pooled.log_prior()
-        return Readout(self._bits(down), np.array(weights), chosen, shift, shares)
+        return linear.Readout(self._bits(down), np.array(weights), chosen, shift, shares)
 
     def _readouts(
-        self, down: Message, pooled: Sums, own: Sums, weight: float, client: int
+        self, down: Message, pooled: linear.Sums, own: linear.Sums, weight: float, client: int
     ) -> np.ndarray:
         """Read-outs (R, D, C); those without the client's own examples are made once for all."""
 
         def made() -> np.ndarray:
-            sums = pooled.beside(own, weight)
+            sums = own if weight < 0 else pooled + own * weight if weight else pooled
             if self.ridge == "grid":
-                spectrum = Spectrum.of(sums)
-                floor = self._floor(down, spectrum.examples) if weight >= 0 else 1.0
+                spectrum, floor = linear.Spectrum.of(sums), 1.0
+                if self.epsilon and weight >= 0:
+                    # 1 plus the radius of the noise's spectrum, per example: the read-out changes
+                    # little, and `PrivateSums.predicted_accuracy` is near its maximum.
+                    radius = self.private.radius(len(down["members"]))
+                    floor += radius / max(spectrum.examples, 1.0)
                 floor *= spectrum.size
                 return spectrum.readouts([rho * floor for rho in self._ridges])
             # A client's examples count several times here, so the ridge is that of all, once.
             key = self, "ridge", _of_sums(down), client if weight < 0 else None
             of = sums if weight < 0 else pooled
-            ridge = _FOUND.get(key, lambda: best_ridge(Spectrum.of(of), self.ridge))
-            return solved(sums, ridge, self.discriminant)[None]
+            ridge = _MADE.get(key, lambda: linear.best_ridge(linear.Spectrum.of(of), self.ridge))
+            return linear.solved(sums, ridge, self.discriminant)[None]
 
         key = self, _of_sums(down), weight, client if weight else None
-        found: np.ndarray = _READOUTS.get(key, made)
-        return found
-
-    def _floor(self, down: Message, examples: float) -> float:
-        """Factor on ridges, so that noise on the operator changes a read-out little.
-
-        It is 1 plus the radius of the noise's spectrum, per example, where
-        `PrivateSums.predicted_accuracy` is near its maximum.
-        """
-        if not self.epsilon:
-            return 1.0
-        return 1.0 + self.private.radius(len(down["members"])) / max(examples, 1.0)
+        return np.asarray(_MADE.get(key, made))
 
     @property
     def _ridges(self) -> tuple[float, ...]:
+        """Ridges of the choices, 0 for the one that theory finds."""
         if self.epsilon:
-            return (1.0,)  # times `_floor`, which follows from the noise
+            return (1.0,)  # times a floor, which follows from the noise
         return RIDGES if self.ridge == "grid" else (0.0,)
 
     @property
-    def private(self) -> PrivateSums:
+    def private(self) -> linear.PrivateSums:
         """The noise of the sums, where epsilon is above 0."""
-        return PrivateSums(self.n_bits, self.loaded.classes, self.epsilon, self.delta)
+        return linear.PrivateSums(self.n_bits, self.loaded.classes, self.epsilon, self.delta)
 
-    def pooled_sums(self, down: Message) -> Sums:
+    def pooled_sums(self, down: Message) -> linear.Sums:
         """Sums of all members, as the server sends them."""
         sums = decoded(down)
         return self.private.read(sums, int(down["examples"])) if self.epsilon else sums
 
-    def own_sums(self, state: State, down: Message, client: int) -> Sums:
+    def own_sums(self, state: State, down: Message, client: int) -> linear.Sums:
         """Sums of the client's own examples, also if it never took part."""
-        return decoded(state) if "examples" in state else self._own(down, client)
-
-    def _own(self, down: Message, client: int) -> Sums:
-        bits, labels = self.bits_of(down, client, "train")
-        return Sums.of(bits, labels, self.loaded.classes)
+        if "examples" in state:
+            return decoded(state)
+        return linear.Sums.of(*self.bits_of(down, client, "train"), self.loaded.classes)
 
     def _flops_of(self, question: str, client: int) -> float:
         """Multiplications and additions of a step; only products of matrices are counted."""
         images, D, C = len(self.loaded.split.train[client]), self.n_bits, self.loaded.classes
         n, each, moments = images * (1 + self.mirror), 0.0, 0.0
         if self.kind == "patches":
-            p = self.patches
-            moments = 2.0 * images * p.places / 9 * p.length**2
-            each = 2.0 * p.places * p.length * self.filters
+            places, length = self.patches.places, self.patches.length
+            moments = 2.0 * images * places / 9 * length**2
+            each = 2.0 * places * length * self.filters
         elif self.kind == "network":
             each = forward_flops(self.task, self.task.models[0])
         choosing = len({choice.own for choice in self.choices()}) * 10.0 * D**3
         sums = n * each + n * D * (D + 2.0 * C)
-        if self.code == "chosen":
-            moments = 2 * n * (each + TRIAL * (TRIAL + self._encoded))
         spent = moments, images * each, sums, choosing
         return dict(zip(self.questions, spent, strict=True))[question]
 
 
 @dataclass(frozen=True)
-class AFL(Hebbian):
+class AFL(Hebbian, name="afl", source="He et al., CVPR 2025"):
     """Analytic federated learning: ridge regression on features, one message, any division.
 
-    The sums are whole numbers, so they are the same to the bit however many clients there are; the
-    ridge follows from them by generalised cross-validation.
+    Sums are whole numbers, the same to the bit for any number of clients; the ridge follows from
+    them by generalised cross-validation.
 
     Attributes
     ----------
@@ -703,12 +585,9 @@ class AFL(Hebbian):
     ridge: str = "gcv"
     choose: str = "own"
 
-    name: ClassVar[str] = "afl"
-    source: ClassVar[str] = "He et al., CVPR 2025"
-
 
 @dataclass(frozen=True)
-class RanPAC(AFL):
+class RanPAC(AFL, name="ranpac", source="McDonnell et al., NeurIPS 2023"):
     """AFL on random rectified features of the features; the paper takes 10,000.
 
     Attributes
@@ -724,18 +603,13 @@ class RanPAC(AFL):
 
     random: int = 1000
 
-    name: ClassVar[str] = "ranpac"
-    source: ClassVar[str] = "McDonnell et al., NeurIPS 2023"
-
 
 @dataclass(frozen=True)
-class SAFLe(AFL):
+class SAFLe(AFL, name="safle", source="after SAFLe, CVPR 2026"):
     """AFL on embeddings of grouped features, each in one of two buckets, below or above its mean.
 
-    Binary buckets of features with embeddings of groups, which amount to one large ridge regression
-    (CVPR 2026). Here a group of neighbours begins at each feature, so groups overlap, and it has an
-    embedding for each joint value of its bits, in the basis of products of bits. The paper may
-    differ.
+    Decided here: a group of neighbours begins at each feature, and has an embedding for each joint
+    value of its bits, in the basis of products of bits.
 
     Attributes
     ----------
@@ -753,45 +627,44 @@ class SAFLe(AFL):
     code: str = "bits"
     group: int = 2
 
-    name: ClassVar[str] = "safle"
-    source: ClassVar[str] = "after SAFLe, CVPR 2026"
 
-
-def encoded(sums: Sums, examples: float) -> Message:
-    """Return sums as a message: a lower triangle of the operator, and class sums.
-
-    The diagonal is left out where every entry is the number of examples, as of bits.
-    """
+def encoded(sums: linear.Sums, examples: float) -> Message:
+    """Sums as a message: the operator's lower triangle, of bits without a diagonal; the rest."""
     bits = np.allclose(np.diag(sums.operator), examples, rtol=1e-9)
     counts = sums.operator[np.tri(len(sums.operator), k=-bits, dtype=bool)]
     whole = counts.dtype.kind == "i"
     return {
         "counts": _narrow(counts, examples) if whole else counts.astype(np.float32),
-        "by_class": _narrow(sums.by_class, 0) if whole else sums.by_class,
+        "by_class": _narrow(sums.by_class) if whole else sums.by_class,
         "classes": sums.counts,
         "examples": np.asarray(examples),
     }
 
 
-def decoded(message: Message) -> Sums:
+def decoded(message: Message) -> linear.Sums:
     """Undo `encoded`; a message without class counts has zeros."""
     by_class, counts = np.asarray(message["by_class"]), np.asarray(message["counts"])
     D, C = by_class.shape
     kind = np.int64 if counts.dtype.kind == "i" else np.float64
-    operator = np.zeros((D, D), kind)
     bits = counts.size < D * (D + 1) // 2
-    operator[np.tri(D, k=-bits, dtype=bool)] = counts
-    diagonal = message["examples"] if bits else np.diag(operator).copy()
-    operator += operator.T  # type: ignore[arg-type]
-    np.fill_diagonal(operator, diagonal)
-    return Sums(operator, by_class.astype(kind), np.asarray(message.get("classes", np.zeros(C))))
+    operator = _symmetric(counts.astype(kind), D, np.tri(D, k=-bits, dtype=bool))
+    if bits:
+        np.fill_diagonal(operator, message["examples"])
+    classes = np.asarray(message.get("classes", np.zeros(C)))
+    return linear.Sums(operator, by_class.astype(kind), classes)
+
+
+def _symmetric(low: np.ndarray, D: int, where: np.ndarray) -> np.ndarray:
+    """A matrix (D, D) from its entries `where`, on or below the diagonal."""
+    whole = np.zeros((D, D), low.dtype)
+    whole[where] = low
+    return whole + np.tril(whole, -1).T
 
 
 def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) -> State:
-    """Return the `state` of a server with the sums of further clients in it.
+    """Return the `state` of a server with the sums of further clients in it, added exactly.
 
-    Integers add up exactly, in any order. What was computed from all sums, such as a setting that
-    validation chose, is removed.
+    A setting that validation chose by the sums of before is removed.
     """
     members = set(np.asarray(state.get("members", ())).tolist())
     twice = sorted(members & messages.keys())
@@ -809,22 +682,16 @@ def forgotten(state: State, client: int) -> State:
     """The `state` of a server without a client: as if it had never taken part, to the bit."""
     members = np.asarray(state.get("members", ()), dtype=np.int64)
     require(client in members, "client", f"among {members.tolist()}", client)
-    given = gave(state, client)
+    given = below(state, f"{SENT}{client}")
     require("counts" in given, "client", "one whose sums the server keeps (keep=True)", client)
     own = f"{SENT}{client}/"
     left = {n: a for n, a in state.items() if not n.startswith(own) and n != "choice"}
     rest = members[members != client]
     if not len(rest):
         return {n: a for n, a in left.items() if n not in {*given, "members"}}
-    sums = {
-        n: _total(n, [np.asarray(state[n]), -np.asarray(a, np.int64)]) for n, a in given.items()
-    }
+    less = {n: -np.asarray(a, np.int64) for n, a in given.items()}
+    sums = {n: _total(n, [np.asarray(state[n]), a]) for n, a in less.items()}
     return left | sums | {"members": rest}
-
-
-def gave(state: State, client: int) -> Message:
-    """What a client gave, as the server keeps it; empty if it does not."""
-    return below(state, f"{SENT}{client}")
 
 
 def broadcast(state: State) -> Message:
@@ -834,12 +701,12 @@ def broadcast(state: State) -> Message:
 
 def _total(name: str, arrays: list[np.ndarray]) -> np.ndarray:
     total = np.asarray(np.sum(arrays, axis=0, dtype=np.int64))
-    return _narrow(total, int(np.abs(total).max(initial=0))) if name == "counts" else total
+    return _narrow(total) if name == "counts" else total
 
 
-def _narrow(array: np.ndarray, most: float) -> np.ndarray:
-    """Whole numbers of at most this size in as few bytes as hold them, two or four."""
-    most = max(most, int(np.abs(array).max(initial=0)))
+def _narrow(array: np.ndarray, least: float = 0) -> np.ndarray:
+    """Whole numbers, and one of this size, in as few bytes as hold them, two, four or eight."""
+    most = max(least, int(np.abs(array).max(initial=0)))
     fits = (kind for kind in (np.int16, np.int32) if most <= np.iinfo(kind).max)
     return array.astype(next(fits, np.int64))
 

@@ -1,10 +1,9 @@
 """A global model beside a memory of each client's own examples: kNN-Per and pFedGP.
 
-Source: arXiv:2111.09360, eqs. (3), (6), (7), (13); theory/NOTES.md, "kNN-Per interpolation" and
-"Baselines". FedAvg trains kNN-Per's global model h, eq. (13). A client stores h's features and the
-labels of its training examples, eq. (3), and classifies by eq. (7), ``lam p_memory(y | x) + (1 -
-lam) p_h(y | x)``, where p_memory are the labels of the k nearest neighbours, weighted by a kernel,
-eq. (6).
+Source: arXiv:2111.09360; theory/NOTES.md, "kNN-Per interpolation" and "Baselines". FedAvg trains
+kNN-Per's global model h, eq. (13). A client stores h's features and the labels of its training
+examples, eq. (3), and classifies by eq. (7), ``lam p_memory(y | x) + (1 - lam) p_h(y | x)``, where
+p_memory are the labels of the k nearest neighbours, weighted by a kernel, eq. (6).
 
 pFedGP is Gaussian process classification in closed form (Milios et al., 2018): the logarithm of a
 Gamma variable of shape ``a = EPSILON + [y = c]`` is about normal, so labels become targets ``t =
@@ -16,8 +15,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -29,17 +28,7 @@ from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import Message, digest
-from hopfed.neural.memory import (
-    KERNELS,
-    MIXINGS,
-    Hopfield,
-    Index,
-    Neighbours,
-    Prototypes,
-    SmallStoreWarning,
-    choose_weight,
-    mix,
-)
+from hopfed.neural import memory as stores
 from hopfed.neural.method import Client, above, below, setting
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.methods.pairs import Parts
@@ -52,7 +41,7 @@ __all__ = ["KNNPer", "PFedGP"]
 
 RULES = ("fifo", "fixed", "concatenate")  # which examples are kept: the last, the first, all
 Stored = tuple[np.ndarray, np.ndarray]  # keys (n, d) and labels (n,)
-Memory = Hopfield | Neighbours | Prototypes  # features (Q, d) -> probabilities (Q, classes)
+Memory = stores.Hopfield | stores.Neighbours | stores.Prototypes
 
 _EMBEDDED = Recent(1 << 29)  # (task, message down, client, part) -> Embedded
 _PERSONAL = Recent(1 << 28)  # (method, message down, client) -> it
@@ -63,7 +52,7 @@ class Interpolation:
     """A mixture of a global model and a memory, eq. (7)."""
 
     network: Network  # the global model
-    memory: Memory | None  # None for a client without examples, which uses only the global model
+    memory: Memory | None  # of features (Q, d): probabilities (Q, classes); None without examples
     weight: float  # lambda
     mixing: str  # see `hopfed.neural.memory.mix`
     nbytes: int = 0  # of the store that the memory is made of
@@ -72,15 +61,15 @@ class Interpolation:
         """Return log-probabilities (B, classes), float64."""
         features, logits = (t.cpu().numpy() for t in self.network.outputs(x))
         p = np.empty(0) if self.memory is None or self.weight == 0 else self.memory(features)
-        return torch.as_tensor(mix(logits, p, self.weight, self.mixing), device=x.device)
+        return torch.as_tensor(stores.mix(logits, p, self.weight, self.mixing), device=x.device)
 
 
 @dataclass(frozen=True)
 class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=FedAvg):
     """kNN-Per of Marfoq et al. (2022).
 
-    Bytes and FLOPs are those of FedAvg, whose training it is; what it costs to classify, a forward
-    pass for each stored example whenever the model changes, and distances, is not counted.
+    Bytes and FLOPs are those of FedAvg, whose training it is; what it costs to classify is not
+    counted.
 
     Attributes
     ----------
@@ -91,8 +80,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
     capacity : largest number of stored examples or prototypes; a value up to 1 is a share of the
         client's training examples.
     spread : clients with even numbers have the capacity ``capacity - spread``, those with odd
-        numbers ``capacity + spread``, as weak and strong hardware. A client with capacity 0 uses
-        only the global model.
+        numbers ``capacity + spread``; one without uses only the global model.
     rule : which examples are kept, "fifo" the last, "fixed" the first, "concatenate" all; they
         arrive in random order.
     kernel : "paper" or "program".
@@ -108,8 +96,8 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
     capacity: float = setting(1.0, "above 0")
     spread: float = 0.0
     rule: str = setting("fifo", RULES)
-    kernel: str = setting("paper", KERNELS)
-    mixing: str = setting("probabilities", MIXINGS)
+    kernel: str = setting("paper", stores.KERNELS)
+    mixing: str = setting("probabilities", stores.MIXINGS)
     store: str = setting("neighbours", ("neighbours", "prototypes", "hopfield"))
     steps: int = setting(100, "at least 0")
     beta: float = setting(16.0, "above 0")
@@ -125,19 +113,16 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
         require(inside, "spread", rule, self.spread)
 
     def decide(self, client: Client, down: Message) -> Interpolation:
-        c = client.number
-        made: Interpolation = _PERSONAL.get(
-            (self, digest(down), c), lambda: self.mixed(self.remember(down, c), down, c)
-        )
-        return made
+        c, key = client.number, (self, digest(down), client.number)
+        made = _PERSONAL.get(key, lambda: self.mixed(self.remember(down, c), down, c))
+        return cast(Interpolation, made)
 
     def remember(
         self, down: Message, client: int, rows: np.ndarray | None = None, held: Stored | None = None
     ) -> Stored:
-        """Return the client's store after adding the examples `rows`, in order of arrival.
+        """Return the client's store `held` with the examples `rows`, in order of arrival.
 
-        By default `rows` are the client's training examples, in random order; `held` is the store
-        before.
+        By default `rows` are the client's training examples, in random order.
         """
         if rows is None:
             found = self.embedded(down, client, "train")
@@ -160,37 +145,36 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
         network = self._network(down)
         if len(store[0]) == 0:
             said = "an empty store: the global model alone classifies"
-            warnings.warn(said, SmallStoreWarning, stacklevel=2)
+            warnings.warn(said, stores.SmallStoreWarning, stacklevel=2)
             return Interpolation(network, None, 0.0, self.mixing)
         memory, weight = self.memory(store, client), self.lam
         if weight == -1:
             held = self.embedded(down, client, "validation")
-            weight = choose_weight(held.logits, memory(held.features), held.labels, self.mixing)
+            p = memory(held.features)
+            weight = stores.choose_weight(held.logits, p, held.labels, self.mixing)
         return Interpolation(network, memory, weight, self.mixing, sum(a.nbytes for a in store))
 
     def memory(self, store: Stored, client: int) -> Memory:
         """Return a store in the form that `store` names."""
         (keys, labels), classes = store, self.loaded.classes
         if self.store == "hopfield":
-            return Hopfield(keys, labels, classes, self.beta)
+            return stores.Hopfield(keys, labels, classes, self.beta)
         if self.store == "prototypes":
             more = {"count": self._room(len(keys), client), "steps": self.steps}
             seed = derive(self.task.seed, "memory", client)
-            return Prototypes(keys, labels, classes, **more, seed=seed)
+            return stores.Prototypes(keys, labels, classes, **more, seed=seed)
         if self.k > len(keys):
             what = f"k = {self.k} is more than the examples of a store: all of a store are used"
-            warnings.warn(what, SmallStoreWarning, stacklevel=2)  # alike for all, so said once
-        index = Index(keys, self.task.device)
-        return Neighbours(index, labels, classes, self.k, self.kernel, self.sigma)
+            warnings.warn(what, stores.SmallStoreWarning, stacklevel=2)  # alike, so said once
+        index = stores.Index(keys, self.task.device)
+        return stores.Neighbours(index, labels, classes, self.k, self.kernel, self.sigma)
 
     def embedded(self, down: Message, client: int, part: str) -> Embedded:
         """Return h's features of the client's examples of a part, "train" or "validation"."""
-        rows = getattr(self.loaded.split, part)[client]
-        found: Embedded = _EMBEDDED.get(
-            (self.task, digest(down), client, part),
-            lambda: self._network(down).embed(self.loaded.tensors, rows),
-        )
-        return found
+        rows, tensors = getattr(self.loaded.split, part)[client], self.loaded.tensors
+        key = self.task, digest(down), client, part
+        found = _EMBEDDED.get(key, lambda: self._network(down).embed(tensors, rows))
+        return cast(Embedded, found)
 
     def _network(self, down: Message) -> Network:
         return self.network(Client(self, {}, Context(self.task.seed, 0, 0, 0)), down)
@@ -203,6 +187,7 @@ class KNNPer(FedAvg, name="knn-per", source="Marfoq et al., ICML 2022", reads=Fe
         return max(1, round(share * count)) if share > 0 else 0
 
 
+Scales = tuple[Tensor, Tensor]  # logarithms of length and scale of the kernel
 EPSILON = 0.01  # shape of the Gamma variable of each class other than the example's own
 
 
@@ -221,19 +206,14 @@ def kernel(a: Tensor, b: Tensor, log_length: Tensor, log_scale: Tensor) -> Tenso
 
 
 def log_evidence(
-    features: Tensor,
-    labels: Tensor,
-    classes: int,
-    log_length: Tensor,
-    log_scale: Tensor,
-    mask: Tensor | None = None,
+    features: Tensor, labels: Tensor, classes: int, scales: Scales, mask: Tensor | None = None
 ) -> Tensor:
     """Log marginal likelihood of a batch, a Gaussian process a class; per example and class."""
     real = torch.ones_like(features[:, 0]) if mask is None else mask
     targets, noise = dirichlet_targets(labels, classes)
     mean = (targets * real).sum(1, keepdim=True) / real.sum().clamp(min=1)
     off = (targets - mean) * real
-    covariance = kernel(features, features, log_length, log_scale) * real[:, None] * real
+    covariance = kernel(features, features, *scales) * real[:, None] * real
     covariance = covariance + torch.diag_embed(noise * real + (1 - real))
     factor = torch.linalg.cholesky(covariance)
     half = torch.linalg.solve_triangular(factor, off[..., None], upper=False)[..., 0]
@@ -242,14 +222,9 @@ def log_evidence(
     return masked_mean(each.mean(0), mask)
 
 
-def posterior(
-    features: Tensor, labels: Tensor, classes: int, log_length: Tensor, log_scale: Tensor
-) -> Callable[[Tensor], Tensor]:
-    """Log-probabilities (Q, classes) at features (Q, d), given examples (n, d), in float64.
-
-    They are the softmax of the latent means ``mean + weights @ kernel(features, z)``.
-    """
-    x, scales = features.double(), (log_length.double(), log_scale.double())
+def posterior(features: Tensor, labels: Tensor, classes: int, scales: Scales) -> Classifier:
+    """Log-probabilities (Q, classes) at features (Q, d), given examples (n, d), in float64."""
+    x, scales = features.double(), (scales[0].double(), scales[1].double())
     targets, noise = (t.double() for t in dirichlet_targets(labels, classes))
     mean = targets.mean(dim=1, keepdim=True)
     covariance = kernel(x, x, *scales) + torch.diag_embed(noise)
@@ -272,8 +247,8 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
     its own examples.
 
     In the paper each client has a tree of binary processes, with Polya-Gamma variables and Gibbs
-    sampling; here one regression on transformed labels for each class, in closed form. It uses all
-    examples up to `most`, without inducing points, and a random sample of that size above.
+    sampling; here one regression on transformed labels for each class, in closed form, of at most
+    `most` examples, drawn at random, without inducing points.
 
     Attributes
     ----------
@@ -285,15 +260,14 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
     scale: float = setting(10.0, "above 0")
 
     def wrap(self, model: Model) -> nn.Module:
-        scale = torch.full((1,), math.log(self.scale))
-        kernel = {"log_length": torch.zeros(1), "log_scale": scale}
-        named = {name: nn.Parameter(number) for name, number in kernel.items()}
+        length, scale = torch.zeros(1), torch.full((1,), math.log(self.scale))
+        named = {"log_length": nn.Parameter(length), "log_scale": nn.Parameter(scale)}
         return Parts(lambda net, x: net.features(x), features=model.features, **named)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        kernel = net.params["log_length"], net.params["log_scale"]
+        scales = net.params["log_length"], net.params["log_scale"]
         classes = self.loaded.classes
-        return -classes * log_evidence(net(batch.x), batch.y, classes, *kernel, batch.mask)
+        return -classes * log_evidence(net(batch.x), batch.y, classes, scales, batch.mask)
 
     def personal(self, client: Client, down: Message) -> Params:
         """The global features; the head is the initial one and is not used."""
@@ -307,5 +281,5 @@ class PFedGP(FedAvg, name="pfedgp", source="Achituve et al., NeurIPS 2021"):
         seen = network.embed(self.loaded.tensors, np.sort(order[: self.most]))
         features, labels = torch.as_tensor(seen.features), torch.as_tensor(seen.labels)
         scales = params["log_length"], params["log_scale"]
-        at = posterior(features, labels, self.loaded.classes, *scales)
+        at = posterior(features, labels, self.loaded.classes, scales)
         return lambda x: at(network.outputs(x)[0].cpu()).to(x.device)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -22,17 +22,15 @@ from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Message, Spec
 from hopfed.federation.messages import below as inside
 from hopfed.federation.rounds import Session
-from hopfed.neural.averaged import mean_of, mean_of_holders
 from hopfed.neural.data.tensors import Tensors
-from hopfed.neural.method import Answer, Client, Played, above, below, setting, unpack
-from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.method import Answer, Client, Played, above, below, pack, setting, unpack
+from hopfed.neural.methods.fedavg import FedAvg, mean_of, mean_of_holders
 from hopfed.neural.models import Model
 from hopfed.neural.models.networks import check_name, drawing
-from hopfed.neural.training.cost import forward_flops
 from hopfed.neural.training.losses import Batch, Net, beside, squared_distance
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.together import one_thread
-from hopfed.neural.training.training import Job, forward_of
+from hopfed.neural.training.training import Job, forward_flops, forward_of
 
 __all__ = ["APFL", "FML", "Ditto", "FedKD", "FedMRL", "FedRAL", "PFedES"]
 
@@ -59,10 +57,7 @@ def both(net: Any, x: Tensor) -> Any:
 
 @dataclass(frozen=True)
 class Auxiliary(FedAvg, same_model=False, shares="shared.", part="own", scored_with=""):
-    """A client trains a module of the parts ``own``, its model, and ``shared``, which is averaged.
-
-    `Training.clip` limits the norm of the gradient of all parts together.
-    """
+    """A client trains a module of parts ``own``, its model, and ``shared``, which is averaged."""
 
 
 @dataclass(frozen=True)
@@ -113,10 +108,10 @@ class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
     times the gradient of the mixture's loss. alpha steps along ``<v - w, that gradient>``, and
     stays in [0, 1]. The server averages w; v and alpha stay with the client.
 
-    Sources differ about alpha. The paper's Algorithm 1 and its authors' program move it once a
-    round, other programs on every batch, where it soon is 0 and the method FedAvg. Decided here:
-    once a round it takes a step of `Training.lr` on the round's first batch; on every batch, a step
-    of the same optimizer. v starts as the first w. Running statistics are those of the mixture.
+    The paper's Algorithm 1 and its authors' program move alpha once a round, other programs on
+    every batch, where it soon is 0 and the method FedAvg. Decided here: once a round, a step of
+    `Training.lr` on the round's first batch; or on every batch one of the same optimizer. v starts
+    as the first w. Running statistics are those of the mixture.
 
     Attributes
     ----------
@@ -136,10 +131,10 @@ class APFL(Twins, name="apfl", source="Deng et al., 2020", scored_with="all"):
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         still = not self.learn or self.moves == "round"
         job = client.train(self.begin(client, down), frozen=("alpha",) if still else ())
-        rows, name = len(job.rows), client.task.names[client.number]
+        rows = min(job.training.batch, len(job.rows))
         if self.learn and self.moves == "round" and job.training.epochs and rows:
             self._move_alpha(job, client.task.tensors)
-            client.spend(4 * min(job.training.batch, rows) * forward_flops(self.task, name))
+            client.flops += 4 * rows * forward_flops(self.task, client.task.names[client.number])
         params = (yield job).params
         return self.sent(client, {**params, "alpha": params["alpha"].clamp(0, 1)})
 
@@ -247,28 +242,21 @@ class FedMRL(Proxied, name="fedmrl", source="Yi et al., NeurIPS 2024", keeps=Tru
 
     width: int = setting(0, "at least 0")
 
-    def server_start(self, seed: int) -> State:
-        self._width()  # checked against the models
-        return super().server_start(seed)
-
     def wrap(self, model: Model) -> nn.Module:
         small = self.small()
+        lengths = [model.feature_dim for model in self.loaded.templates.values()]
+        rule = f"at most {min(lengths)}, the shortest features of a client"
+        require(self.width <= min(lengths), "width", rule, self.width)
         with drawing(self.task.seed, "matryoshka"):
-            head = nn.Linear(self._width(), self.loaded.classes)
-            own = model.feature_dim
-            projector = nn.Linear(own + small.feature_dim, own)
+            width = self.width or max(1, round(min(lengths) / 2))
+            head = nn.Linear(width, self.loaded.classes)
+            projector = nn.Linear(model.feature_dim + small.feature_dim, model.feature_dim)
         shared = Model(small.features, head, small.feature_dim)
         return Parts(nested, own=model, shared=shared, projector=projector)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         shared, own = net(batch.x)
         return batch.cross_entropy(own) + batch.cross_entropy(shared)
-
-    def _width(self) -> int:
-        lengths = [model.feature_dim for model in self.loaded.templates.values()]
-        rule = f"at most {min(lengths)}, the shortest features of a client"
-        require(self.width <= min(lengths), "width", rule, self.width)
-        return self.width or max(1, round(min(lengths) / 2))
 
 
 MATRIX = "shared.weight"  # among the parameters of FedRAL's module
@@ -284,24 +272,18 @@ def turned(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class FedRAL(
-    Auxiliary,
-    name="fedral",
-    source="Yi et al., ICCV 2025 (abstract)",
-    keeps=True,
-    whole=True,
-    opens=None,
+    Auxiliary, name="fedral", source="Yi et al., ICCV 2025 (abstract)", keeps=True, whole=True
 ):
     """Yi et al. (2025): a shared square matrix turns the features; built from the abstract.
 
-    The text of the paper is not public. According to the abstract, every client's model contains a
-    square matrix of the same shape, which learns the angles of the representations; clients with
-    fewer resources send a matrix that is sparse around its diagonal; the server takes weighted
-    means entry by entry.
-
-    Decided here: the matrix A (d, d) stands between extractor and head, starts as the identity, and
-    changes the direction of a feature vector but not its length. A client keeps, trains and sends
-    the entries with |i - j| at most ``ceil(share (d - 1))``; an entry that nobody sent keeps its
-    value. The server sends the whole matrix. A client classifies with its own trained copy.
+    According to the abstract, every client's model contains a square matrix of the same shape,
+    which learns the angles of the representations; clients with fewer resources send a matrix that
+    is sparse around its diagonal; the server takes weighted means entry by entry. The text is not
+    public. Decided here: the matrix A (d, d) stands between extractor and head, starts as the
+    identity, and changes the direction of a feature vector but not its length. A client keeps,
+    trains and sends the entries with |i - j| at most ``ceil(share (d - 1))``; an entry that nobody
+    sent keeps its value. The server sends the whole matrix. A client classifies with its own
+    trained copy.
 
     Attributes
     ----------
@@ -311,6 +293,8 @@ class FedRAL(
 
     least: float = setting(0.2, "in [0, 1]")
     levels: int = setting(5, "at least 1")
+
+    opens: ClassVar[str | None] = None
 
     def server_start(self, seed: int) -> State:
         super().server_start(seed)
@@ -354,11 +338,6 @@ class FedRAL(
         return new, {EVERYONE: new}, {}
 
 
-def preceded(net: Any, x: Tensor, extracted: bool) -> Any:
-    """Logits (B, classes) of the images, or of what the shared extractor makes of them."""
-    return net.own(net.shared(x) if extracted else x)
-
-
 @dataclass(frozen=True)
 class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its program)"):
     """Yi et al. (2025): a small shared extractor before each client's model, trained in turn.
@@ -378,18 +357,14 @@ class PFedES(Auxiliary, name="pfedes", source="Yi et al., AAAI 2025 (and its pro
     mu: float = setting(0.5, "in [0, 1]")
     kernels: int = setting(8, "at least 1")
 
-    def server_start(self, seed: int) -> State:
-        data = self.loaded.split.dataset
-        require(data.is_images, "data", "images for pfedes", self.task.data)
-        return super().server_start(seed)
-
     def wrap(self, model: Model) -> nn.Module:
-        channels = self.loaded.split.dataset.shape[0]
+        data, channels = self.loaded.split.dataset, self.loaded.split.dataset.shape[0]
+        require(data.is_images, "data", "images for pfedes", self.task.data)
         with drawing(self.task.seed, "extractor"):
             there = nn.Conv2d(channels, self.kernels, 3, padding=1)
             back = nn.Conv2d(self.kernels, channels, 3, padding=1)
-        shared = nn.Sequential(there, nn.ReLU(), back, nn.ReLU())
-        return Parts(preceded, own=model, shared=shared)
+        parts = {"own": model, "shared": nn.Sequential(there, nn.ReLU(), back, nn.ReLU())}
+        return Parts(lambda net, x, out: net.own(net.shared(x) if out else x), **parts)
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         own = yield client.train(self.begin(client, down), frozen=("shared.",))
@@ -427,14 +402,14 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
     from the outputs of the other model, and the MSE between the own features and the shared ones
     mapped by W_h, a matrix that stays with the client. No gradient flows into the teaching model or
     the divisor; W_h is trained with the mentee. The divisor is at least 0.1. The paper has no
-    bound, but then a client that fits its examples divides by almost 0 (five one-class clients on
-    digits, ten epochs at lr 0.05: 3 of 40 client rounds ended in NaN; 2 with 0.01, none with 0.1).
+    bound, but a client that fits its examples would divide by almost 0 (3 of 40 rounds of one-class
+    clients on digits ended in NaN).
 
     Clients and server send updates, of which each tensor, as a matrix (first axis, all other axes),
     is truncated to the leading singular directions that hold the share `energy` of its squares. The
-    server truncates the mean update, sends it, and applies exactly this, so that all hold equal
-    models; a client that missed a broadcast gets the whole model. The share rises linearly from
-    `start` to `end`; the server counts only rounds with at least one message.
+    server applies exactly the truncated mean that it sends, so that all hold equal models; a client
+    that missed a broadcast gets the whole model. The share rises linearly from `start` to `end`;
+    the server counts only rounds with at least one message.
 
     Attributes
     ----------
@@ -470,16 +445,16 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         return loss + self.weight * lessons / loss.detach().clamp(min=LEAST)
 
     def begin(self, client: Client, down: Message) -> Params:
-        shared = unpack(_under("model", self._received(client, down)))
+        shared = unpack(pack(self._received(client, down)))
         return super().begin(client, {}) | above(shared, "shared")
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         base, version = self._received(client, down), np.asarray(down.get("version", 0))
         trained = yield client.train(self.begin(client, down))
         whole = self.sent(client, trained.params)
-        client.state = client.state | _under("base", base)
+        client.state = client.state | pack(base, "base")
         update = {n: whole[f"model/shared.{n}"] - array for n, array in base.items()}
-        message = _under("update", truncated(update, self.energy(int(version))))
+        message = pack(truncated(update, self.energy(int(version))), "update")
         return message | {"version": version, "examples": whole["examples"]}
 
     def expects(self, down: Message, context: Context) -> Spec:
@@ -500,9 +475,9 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         ]
         step = truncated(mean_of(updates), self.energy(version))
         new = {"version": np.asarray(version + 1)}
-        whole = new | _under("model", added(model, step))
+        whole = new | pack(added(model, step))
         current = [c for c, m in heard.items() if int(m["version"]) == version]
-        return whole, {EVERYONE: whole} | dict.fromkeys(current, new | _under("update", step)), {}
+        return whole, {EVERYONE: whole} | dict.fromkeys(current, new | pack(step, "update")), {}
 
     def _received(self, client: Client, down: Message) -> Arrays:
         """Reconstruct the server's shared model from a message to the client."""
@@ -515,18 +490,13 @@ class FedKD(Proxied, name="fedkd", source="Wu et al., Nature Communications 2022
         return {n: np.asarray(t) for n, t in below(self.initial(0), "shared").items()}
 
 
-def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{prefix}/{name}": array for name, array in arrays.items()}
-
-
 def truncate(matrix: np.ndarray, energy: float) -> np.ndarray:
     """Keep the fewest singular directions of (m, n) that hold the share `energy` of the squares."""
     m, n = matrix.shape
     if not np.isfinite(matrix).all():
         return np.full((1, m + n), np.nan, dtype=matrix.dtype)
     short = (matrix if m <= n else matrix.T).astype(np.float64)
-    # The eigenvalues of the smaller Gram matrix are the squared singular values. To compute them
-    # costs less than a full singular value decomposition.
+    # Of the smaller Gram matrix, which costs less than a full singular value decomposition.
     squares, directions = np.linalg.eigh(short @ short.T)
     held = np.cumsum(squares[::-1].clip(min=0))
     rank = min(int(np.searchsorted(held, energy * held[-1])) + 1, len(held))
@@ -554,5 +524,4 @@ def expanded(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
 
 def added(model: Arrays, step: Arrays) -> dict[str, np.ndarray]:
     """Return a model after a truncated step."""
-    moved = expanded(step, model)
-    return {name: array + moved[name] for name, array in model.items()}
+    return {name: model[name] + moved for name, moved in expanded(step, model).items()}

@@ -1,9 +1,9 @@
 """SoHip: clients exchange only memories, vectors of m numbers each way.
 
 Source: arXiv:2603.25614, eqs. (2) to (16); theory/NOTES.md, "SoHip memory", "SoHip with a linear
-head". The encoded features of a batch are averaged and gated to a
-short-term memory, consolidated into the client's long-term memory, fused with the server's
-collective memory, decoded, and added to the features of every example.
+head". The encoded features of a batch are averaged and gated to a short-term memory, consolidated
+into the client's long-term memory, fused with the server's collective memory, decoded, and added to
+the features of every example.
 """
 
 from __future__ import annotations
@@ -65,21 +65,17 @@ class Form(NamedTuple):
 
 
 class Headed(nn.Module):
-    """A model, named ``model.``; with `head` "mlp" with a hidden layer before its head.
-
-    With `shift` it adds one learned vector to the features, a control without a memory.
-    """
+    """A model, named ``model.``, perhaps with a hidden layer or a learned shift of the features."""
 
     def __init__(self, model: Model, head: str, seed: int, shift: bool = False):
         super().__init__()
         self.model = model
-        self.hidden: nn.Module = nn.Identity()
+        self.hidden, width = nn.Sequential(), model.feature_dim
         if head == "mlp":
-            width = model.feature_dim
             with drawing(seed, "memory", "hidden"):
                 self.hidden = nn.Sequential(nn.Linear(width, width), nn.ReLU())
                 rectified(self.hidden)
-        self.bias = nn.Parameter(torch.zeros(model.feature_dim)) if shift else None
+        self.bias = nn.Parameter(torch.zeros(width)) if shift else None
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return (features, logits)."""
@@ -118,8 +114,7 @@ class Remembering(Headed):
     ) -> tuple[Tensor, Tensor, Params]:
         """Return features plus recalled vector, logits, and the states after the batch by name.
 
-        `collective` is the server's memory, (patterns, width). Only with labels `y`, in training,
-        is the memory consolidated. `mask` is 0 on padding rows.
+        `collective` is the server's memory; only with labels `y` is the client's consolidated.
         """
         z = self.model.features(x)
         encoded = self.encoder(z)  # eq. (3)
@@ -142,9 +137,8 @@ class Remembering(Headed):
 
     def consolidated(self, encoded: Tensor, real: Tensor, before: Tensor) -> Tensor:
         """Long-term memory after a batch, eqs. (4) to (9)."""
-        share = real  # of each example in the update of each pattern
-        if self.form.kind == "sample":
-            share = self.address(encoded, before) * real
+        sample = self.form.kind == "sample"  # each example has a share in each pattern's update
+        share = self.address(encoded, before) * real if sample else real
         mass = share.sum(0)[:, None]
         short = share.T @ encoded / mass.clamp(min=torch.finfo(mass.dtype).tiny)  # eq. (4)
         if self.form.ablation != "a":
@@ -179,8 +173,7 @@ class SoHip(
     ----------
     m : numbers in a memory, and so the largest number of numbers in a message.
     ablation : "a" without importance gate; "b" without consolidation, so the long-term memory is
-        the last short-term memory; "c" without fusion with the collective memory; "d" without
-        memory, which is Standalone. With "c" and "d" messages are empty, because they are not used.
+        the last short-term one; "c" without fusion, "d" without memory, both without messages.
     head : "linear", or "mlp" with a hidden layer before the classes.
     memory : "common", as in the paper, is one memory for all examples. "sample", proposed here,
         divides the m numbers among `patterns` patterns, weighted by their similarity to the
@@ -214,10 +207,8 @@ class SoHip(
 
     def extra(self, client: Client, first: Params, down: Message) -> Params:
         """The collective memory; zeros before the server has sent one."""
-        if self.ablation == "d":
-            return {}
         known = torch.tensor(down["memory"]) if down else torch.zeros(self.form.shape)
-        return {"collective": known}
+        return {} if self.ablation == "d" else {"collective": known}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy with the memory after this batch; the new memory is stored."""
@@ -260,8 +251,7 @@ class StandaloneBias(
     """Standalone with a learned vector added to the features; a control, proposed here.
 
     After training, SoHip's memory for all examples is a constant added to the features
-    (theory/NOTES.md, "SoHip with a linear head"): any gain must come from training with it. Here it
-    is a parameter that starts at zero, without memory, gates or exchange.
+    (theory/NOTES.md, "SoHip with a linear head"). Here it is a parameter that starts at zero.
 
     Attributes
     ----------

@@ -56,16 +56,15 @@ def seed_set(task: TaskSpec, share: float) -> SeedSet:
 
 
 def draw(rows: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw `size` rows without replacement; return all rows if there are fewer."""
+    """Draw `size` rows without replacement, or all if there are fewer."""
     return rng.choice(rows, min(size, len(rows)), replace=False)
 
 
 @dataclass(frozen=True)
 class Stepwise(NeuralMethod):
-    """Rounds of minibatch steps; a client's optimizer keeps its state from round to round.
+    """Rounds of minibatch steps, each drawn without replacement, independently of the others.
 
-    One optimizer makes all steps of a client; `training.epochs` is not used. Each minibatch is
-    drawn without replacement, independently of the others.
+    One optimizer makes all steps of a client, of all rounds; `training.epochs` is not used.
 
     Attributes
     ----------
@@ -98,9 +97,9 @@ class Stepwise(NeuralMethod):
 class AGG(Stepwise, name="agg", source="Li et al., 2021 (FedH2L), baseline AGG"):
     """Every client trains on its own examples and on the public ones of all, without exchange.
 
-    Aggregation, a baseline of FedH2L (arXiv:2101.11296); with `public` 0 it is its baseline IND. A
-    round of FedH2L learns from ``(E + N - 1) B`` images for E local steps, N nodes and minibatches
-    of B: set `images` to compare at equal numbers (theory/NOTES.md, "Domains and public data").
+    A baseline of FedH2L (arXiv:2101.11296); with `public` 0 it is its baseline IND. A round of
+    FedH2L learns from ``(E + N - 1) B`` images for E local steps, N nodes and minibatches of B: set
+    `images` to compare at equal numbers (theory/NOTES.md, "Domains and public data").
 
     Attributes
     ----------
@@ -139,10 +138,7 @@ class Consulting(Stepwise):
         return self.minibatches(rows, rng, self.steps * self.training.batch)
 
     def batches(self, context: Context) -> tuple[np.ndarray, ...]:
-        """Public minibatch of every client in this round.
-
-        All clients draw the same rows from the seed of the run, so they send no indices.
-        """
+        """Public minibatch of every client in this round, which all know from the seed."""
         return _batches(self.task, self.public, context.seed, context.round, self.training.batch)
 
 
@@ -162,11 +158,10 @@ def _batches(task: TaskSpec, share: float, seed: int, t: int, size: int) -> Rows
 class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="Li and Wang, 2019"):
     """Li and Wang (2019): communicate, aggregate, distribute, digest, revisit.
 
-    The public minibatches of all nodes together form that of a round. Clients send their logits on
-    it; the server sends the mean to all. A client then makes `digest` steps towards the mean, on
-    the mean absolute difference of the logits as in the authors' program, and `steps` steps on its
-    own examples. Before its first round it makes `transfer` steps on the labelled public examples,
-    then as many on its own.
+    Clients send their logits on the public minibatches of all nodes; the server sends the mean to
+    all. A client then makes `digest` steps towards the mean, on the mean absolute difference of the
+    logits as in the authors' program, and `steps` steps on its own examples. Before its first round
+    it makes `transfer` steps on the labelled public examples, then as many on its own.
 
     Attributes
     ----------
@@ -214,29 +209,27 @@ class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="L
 class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="Li et al., 2021"):
     """FedH2L of Li et al. (2021, arXiv:2101.11296), eqs. (1) to (8), (14).
 
-    It has no server; here the server only relays messages. In exchange 0 a node makes E steps on
-    the cross-entropy of its own examples, eqs. (1), (2). It then classifies a minibatch of its
-    public examples, and broadcasts the posteriors p_j and their accuracy Acc_j.
+    The server only relays messages. In exchange 0 a node makes E steps on the cross-entropy of its
+    own examples, eqs. (1), (2). It then classifies a minibatch of its public examples, and
+    broadcasts the posteriors p_j and their accuracy Acc_j.
 
     In exchange 1, on the peers' minibatches, ``1/(N-1) sum_j Acc_j KL(p_j || p_i)``, eqs. (3), (4),
     and the cross-entropy, eq. (5), give the gradient g_pub, eq. (6). If it conflicts with the local
     gradient g_loc, it is projected, eqs. (7), (8), (14).
 
     Decided where the paper is silent: with E = 1, g_loc is the gradient of eq. (2) before the local
-    step, and g_pub is computed after it. With E > 1, g_loc is the displacement of the E steps,
-    start minus end. Moments and weight decay of the optimizer, one for both kinds of steps, are not
-    constrained. All nodes know the minibatch of a round from the seed. Sums run over the peers
-    whose messages arrived; a node without messages makes only its local steps.
+    step, and g_pub is computed after it; with E > 1, g_loc is the displacement of the E steps,
+    start minus end. Moments and weight decay of the one optimizer are not constrained. All nodes
+    know the minibatch of a round from the seed. Sums run over the peers whose messages arrived; a
+    node without messages makes only its local steps.
 
     Attributes
     ----------
     kl : whether nodes learn from posteriors; if False, nodes send no messages.
-    conflict : "project"; "pcgrad", which also projects g_loc and adds it; "ignore", which uses
-        g_pub without projection.
-    pairs : whether nodes learn in random pairs, drawn in every round ("asynchronous" in the paper);
-        with an odd number of nodes one has no partner.
-    labelled : whether public labels are known. If not, only the KL term is used; every Acc_j is
-        then 1 and is not sent.
+    conflict : "project"; "pcgrad", which also projects g_loc and adds it; "ignore", plain g_pub.
+    pairs : whether nodes learn in random pairs of a round ("asynchronous" in the paper); one of an
+        odd number has no partner.
+    labelled : whether public labels are known; if not, only the KL term is used, every Acc_j is 1.
     """
 
     kl: bool = True
@@ -358,8 +351,4 @@ def pcgrad(public: Params, local: Params) -> Params:
     return {name: g + ours[name] for name, g in theirs.items()}
 
 
-RULES: dict[str, Direct] = {
-    "project": project,
-    "pcgrad": pcgrad,
-    "ignore": lambda public, _: public,
-}
+RULES: dict[str, Direct] = {"project": project, "pcgrad": pcgrad, "ignore": lambda g, _: g}

@@ -1,8 +1,7 @@
 """`Model` and `Shape`, and the networks of the papers, for small images and for text.
 
 MLP, LeNet and CNN-1 to 5 of FedSSA; MobileNet-v2 in the form customary for CIFAR; the LSTM of
-LEAF's Shakespeare task. All run under ``torch.func.vmap`` with stacked parameters. None has a layer
-that draws random numbers: dropout of the originals is left out.
+LEAF's Shakespeare task; without dropout. All run under ``torch.func.vmap``, parameters stacked.
 """
 
 from __future__ import annotations
@@ -28,13 +27,8 @@ LARGE = 32  # pixels; the stem of MobileNet halves larger images
 # MobileNet-v2: expansion, width, blocks, stride of the first block (Sandler et al., 2018, Table 2,
 # where the stride of the second row is 2).
 STAGES = (
-    (1, 16, 1, 1),
-    (6, 24, 2, 1),
-    (6, 32, 3, 2),
-    (6, 64, 4, 2),
-    (6, 96, 3, 1),
-    (6, 160, 3, 2),
-    (6, 320, 1, 1),
+    *((1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2)),
+    *((6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)),
 )
 
 
@@ -51,7 +45,7 @@ class Shape:
         require(self.norm in NORMS, "norm", f"one of {', '.join(NORMS)}", repr(self.norm))
 
     def require_side(self, least: int, what: str) -> None:
-        """Raise ArgumentError for images of less than `least` pixels: too small for `what`."""
+        """Raise ArgumentError for images that are too small for `what`."""
         require(self.size >= least, "size", f"at least {least} pixels for {what}", self.size)
 
 
@@ -115,11 +109,9 @@ def normalised(
     norm: str, inside: int, outside: int, kernel: int, *, stride: int = 1, groups: int = 1
 ) -> list[nn.Module]:
     """Return a convolution without bias and its norm; the size changes only by `stride`."""
-    convolution = nn.Conv2d(
-        inside, outside, kernel, stride, padding=kernel // 2, groups=groups, bias=False
-    )
-    by_group = norm == "group"
-    return [convolution, nn.GroupNorm(GROUPS, outside) if by_group else nn.BatchNorm2d(outside)]
+    how: dict[str, Any] = {"padding": kernel // 2, "groups": groups, "bias": False}
+    by_group = nn.GroupNorm(GROUPS, outside) if norm == "group" else nn.BatchNorm2d(outside)
+    return [nn.Conv2d(inside, outside, kernel, stride, **how), by_group]
 
 
 def mlp(shape: Shape, *hidden: int) -> Model:
@@ -131,24 +123,19 @@ def mlp(shape: Shape, *hidden: int) -> Model:
 
 def lenet(shape: Shape) -> Model:
     """LeNet-5 (LeCun et al., 1998) in today's form; small images are padded."""
-    return _two_convolutions(shape, "lenet", (6, 16), (120, 84), unpadded_from=(32, 16))
+    return _two_convolutions(shape, "lenet", (6, 16), (120, 84), (32, 16))
 
 
 def fedssa_cnn(number: int, shape: Shape) -> Model:
     """CNN-`number` of FedSSA (arXiv:2312.09006, Table 3; theory/NOTES.md, "FedSSA models")."""
     maps, width = {1: (32, 2000), 2: (16, 2000), 3: (32, 1000), 4: (32, 800), 5: (32, 500)}[number]
-    return _two_convolutions(
-        shape, f"cnn-{number}", (16, maps), (width, 500), unpadded_from=(16, 16)
-    )
+    return _two_convolutions(shape, f"cnn-{number}", (16, maps), (width, 500), (16, 16))
 
 
-def _two_convolutions(
-    shape: Shape,
-    name: str,
-    maps: tuple[int, int],
-    widths: tuple[int, int],
-    unpadded_from: tuple[int, int],
-) -> Model:
+Two = tuple[int, int]
+
+
+def _two_convolutions(shape: Shape, name: str, maps: Two, widths: Two, unpadded_from: Two) -> Model:
     """Two convolutions with pools, unpadded from these sides of images on; two dense layers."""
     shape.require_side(4, name)
     layers: list[nn.Module] = []
@@ -193,8 +180,7 @@ def mobilenet_v2(shape: Shape) -> Model:
     layers = [*normalised(norm, shape.channels, 32, 3, stride=stem), nn.ReLU6()]
     inside = 32
     for expansion, outside, count, first in STAGES:
-        for i in range(count):
-            stride = first if i == 0 else 1
+        for stride in (first, *[1] * (count - 1)):
             layers.append(InvertedResidual(inside, outside, stride, expansion, norm))
             inside = outside
     layers += [*normalised(norm, inside, 1280, 1), nn.ReLU6(), nn.AdaptiveAvgPool2d(1)]
@@ -232,9 +218,7 @@ class StackedLSTM(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Run over the tokens from zero states and return the last states."""
-        sequence = self.embedding(x)
-        hidden: list[Tensor] = []
-        memory: list[Tensor] = []
+        sequence, hidden, memory = self.embedding(x), list[Tensor](), list[Tensor]()
         for layer in self.layers:
             sequence, c = layer(sequence)
             hidden.insert(0, sequence[:, -1])

@@ -1,8 +1,8 @@
 """Networks by name, networks of users, and weights from and to files.
 
 A network of a user is a `torch.nn.Module`, a class or function that makes one, or the name of
-either, `module:Net` or `FILE.py:Net`. Its last linear layer is the head, all before it the
-extractor: the network is run once to find that layer, and the extractor then runs it up to there.
+either, `module:Net` or `FILE.py:Net`. It is run once to find its last linear layer, the head; the
+extractor runs it up to there.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import Parameter, signature
+from operator import attrgetter
 from pathlib import Path
 from threading import RLock
 from types import CodeType
@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.random import derive
-from hopfed._lib.settings import require
+from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError, DataError, HopfedError
 from hopfed.neural.models.architectures import MODELS, Model, Shape, rectified
 from hopfed.tables.files import opened, reading
@@ -69,10 +69,9 @@ def build(
 ) -> Model:
     """Return the network `name` with initial weights drawn from `seed`, on the CPU.
 
-    Convolutions and dense layers of the extractor are initialised as by He et al.
-    (`rectified`), the LSTM and the head by PyTorch's default. Weights depend only on the
-    arguments; the global generator is left unchanged. With the same seed, architectures with equal
-    numbers of features and classes start with equal heads, as methods that average heads need.
+    Weights depend only on the arguments; the global generator is left unchanged. With one seed,
+    architectures with equal numbers of features and classes start with equal heads, as methods that
+    average heads need.
 
     Parameters
     ----------
@@ -80,8 +79,9 @@ def build(
         a network of others, whose head is kept where it is for as many classes.
     channels, size, classes, norm : see `Shape`.
     seed : non-negative integer.
-    init : "he", as above; "own", as the layers or a foreign network initialise themselves, which
-        for those of `MODELS` is PyTorch's default; "auto", He for `MODELS` and own for others.
+    init : "he", convolutions and dense layers of the extractor as by He et al. (`rectified`);
+        "own", as layers or a foreign network initialise themselves; "auto", He for `MODELS` and own
+        for others.
     tokens, head_layer : of a foreign network, see `adapted`.
 
     Raises
@@ -143,20 +143,18 @@ def assign(names: str | Sequence[str], clients: int) -> tuple[str, ...]:
     ('cnn-1', 'lenet', 'cnn-1')
     """
     names = (names,) if isinstance(names, str) else tuple(names)
-    for name in names:
-        if not is_foreign(name):
-            check_name(name)
+    for name in (n for n in names if not is_foreign(n)):
+        check_name(name)
     return tuple(names[k % len(names)] for k in range(clients))
 
 
 def check_name(name: str, argument: str = "model") -> str:
     """Return `name` if there is such a model; else raise ArgumentError with the nearest name."""
     base, colon, text = str(name).partition(":")
-    if base not in MODELS or (colon and not re.fullmatch(WIDTHS.get(base, r"(?!)"), text)):
-        near = get_close_matches(base, MODELS.keys() - {base}, n=1)
-        hint = f" (did you mean {near[0]}?)" if near and base not in MODELS else ""
-        rule = f"one of {', '.join(MODELS)}, or with widths, mlp:200x100 or lstm:64{hint}"
-        raise ArgumentError(argument, rule, repr(name))
+    known = base in MODELS
+    fits = known and (not colon or re.fullmatch(WIDTHS.get(base, r"(?!)"), text) is not None)
+    rule = f"one of {', '.join(MODELS)}, or with widths, mlp:200x100 or lstm:64"
+    require(fits, argument, rule + ("" if known else hint(base, MODELS)), repr(name))
     return name
 
 
@@ -167,9 +165,6 @@ def drawing(seed: int, *path: str) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(derive(seed, "model", *path))
         yield
-
-
-# Names of networks of users
 
 
 def is_foreign(name: str) -> bool:
@@ -280,12 +275,8 @@ def _found(name: str) -> Any:
         if name not in _GIVEN:
             raise LookupError("known only to the process that got them, give them again")
         return _GIVEN[name]
-    found: Any = (
-        _of_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
-    )
-    for part in path.split("."):
-        found = getattr(found, part)
-    return found
+    file = source.endswith(".py")
+    return attrgetter(path)(_of_file(Path(source)) if file else importlib.import_module(source))
 
 
 def _of_file(path: Path) -> Any:
@@ -310,15 +301,12 @@ def _asked_for(factory: Any, shape: Shape) -> dict[str, int]:
     """Numbers that a class or function asks for by the names of its parameters."""
     known = dict.fromkeys(CHANNELS, shape.channels) | dict.fromkeys(SIZE, shape.size)
     known |= dict.fromkeys(CLASSES, shape.classes)
-    parameters = signature(factory).parameters.values()
+    parameters = signature(factory).parameters
     plain = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
-    due = [p.name for p in parameters if p.default is p.empty and p.kind in plain]
-    if rest := [n for n in due if n not in known]:
-        raise TypeError(f"nothing is known for its parameter {rest[0]}")
-    return {p.name: known[p.name] for p in parameters if p.name in known}
-
-
-# Their heads
+    for name, p in parameters.items():
+        if p.default is p.empty and p.kind in plain and name not in known:
+            raise TypeError(f"nothing is known for its parameter {name}")
+    return {name: known[name] for name in parameters if name in known}
 
 
 class HeadWarning(UserWarning):
@@ -330,11 +318,7 @@ class Alone(nn.Sequential):
 
 
 class _Reached(Exception):  # noqa: N818  (a result, not an error)
-    """The input of the head."""
-
-    def __init__(self, features: Tensor):
-        super().__init__()
-        self.features = features
+    """The input of the head, its only argument."""
 
 
 class _Stop(nn.Module):
@@ -356,7 +340,8 @@ class Body(nn.Module):
         try:
             self.net(_seen(x, self.shape, self.repeats))
         except _Reached as end:
-            return end.features
+            features: Tensor = end.args[0]
+            return features
         raise RuntimeError(f"a pass ended before the head, {self.head}")
 
 
@@ -383,9 +368,7 @@ def adapted(
         ends = logits, logits.log_softmax(-1), logits.softmax(-1)
         same = isinstance(out, Tensor) and out.shape == logits.shape
         last = same and any(torch.allclose(out, end, atol=CLOSE, rtol=CLOSE) for end in ends)
-        rule = (
-            f"ending with the linear layer {layer} or a softmax of it; name another by head_layer"
-        )
+        rule = f"ending with the linear layer {layer} or a softmax of it (or name a head_layer)"
         require(last, "models", rule, name)
     flat = features.ndim == logits.ndim == 2 and len(features) == EXAMPLES
     rule = f"a layer from vectors to vectors, one for each example, of {name}"
@@ -409,18 +392,19 @@ def _seen(x: Tensor, shape: Shape, repeats: bool) -> Tensor:
 
 def _tried(net: nn.Module, name: str, shape: Shape, tokens: bool) -> tuple[bool, Passed, Any]:
     """Whether grey images are to be repeated; what linear layers see and make; the output."""
-    x = torch.randn(EXAMPLES, shape.channels, shape.size, shape.size) if not tokens else None
-    x = torch.randint(shape.channels, (EXAMPLES, shape.size)) if x is None else x
-    grey = not tokens and shape.channels == 1 and shape.size > 1
-    errors = []
-    for repeats in (False, True) if grey else (False,):
+    if tokens:
+        x = torch.randint(shape.channels, (EXAMPLES, shape.size))
+    else:
+        x = torch.randn(EXAMPLES, shape.channels, shape.size, shape.size)
+    with _refused(name, f"a network for inputs of shape {tuple(x.shape[1:])}"):
         try:
-            return repeats, *_pass(net, _seen(x, shape, repeats))
-        except Exception as error:  # whatever a stranger's code raises
-            errors.append(error)
-    words = " ".join(str(errors[0]).split())[:160]
-    rule = f"a network for inputs of shape {tuple(x.shape[1:])} "
-    raise ArgumentError("models", f"{rule}({type(errors[0]).__name__}: {words})", name)
+            return False, *_pass(net, _seen(x, shape, False))
+        except Exception:  # whatever a stranger's code raises, as of grey images
+            if tokens or shape.channels > 1 or shape.size == 1:
+                raise
+            with suppress(Exception):
+                return True, *_pass(net, _seen(x, shape, True))
+            raise
 
 
 def _pass(net: nn.Module, x: Tensor) -> tuple[Passed, Any]:
@@ -443,9 +427,6 @@ def _pass(net: nn.Module, x: Tensor) -> tuple[Passed, Any]:
     return passed, getattr(out, "logits", out)  # of a record with more in it
 
 
-# Weights
-
-
 def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> None:
     """Give a model the weights in a file or a state dict; a head for other classes stays."""
     known = model.state_dict()
@@ -461,12 +442,10 @@ def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> No
         "adds": sorted(held.keys() - known.keys()),
     }
     where = "weights" if isinstance(weights, Mapping) else weights
-    faults = [
-        f"{what} {len(names)} of {len(known)}: {', '.join(names[:SHOWN])}"
-        + (", ..." if len(names) > SHOWN else "")
-        for what, names in misfits.items()
-        if names
-    ]
+    faults = []
+    for what, names in misfits.items():
+        shown = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
+        faults += [f"{what} {len(names)} of {len(known)}: {shown}"] if names else []
     if faults:
         raise DataError(f"{where}: not of this network: {'; '.join(faults)}")
     if new := sorted(known.keys() - fits):

@@ -1,30 +1,30 @@
 """Examples as whole numbers: features in steps around their thresholds, or only on which side.
 
 Source: theory/NOTES.md, "One-shot Hebbian read-out". Features of images are responses of random
-filters of whitened patches, pooled over fields; whitened patches and a two-sided threshold are
-those of Coates, Ng and Lee (AISTATS 2011), with random filters in the place of learned ones. Rows
-are features as they are, and a network that nobody trains gives its own.
+filters of whitened patches, pooled over fields (Coates, Ng and Lee, AISTATS 2011, with random
+filters in the place of learned ones).
 
-Everything that depends on data is a sum over examples: second moments of patches, and sums of
-features. So clients who keep their images can agree on filters and thresholds.
-
-Whole numbers add up exactly, in any order, so a sum over clients does not depend on how examples
-are divided among them.
+Everything that depends on data is a sum over examples, so clients who keep their images can agree
+on filters and thresholds; whole numbers add up exactly, however examples are divided.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
+import scipy.linalg
 import torch
+from scipy.special import ndtr
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, unfold
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.neural.data.tensors import Tensors
+from hopfed.neural.readouts.ridge import Sums, within_classes
 
 FLAT = 0.0025  # added to the variance of a patch, in units of the images': 10 / 255^2 in pixels
 SMALL = 0.1  # added to the eigenvalues of the patches' second moment, whose diagonal is about 1
@@ -39,21 +39,15 @@ REACH = {"bits": 1, "bytes": 8, "roots": 8, "coarse": 8, "floats": 256}
 ROOTED = ("roots", "coarse")  # codes of square roots
 
 Moments = tuple[np.ndarray, np.ndarray, float]  # sum, sum of outer products, and number of patches
-
-
+Examples = tuple[np.ndarray, np.ndarray]  # bits (n, D) and labels (n,)
 Features = Callable[[Tensor], Tensor]  # inputs (B, ...) -> (B, length) float32, before thresholds
 
 
 @dataclass(frozen=True)
 class Patches:
-    """Which patches of images there are.
+    """Which patches of images there are."""
 
-    Attributes
-    ----------
-    channels, height, width : of the images.
-    """
-
-    channels: int
+    channels: int  # of the images, as their height and width
     height: int
     width: int
     size: int  # side of a patch, in pixels
@@ -80,15 +74,13 @@ class Patches:
 
     def moments(self, batches: Iterator[Tensor]) -> Moments:
         """Return sum (d,) and sum of outer products (d, d) of patches, and how many there are."""
-        total = torch.zeros(self.length, dtype=torch.float64)
-        squares = torch.zeros((self.length, self.length), dtype=torch.float64)
-        count = 0
+        total, squares, count = np.zeros(self.length), np.zeros((self.length, self.length)), 0
         for x in batches:
             u = self.of(x, STEP).reshape(-1, self.length).double().cpu()
-            total += u.sum(dim=0)
-            squares += u.T @ u
+            total += u.sum(dim=0).numpy()
+            squares += (u.T @ u).numpy()
             count += len(u)
-        return total.numpy(), squares.numpy(), count
+        return total, squares, count
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,9 +93,7 @@ class Filters:
     fields: int = 2  # responses are averaged over so many fields in each direction
 
     @classmethod
-    def drawn(
-        cls, patches: Patches, moments: Moments, number: int, fields: int, seed: int
-    ) -> Filters:
+    def drawn(cls, patches: Patches, moments: Moments, number: int, fields: int, seed: int) -> Self:
         """Draw `number` random filters that see whitened patches."""
         total, squares, count = moments
         mean = total / count
@@ -114,11 +104,6 @@ class Filters:
         kernel = whitening @ (drawn / np.linalg.norm(drawn, axis=0))
         return cls(patches, kernel.astype(np.float32), mean.astype(np.float32), fields)
 
-    @property
-    def length(self) -> int:
-        """Features of an image: two for each filter and field."""
-        return int(2 * self.kernel.shape[1] * self.fields**2)
-
     def __call__(self, x: Tensor) -> Tensor:
         """Return the features (B, D) float32 of images (B, ...)."""
         kernel, mean = (torch.as_tensor(a, device=x.device) for a in (self.kernel, self.mean))
@@ -126,10 +111,10 @@ class Filters:
         parts = []
         for piece in x.split(BATCH):
             response = (self.patches.of(piece) - mean) @ kernel
-            maps = response.transpose(1, 2).reshape(len(piece), -1, *shape)
+            maps = response.transpose(1, 2).reshape(len(piece), kernel.shape[1], *shape)
             both = torch.cat([maps - DEAD, -maps - DEAD], dim=1).clamp_(min=0)
             parts.append(adaptive_avg_pool2d(both, self.fields).flatten(1))
-        return torch.cat(parts) if parts else x.new_zeros((0, self.length))
+        return torch.cat(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,24 +122,18 @@ class Bits:
     """Inputs as bits: features, and their thresholds."""
 
     features: Features  # what is computed of an input
-    thresholds: np.ndarray = field(repr=False)  # (features.length,) float32
+    thresholds: np.ndarray = field(repr=False)  # (D - 1,) float32
     mirror: bool = False  # whether an image and its mirror image are two examples
     code: str = "bits"  # one of `CODES`
     spread: float = 1.0  # of the features, whose steps are a part of it
     group: int = 1  # bits whose products are read too, see `grouped`
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return float32 (B, D) of inputs (B, ...) as they are read; the last number is 1.
-
-        They are as `coded` makes them; with `mirror`, the mean of the image's and of its mirror
-        image's.
-        """
+        """Return float32 (B, D) of inputs (B, ...), `coded`; with `mirror`, the mean of both."""
         parts = self._each(x)
         return sum(parts[1:], parts[0]) / len(parts)
 
-    def of(
-        self, data: Tensors, rows: np.ndarray, *, learn: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def of(self, data: Tensors, rows: np.ndarray, learn: bool = False) -> Examples:
         """Bits (n, D) float32 and labels (n,) of the examples `rows`."""
         found = [
             (bits.cpu().numpy(), y.cpu().numpy())
@@ -175,10 +154,7 @@ class Bits:
 
 
 def coded(features: Tensor, thresholds: np.ndarray, spread: float, code: str) -> Tensor:
-    """Whole numbers float32 (B, D + 1) of features, and a constant: 1 for bits, else the steps.
-
-    Bits are +-1, whether features reach their thresholds.
-    """
+    """Whole numbers float32 (B, D + 1) of features, +-1 for bits; the last is 1, or the steps."""
     limits = torch.as_tensor(thresholds, dtype=features.dtype, device=features.device)
     one = features.new_ones((len(features), 1))
     if not (steps := CODES[code]):
@@ -206,10 +182,9 @@ def projected(x: Tensor, number: int, seed: int) -> Tensor:
 
 
 def grouped(bits: Tensor, size: int) -> Tensor:
-    """Products (B, ...) of +-1 over sets of bits in overlapping groups of `size` neighbours.
+    """Products (B, ...) of +-1 over sets of bits in groups of `size` neighbours, from each bit on.
 
-    A group begins at each bit, and the last ones go on with the first. The products are the
-    embeddings of the groups' joint values in another basis, in which each set counts once.
+    They are embeddings of the groups' joint values in a basis in which each set counts once.
     """
     after = [bits.roll(-k, dims=1) for k in range(size)]
     sets = [
@@ -219,14 +194,8 @@ def grouped(bits: Tensor, size: int) -> Tensor:
     return torch.cat(sets, dim=1)
 
 
-def public_bits(
-    patches: Patches, number: int, fields: int, seed: int
-) -> tuple[Filters, np.ndarray]:
-    """Return filters and thresholds that no client's data decide, only the seed.
-
-    They follow from images of random waves, whose power falls as 1 / f^2 in the spatial frequency
-    f, as that of photographs does (D. J. Field, JOSA A 4 (1987) 2379).
-    """
+def public_bits(patches: Patches, number: int, fields: int, seed: int) -> tuple[Filters, Any]:
+    """Return filters and thresholds that no client's data decide, only the seed: from `waves`."""
     images = waves(patches.channels, patches.height, patches.width, IMAGES, seed)
     filters = Filters.drawn(patches, patches.moments(iter([images])), number, fields, seed)
     return filters, filters(images).mean(dim=0).numpy().astype(np.float32)
@@ -235,7 +204,8 @@ def public_bits(
 def waves(channels: int, height: int, width: int, number: int, seed: int) -> Tensor:
     """Draw images (number, channels, height, width) float32 of random waves, from 0 to 1.
 
-    Channels share three quarters of their variance, as colours do.
+    Their power falls as 1 / f^2 in the spatial frequency f, as that of photographs does (D. J.
+    Field, JOSA A 4 (1987) 2379); channels share three quarters of their variance.
     """
     rng = stream(seed, "waves")
     steps = np.fft.fftfreq(height)[:, None] ** 2 + np.fft.fftfreq(width)[None] ** 2
@@ -245,3 +215,97 @@ def waves(channels: int, height: int, width: int, number: int, seed: int) -> Ten
     images = np.fft.ifft2(np.fft.fft2(mixed) * amplitude).real
     low, high = (f(images, axis=(1, 2, 3), keepdims=True) for f in (np.min, np.max))
     return torch.as_tensor((images - low) / (high - low), dtype=torch.float32)
+
+
+DIRECTIONS = 512  # principal components in which distances are taken
+TELLING = 60  # directions that tell classes apart, at most
+SHRUNK = 0.1  # added to the covariance within classes where these follow, in its mean eigenvalue
+LEAST = 1e-3  # added to the kernel of the rows, whose diagonal is 1
+LEVELS = np.linspace(-4, 8, 1201)  # means of normal numbers of variance 1 that are rectified
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Components of a Gaussian kernel between features and rows that are drawn from sums.
+
+    A read-out of them is kernel ridge regression on the span of the rows (Williams and Seeger, NIPS
+    2000). Proposed here: rows are drawn from class means and the covariance within classes, as
+    nobody shows examples, rectified normal with these moments where no feature is negative; and
+    distances are those of the largest principal components, in which directions that tell classes
+    apart count twice. Over the rows components have mean 0 and, on average, variance 1.
+    """
+
+    metric: np.ndarray = field(repr=False)  # (d, k) float32: distances are those of x @ metric
+    rows: np.ndarray = field(repr=False)  # (N, k) float32
+    basis: np.ndarray = field(repr=False)  # (N, N) float32
+    centre: np.ndarray = field(repr=False)  # (N,) float32
+    size: float  # mean squared distance of two examples
+
+    @classmethod
+    def of(cls, sums: Sums, step: float, number: int, seed: int) -> Self:
+        """Components that follow from sums of features in so many steps for 1, and a constant."""
+        means, within = within_classes(sums)
+        means, within = means / step, (within - np.eye(len(within)) / 12) / step**2
+        shares, rng = sums.counts / sums.examples, stream(seed, "synthetic rows")
+        metric = _metric(means, within, shares)
+        found = _drawn(means, within, rng.choice(len(shares), number, p=shares), rng)
+        rows = (found @ metric).astype(np.float32)
+        means, within = means @ metric, metric.T @ within @ metric
+        size = 2 * (np.trace(within) + shares @ ((means - shares @ means) ** 2).sum(axis=1))
+        kernel = _kernel(torch.as_tensor(rows), rows, size).numpy()
+        kernel[np.diag_indices_from(kernel)] += LEAST
+        turned = np.linalg.qr(rng.standard_normal((number, number), dtype=np.float32))[0]
+        lower = np.linalg.cholesky(kernel)
+        basis = scipy.linalg.solve_triangular(lower, turned, lower=True, trans="T")
+        found = kernel @ basis
+        spread = np.sqrt(found.var(axis=0).mean())
+        return cls(metric.astype(np.float32), rows, basis / spread, found.mean(0) / spread, size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.metric.nbytes + self.rows.nbytes + self.basis.nbytes
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the components (B, N) of features (B, d)."""
+        arrays = self.metric, self.basis, self.centre
+        metric, basis, centre = (torch.as_tensor(a, device=x.device) for a in arrays)
+        return _kernel(x @ metric, self.rows, self.size) @ basis - centre
+
+
+def _metric(means: np.ndarray, within: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Principal directions (d, k), in which those of Fisher's discriminant are twice as long."""
+    apart = means - shares @ means
+    total = within + (apart * shares[:, None]).T @ apart
+    axes = scipy.linalg.eigh(total)[1][:, ::-1][:, :DIRECTIONS]
+    inside = axes.T @ within @ axes
+    inside[np.diag_indices_from(inside)] += SHRUNK * max(np.trace(inside), 1e-300) / len(inside)
+    telling = scipy.linalg.svd(np.linalg.solve(inside, (apart @ axes).T), full_matrices=False)[0]
+    telling = telling[:, : min(len(shares) - 1, TELLING)]
+    return np.asarray(axes + (axes @ telling) @ telling.T)
+
+
+def _drawn(
+    means: np.ndarray, within: np.ndarray, classes: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw rows (N, d) of the `classes` (N,), which are rectified if no class mean is negative."""
+    spread = np.sqrt(np.maximum(np.diag(within), 1e-12))
+    values, vectors = scipy.linalg.eigh(within / np.outer(spread, spread))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    normal = rng.standard_normal((len(classes), len(root))) @ root.T
+    if means.min() < 0:
+        return np.asarray(means[classes] + normal * spread)
+    density = np.exp(-(LEVELS**2) / 2) / np.sqrt(2 * np.pi)
+    first = LEVELS * ndtr(LEVELS) + density
+    second = np.sqrt(ndtr(LEVELS) + LEVELS * first)
+    size = np.sqrt(means**2 + spread**2)  # root mean squares (C, d), which stay
+    level = np.interp(means / size, first / second, LEVELS)
+    scale = size / np.interp(level, LEVELS, second)
+    return np.maximum((level[classes] + normal) * scale[classes], 0.0)
+
+
+def _kernel(x: Tensor, rows: np.ndarray, size: float) -> Tensor:
+    """``exp(-|x - r|^2 / size)`` of features (B, k) and rows (N, k)."""
+    r = torch.as_tensor(rows, device=x.device)
+    squares = (x**2).sum(dim=1)[:, None] + (r**2).sum(dim=1) - 2 * x @ r.T
+    return torch.exp(squares.clamp_(min=0) / -size)

@@ -6,11 +6,10 @@ bits Z (n, D), operator ``A = Z^T Z`` and class sums ``B = Z^T Y``, the ridge so
 time ``t = D / rho``. Two criteria for rho follow from the eigenvalues l of ``A / n``,
 ``b = V^T B / n`` and the class counts, without validation:
 
-- *evidence*: the likelihood if weights and noise are Gaussian and ``rho n`` is the ratio of the
-  variances of noise and weights. C targets with one variance of the noise have
+- *evidence*: the likelihood if weights and noise are Gaussian, of variances in the ratio ``rho n``:
   ``-n C / 2 log s2 - C / 2 sum log(1 + l / rho)``, ``s2 = (n - n sum b^2 / (l + rho)) / (n C)``;
-- *gcv*, generalised cross-validation: the squared error of a further example, from that of the
-  examples and the degrees of freedom, ``n RSS / (n - df)^2`` with ``df = sum l / (l + rho)``.
+- *gcv*, generalised cross-validation, the squared error of a further example:
+  ``n RSS / (n - df)^2`` with the degrees of freedom ``df = sum l / (l + rho)``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Self
 
@@ -26,8 +25,12 @@ import numpy as np
 import scipy.linalg
 import torch
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, logsumexp
+from scipy.special import log_softmax, logsumexp, ndtr
 from torch import Tensor
+
+from hopfed.privacy.discrete_gaussian import Coins
+from hopfed.privacy.mechanism import GaussianMechanism, noisy
+from hopfed.spectral.operators import DenseOperator
 
 LEAST, MOST = 1e-4, 1e3  # range of the ridges
 ABSENT = 10.0  # below the others: the score of a class without examples
@@ -36,22 +39,16 @@ STEPS = 43  # ridges of the grid between these; then the best is refined
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """All that a read-out needs of examples; those of several clients are added.
+    """All that a read-out needs of examples, which may have weights; clients' sums are added."""
 
-    Attributes
-    ----------
-    operator : (D, D), ``A = Z^T Z``; integers, or floats where examples have weights.
-    """
-
-    operator: np.ndarray = field(repr=False)
+    operator: np.ndarray = field(repr=False)  # (D, D), ``A = Z^T Z``
     by_class: np.ndarray = field(repr=False)  # (D, C), ``B = Z^T Y``
-    counts: np.ndarray  # (C,) examples of each class, or their weights
+    counts: np.ndarray  # (C,) examples of each class
 
     @classmethod
     def of(cls, bits: np.ndarray, labels: np.ndarray, classes: int) -> Sums:
-        """Sum up bits (n, D) of +-1 and their labels (n,), exactly."""
-        z = np.asarray(bits, dtype=np.float64)
-        one_hot = np.eye(classes)[labels]
+        """Sum up whole numbers (n, D) and their labels (n,), exactly."""
+        z, one_hot = np.asarray(bits, dtype=np.float64), np.eye(classes)[labels]
         return cls(*(a.astype(np.int64) for a in (z.T @ z, z.T @ one_hot, one_hot.sum(axis=0))))
 
     @classmethod
@@ -60,33 +57,23 @@ class Sums:
         return reduce(add, every)
 
     def __add__(self, other: Sums) -> Sums:
-        return Sums(*(a + b for a, b in zip(self._arrays, other._arrays, strict=True)))
+        return Sums(*map(add, vars(self).values(), vars(other).values()))
 
     def __sub__(self, other: Sums) -> Sums:
         return self + other * -1
 
     def __mul__(self, weight: float) -> Sums:
-        return Sums(*(weight * a for a in self._arrays))
-
-    @property
-    def _arrays(self) -> tuple[np.ndarray, ...]:
-        return self.operator, self.by_class, self.counts
+        return Sums(*(weight * a for a in vars(self).values()))
 
     @property
     def examples(self) -> float:
         """n, or the sum of the examples' weights."""
         return float(self.counts.sum())
 
-    def beside(self, own: Sums, weight: float) -> Sums:
-        """Return these with `weight` times a client's own; its own alone if that is below 0."""
-        if weight < 0:
-            return own
-        return self + own * weight if weight else self
-
     def log_prior(self) -> np.ndarray:
         """Log shares (C,) of the classes, with one example more, spread over all of them."""
-        share: np.ndarray = np.log((self.counts + 1 / len(self.counts)) / (self.counts.sum() + 1))
-        return share
+        counts = self.counts + 1 / len(self.counts)
+        return np.asarray(np.log(counts / (self.counts.sum() + 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +93,7 @@ class Spectrum:
     @property
     def size(self) -> float:
         """Mean eigenvalue, which is 1 for bits."""
-        D = len(self.vectors)
-        return float(self.values.sum()) / D if len(self.values) else 1.0
+        return float(self.values.sum()) / len(self.vectors) if len(self.values) else 1.0
 
     @classmethod
     def of(cls, sums: Sums) -> Self:
@@ -136,8 +122,8 @@ def within_classes(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
 def solved(sums: Sums, ridge: float, discriminant: bool = False) -> np.ndarray:
     """Read-out (D, C) for one ridge: of least squares, or Fisher's linear discriminant.
 
-    The discriminant has equal priors, half of its offset, as class means are estimates that the
-    ridge shrinks, and scores in units of the mean squared distance of the means from their mean.
+    That has equal priors, half of its offset, as the ridge shrinks the means, and scores in units
+    of the mean squared distance of the means from their mean.
     """
     n, counts, (D, C) = sums.examples, sums.counts, sums.by_class.shape
     if not n:
@@ -201,15 +187,14 @@ def worth(every: Sequence[Sums]) -> np.ndarray:
     """Return what an example of one client is worth to another, (L, L) from 0 to 1.
 
     Source: theory/NOTES.md, "Ridge and privacy of the read-out", *Resemblance*. Let ``d^2`` be the
-    squared distance of two clients' means of one class, less its expectation for equal means and
-    as many examples, and v the variance of an example around its mean. Then the mean of n examples
-    of the other client has the squared error ``v / n + d^2`` in place of ``v / n``, so they count
-    as ``n / (1 + n d^2 / v)`` of the client's own, as in a random-effects model; nothing is set.
+    squared distance of two clients' means of one class, less its expectation for equal means, and v
+    the variance of an example around its mean. Then n examples of the other client count as
+    ``n / (1 + n d^2 / v)`` of the client's own, as in a random-effects model.
     """
     by_class = np.array([sums.by_class for sums in every], dtype=np.float64)
     counts = np.array([sums.counts for sums in every])
     L, _, C = by_class.shape
-    length = sum(np.trace(s.operator) for s in every) / max(sum(s.examples for s in every), 1)
+    length = sum(np.trace(s.operator) for s in every) / max(counts.sum(), 1)
     distance, spread = np.zeros((L, L)), np.zeros((L, L))
     for label in range(C):
         n = counts[:, label].astype(np.float64)
@@ -224,9 +209,9 @@ def worth(every: Sequence[Sums]) -> np.ndarray:
         spread += weight * (variance[:, None] + variance) / 2
     held = counts.sum(axis=1) / np.maximum((counts > 0).sum(axis=1), 1)  # in a class that it has
     unlike = np.divide(distance, spread, out=np.zeros((L, L)), where=spread > 0)
-    found: np.ndarray = 1 / (1 + np.maximum(unlike, 0.0) * held)
+    found = 1 / (1 + np.maximum(unlike, 0.0) * held)
     np.fill_diagonal(found, 1.0)
-    return found
+    return np.asarray(found)
 
 
 @dataclass(frozen=True)
@@ -246,19 +231,12 @@ def log_probabilities(scores: np.ndarray, choice: Choice, shift: np.ndarray) -> 
 
 @dataclass(frozen=True, eq=False)
 class Readout:
-    """A client's classifier: read-outs of bits of its inputs, mixed by how likely each is.
-
-    A client with few validation examples cannot tell which of many settings is best, and need not.
-
-    Attributes
-    ----------
-    shift : (C,) logarithm of the client's class shares over those of all.
-    """
+    """A client's classifier: read-outs of bits of its inputs, mixed by how likely each is."""
 
     bits: Callable[[Tensor], Tensor]  # inputs (B, ...) -> bits (B, D)
     weights: np.ndarray = field(repr=False)  # (R, D, C) float64
     choices: Sequence[Choice]  # R settings
-    shift: np.ndarray = field(repr=False)
+    shift: np.ndarray = field(repr=False)  # (C,) logarithm of the class shares over those of all
     shares: np.ndarray = field(default_factory=lambda: np.ones(1))  # (R,) that add up to 1
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -266,9 +244,8 @@ class Readout:
         bits = self.bits(x).cpu().numpy().astype(np.float64)
         made = zip(self.weights, self.choices, strict=True)
         logs = np.array([log_probabilities(bits @ W, choice, self.shift) for W, choice in made])
-        mixed = logs[0] if len(logs) == 1 else logsumexp(
-            logs, axis=0, b=self.shares[:, None, None]
-        )  # fmt: skip
+        shares = self.shares[:, None, None]
+        mixed = logs[0] if len(logs) == 1 else logsumexp(logs, axis=0, b=shares)
         return torch.as_tensor(mixed, device=x.device)
 
     @classmethod
@@ -276,3 +253,88 @@ class Readout:
         """Return the read-out before anything is known: all classes are equal to it."""
         zeros, one = np.zeros(classes), Choice(1.0, 0.0, 1.0, 0.0)
         return cls(lambda x: x.new_zeros((len(x), 1)), zeros[None, None], (one,), zeros)
+
+
+NODES = np.polynomial.hermite_e.hermegauss(41)  # of the normal law
+
+
+@dataclass(frozen=True)
+class PrivateSums:
+    """Mechanism that releases sums of examples' bits and labels with (epsilon, delta)-privacy.
+
+    A row of the mechanism (`hopfed.privacy.mechanism`) is an example's bits z with its label behind
+    them, ``(z, w e_y)``: D + C numbers of norm ``sqrt(D + w^2)``, so none is clipped. One triangle
+    of the sum of products holds ``A``, ``w B`` and the class counts, and changes by at most ``D +
+    w^2`` when an example is replaced. The noise on B is least at ``w^2 = D``. Rounding afterwards
+    costs no privacy; the number of a client's examples is public.
+    """
+
+    n_bits: int  # D
+    classes: int  # C
+    epsilon: float  # epsilon, delta: of a release if one example is replaced by another
+    delta: float
+
+    def __post_init__(self) -> None:
+        self.mechanism  # noqa: B018  (checks the budget)
+
+    @property
+    def weight(self) -> int:
+        """w, of a label among the bits."""
+        return math.isqrt(self.n_bits)
+
+    @cached_property
+    def mechanism(self) -> GaussianMechanism:
+        """What adds the noise to rows of D + C numbers."""
+        clip = math.sqrt((self.n_bits + self.weight**2) / (self.n_bits + self.classes))
+        return GaussianMechanism(self.epsilon, self.delta, clip=clip)
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of the noise on an entry of A and of w B."""
+        return self.mechanism.scale(self.n_bits + self.classes)
+
+    def radius(self, releases: int) -> float:
+        """Norm of the noise on the sum of the operators of so many releases: a semicircle's."""
+        return 2 * self.scale * math.sqrt(releases * self.n_bits)
+
+    def release(
+        self, bits: np.ndarray, labels: np.ndarray, rng: np.random.Generator | Coins
+    ) -> Sums:
+        """Release bits (n, D) and labels (n,), times `weight`, with noise from a secret `rng`."""
+        D, n = self.n_bits, len(labels)
+        label = self.weight * np.eye(self.classes)[labels]
+        rows = np.concatenate([np.asarray(bits, dtype=np.float64), label], axis=1)
+        whole = DenseOperator(rows.shape[1], float(n), float(n), rows.T @ rows)
+        found = np.rint(noisy(whole, self.mechanism, rng).matrix).astype(np.int64)
+        np.fill_diagonal(found[:D, :D], n)  # as of all bits, so it tells nothing
+        return Sums(found[:D, :D], np.ascontiguousarray(found[:D, D:]), np.zeros(self.classes))
+
+    def read(self, released: Sums, examples: int) -> Sums:
+        """Sums as releases of so many examples tell them; class shares are cut at 0."""
+        operator, by_class = released.operator.astype(float), released.by_class / self.weight
+        np.fill_diagonal(operator, examples)
+        shares = np.maximum(by_class[-1], 0.0) + 1e-9
+        return Sums(operator, by_class, shares * examples / shares.sum())
+
+    def predicted_accuracy(
+        self, spectrum: Spectrum, ridge: float, releases: int, bits: np.ndarray, labels: np.ndarray
+    ) -> float:
+        """Share of examples that a read-out for all with noise will classify correctly.
+
+        To first order, with ``R = (A / n + rho)^-1`` and noise E on A, F on B, the read-out moves
+        by ``R (F - E W) / n``: a score of an example z has independent normal noise of variance
+        ``v_c^2 = f^2 |R z|^2 + e^2 (|R z|^2 |W_c|^2 + (z^T R W_c)^2)`` over n^2. Its own class wins
+        with ``E prod_c Phi((s_y + v_y g - s_c) / v_c)`` over a normal g.
+        """
+        z, W = np.asarray(bits, dtype=np.float64), spectrum.readouts((ridge,))[0]
+        scores, seen = z @ W, (z @ spectrum.vectors) / (spectrum.values + ridge)
+        squares = (seen**2).sum(axis=1)[:, None]
+        along = seen @ (spectrum.vectors.T @ W)
+        variance = squares / self.weight**2 + squares * (W**2).sum(axis=0) + along**2
+        noise = np.sqrt(releases * self.scale**2 * variance) / spectrum.examples
+        at = np.arange(len(labels))
+        own = scores[at, labels][:, None] + noise[at, labels][:, None] * NODES[0]
+        chance = ndtr((own[:, None] - scores[:, :, None]) / np.maximum(noise, 1e-300)[:, :, None])
+        chance[at, labels] = 1.0
+        weights = NODES[1] / NODES[1].sum()
+        return float((chance.prod(axis=1) @ weights).mean())

@@ -35,18 +35,12 @@ class Embedded:
         return self.features.nbytes + self.logits.nbytes + self.labels.nbytes
 
 
-@dataclass(frozen=True, eq=False)
 class Network:
     """A network of features and logits with given parameters, and its `more` arguments."""
 
-    model: nn.Module
-    params: Params = field(repr=False)
-    more: tuple[Tensor, ...] = ()
-
-    def __post_init__(self) -> None:
-        more = {str(i): t for i, t in enumerate(self.more)}
-        object.__setattr__(self, "params", beside(self.params, self.model))
-        object.__setattr__(self, "more", tuple(beside(more, self.model).values()))
+    def __init__(self, model: nn.Module, params: Params, more: Sequence[Tensor] = ()):
+        self.model, self.params = model, beside(params, model)
+        self.more = tuple(beside({str(i): t for i, t in enumerate(more)}, model).values())
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the logits."""
@@ -80,9 +74,8 @@ def correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarr
     with torch.inference_mode():
         for x, y in data.batches(rows):
             scores = classifier(x)
-            right = (scores.argmax(dim=1) == y).float()
             lost = (scores.isnan() | (scores == torch.inf)).any(dim=1)
-            found.append(right.masked_fill(lost, torch.nan))
+            found.append((scores.argmax(dim=1) == y).float().masked_fill(lost, torch.nan))
         return np.asarray(torch.cat(found).cpu(), dtype=np.float64)
 
 

@@ -1,7 +1,7 @@
-"""`TaskSpec` and `Task`: the data of a federation, divided among clients, and their models.
+"""The data of a federation, divided among clients, and their models.
 
 A `TaskSpec` names data, partition and models; it is small enough to send to worker processes. A
-`Task` holds the data and models themselves; every process that needs it makes it once.
+`Task` holds these themselves; every process that needs it makes it once.
 """
 
 from __future__ import annotations
@@ -40,28 +40,25 @@ class TaskSpec:
 
     Attributes
     ----------
-    data : what `hopfed.neural.data.load` takes; or a `Dataset`, or a pair of arrays (inputs,
-        labels), of which the name is kept, see `hopfed.neural.data.dataset`.
+    data : what `hopfed.neural.data.load` takes; or a `Dataset`, or arrays (inputs, labels).
     partition : what `hopfed.neural.data.partition` takes.
     clients : number of clients.
-    models : architectures, which clients take in turn; mlp:200x100 and lstm:64 name widths, and
-        module:Net and FILE.py:Net foreign networks; or these themselves, `torch.nn.Module`s or
-        what makes one, of which the name is kept, see `hopfed.neural.models.networks.named`.
-    norm : "group" or "batch".
-    init : initial weights: "auto", "he" or "own", see `hopfed.neural.models.build`.
+    models : architectures, which clients take in turn; mlp:200x100 and lstm:64 name widths,
+        module:Net and FILE.py:Net foreign networks; or `torch.nn.Module`s, or what makes one.
+    norm, init : "group" or "batch"; initial weights, see `hopfed.neural.models.build`.
     head_layer : layer of a foreign network that is its head; empty for its last linear layer.
     weights : for each of `models` a file of weights, or "none"; empty for none.
     frozen : whether only heads are trained.
     features : length that a further linear layer, before the head, gives the features of every
-        model, so that networks whose features differ can share what is made of them; 0 for none.
+        model, so that those of differing networks can be shared; 0 for none.
     published : keep the dataset's own test split.
     examples : at most this many examples of the dataset, drawn at random; 0 for all.
     shares : shares of training, validation and test examples of a client, as 8:1:1.
     augment : whether training images are cropped and flipped at random.
-    scaling : "train", images and features less the mean of the training rows of the clients that
-        take part, over their deviation, by channel; "none", as they are; "MEAN:STD" such as
-        0.5:0.25, or 0.49,0.48,0.45:0.25,0.24,0.26 with a number for each channel; "auto", none
-        where a network brings its weights, which is said, and else train.
+    scaling : "train", inputs less the mean of the training rows of the clients that take part, over
+        their deviation, by channel; "none", as they are; "MEAN:STD" such as 0.5:0.25, or with
+        numbers for each channel, a comma between them; "auto", none where a network brings its
+        weights, which is said, and else train.
     seen : number of clients that may take part, the first ones; 0 for all.
     device : where networks are trained and score, "cpu" or "cuda:N".
     seed : seed of partition and initial weights.
@@ -175,7 +172,7 @@ class Task:
     def check_shape(self, client: int) -> None:
         """Raise ArgumentError if the client's model is only for square images and these are not."""
         shape = self.split.dataset.shape
-        if not self.split.dataset.is_images or shape[1] == shape[2]:
+        if len(shape) == 1 or shape[1] == shape[2]:
             return
         try:
             with torch.inference_mode():
@@ -190,21 +187,16 @@ class Task:
         `setting` is the name of the setting that names the architecture, for messages.
         """
         data, spec, base = self.split.dataset, self.spec, architecture.partition(":")[0]
-        vectors = data.is_images and data.shape[1:] == (1, 1)
+        vectors, tokens = data.is_images and data.shape[1:] == (1, 1), not data.is_images
         if not (foreign := is_foreign(architecture)):
-            takes = base == "mlp" if vectors else (base == "lstm") != data.is_images
-            kinds = "any but lstm" if data.is_images else "lstm"
-            rule = "mlp:64, another mlp or a network of yours for rows of features"
-            rule = rule if vectors else f"{kinds} for the inputs of {data.name}"
-            require(takes, setting, rule, architecture)
-        tokens = not data.is_images
-        channels = int(data.inputs.max()) + 1 if tokens else data.shape[0]
-        shape = {"channels": channels, "size": data.shape[-1], "classes": data.classes}
-        how: dict[str, Any] = {
-            name: getattr(spec, name) for name in ("seed", "norm", "init")
-        } | shape
-        head = spec.head_layer if foreign else ""
-        model = build(architecture, **how, tokens=tokens, head_layer=head)
+            takes = base == "mlp" if vectors else (base == "lstm") == tokens
+            rule = f"{'lstm' if tokens else 'any but lstm'} for the inputs of {data.name}"
+            own = "mlp:64, another mlp or a network of yours for rows of features"
+            require(takes, setting, own if vectors else rule, architecture)
+        how: dict[str, Any] = {n: getattr(spec, n) for n in ("seed", "norm", "init")}
+        how |= {"channels": int(data.inputs.max()) + 1 if tokens else data.shape[0]}
+        how |= {"size": data.shape[-1], "classes": data.classes, "tokens": tokens}
+        model = build(architecture, **how, head_layer=spec.head_layer if foreign else "")
         weights = dict(zip(spec.models, spec.weights, strict=False)).get(architecture, NONE)
         if weights != NONE:
             load_weights(model, weights)
@@ -222,30 +214,25 @@ def copied(net: nn.Module) -> Params:
 
 @lru_cache(2)
 def task_of(spec: TaskSpec) -> Task:
-    """Load the data and make the models that `spec` names.
-
-    Parameters
-    ----------
-    spec : names of data, partition and models; the last two tasks are kept in memory.
+    """Load the data and make the models that `spec` names; the last two tasks are kept.
 
     Raises
     ------
-    ArgumentError, DataError : data, partition or model do not exist, or do not fit together; or
-        vectors are to be augmented.
+    ArgumentError, DataError : data, partition or model do not exist, or do not fit together.
 
     Examples
     --------
     >>> task_of(TaskSpec(models=("mlp",), clients=2, examples=200)).model(1).feature_dim
     200
     """
-    dataset = load(spec.data)
+    dataset, seed = load(spec.data), spec.seed
     if 0 < spec.examples < len(dataset):
-        rows = stream(spec.seed, "examples").permutation(len(dataset))[: spec.examples]
+        rows = stream(seed, "examples").permutation(len(dataset))[: spec.examples]
         dataset = dataset.take(np.sort(rows))
     vectors = dataset.is_images and dataset.shape[-1] == 1
     require(not (spec.augment and vectors), "augment", "false for vectors", spec.augment)
     how: dict[str, Any] = {"shares": spec.shares, "published": spec.published}
-    split = partition(spec.partition, dataset, spec.clients, spec.seed, **how)
+    split = partition(spec.partition, dataset, spec.clients, seed, **how)
     if split.dataset.is_images and spec.scaled != "train" and spec.scaling == "auto":
         said = "inputs stay as they are, as a network brings its weights (scaling=none)"
         warnings.warn(f"{said}; scaling=train or MEAN:STD is others", ScalingWarning, stacklevel=2)

@@ -1,26 +1,15 @@
 """Training of clients: one after the other, or those of one architecture together.
 
 Both ways take the same batches in the same order; results differ only by rounding. Together,
-parameters are stacked along a first axis and `torch.func.vmap` maps the objective over it. The loss
-of a client depends only on its own parameters, so the gradient of the sum of all losses holds the
-gradient of each. Batches of unequal size are padded and masked; clients with fewer steps leave the
-stack earlier.
+parameters are stacked along a first axis and `torch.func.vmap` maps the objective over it: the
+gradient of the sum of all losses holds the gradient of each. Batches of unequal size are padded and
+masked; clients with fewer steps leave the stack earlier.
 
-Stacking saves the time that PyTorch takes for every operation, whatever its size, and costs time
-where operations are large: then a stack does not fit into the caches, and convolutions with one
-group for each client are slow. The rule was measured once, by time on one processor for ten clients
-of digits, MNIST and CIFAR-10 in batches of 32, beside one client after the other:
-
-    network, data         FLOPs of a step    time of a stack
-    mlp:32, digits             .3 million         .36
-    mlp, digits                10 million         .58
-    LeNet, digits              12 million         .59
-    mlp, MNIST                 38 million         .79
-    LeNet, MNIST               79 million        1.18
-    LeNet, CIFAR-10           120 million        1.50
-
-Of 1,000 clients of 20 images of MNIST, 100 a round in batches of 10, a round of FedAvg takes .62 s
-with LeNet, where a plain loop over copies of a model takes .77 s, and 1.50 s with CNN-5, 1.26 s.
+Stacking saves the time that PyTorch takes for every operation, and costs time where operations are
+large: a stack does not fit into the caches, and convolutions with one group for each client are
+slow. Measured once, time of a stack of ten clients on one processor, batches of 32, beside one
+client after the other, by FLOPs of a step: mlp:32, digits (.3 million) .36; mlp, digits (10) .58;
+LeNet, digits (12) .59; mlp, MNIST (38) .79; LeNet, MNIST (79) 1.18; LeNet, CIFAR-10 (120) 1.50.
 """
 
 from __future__ import annotations
@@ -45,9 +34,15 @@ from hopfed._lib.random import derive
 from hopfed.errors import BackendError, HopfedError
 from hopfed.neural.data.tensors import Tensors, generator
 from hopfed.neural.models.networks import bodies
-from hopfed.neural.training.cost import step_flops
 from hopfed.neural.training.losses import Batch, Net, Objective, Params
-from hopfed.neural.training.training import COUNT, Job, Optimizer, forward_of, has_batch_norm
+from hopfed.neural.training.training import (
+    COUNT,
+    Job,
+    Optimizer,
+    forward_of,
+    has_batch_norm,
+    step_flops,
+)
 
 Loss = Callable[..., Tensor]  # (parameters, inputs, labels, mask, extra) -> loss, or losses
 
@@ -86,10 +81,8 @@ def train(jobs: Sequence[Job], data: Tensors) -> None:
                     with drawing(group[0], data.device):
                         train_together(group, data)
                     continue
-                except HopfedError:
-                    raise
                 except Exception as error:  # of a network of others that `vmap` cannot batch
-                    if not bodies(group[0].net):
+                    if isinstance(error, HopfedError) or not bodies(group[0].net):
                         raise
                     _ALONE.add(group[0].net)
                     what = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
@@ -118,8 +111,8 @@ def stacks(jobs: Sequence[Job], room: int) -> list[list[Job]]:
     groups: list[list[Job]] = []
     by_net: dict[tuple[Any, ...], list[Job]] = {}
     for job in jobs:
-        steps = int((job.moments or {}).get(COUNT, 0))
-        kind = id(job.net), steps, job.objective, job.training, job.frozen, job.augment
+        made = int((job.moments or {}).get(COUNT, 0))
+        kind = id(job.net), made, job.objective, job.training, job.frozen, job.augment
         by_net.setdefault(kind, []).append(job)
     for same in by_net.values():
         nbytes = 4 * sum(t.numel() * t.element_size() for t in same[0].params.values())
@@ -237,11 +230,11 @@ def train_together(jobs: Sequence[Job], data: Tensors) -> None:
         for i, job in enumerate(jobs[:active]):
             if job.moments is not None:
                 job.gradient = {n: t[i] for n, t in grads.items()}
-    by_step = np.split(np.array(_numbers(losses)), np.cumsum(counts)[:-1])
+    by_step = np.split(_numbers(losses), np.cumsum(counts)[:-1])
     trained, state = (_there(d, CPU) for d in (params, optimizer.state()))
     for i, job in enumerate(jobs):
-        own_losses = [float(values[i]) for values in by_step[: len(plans[i])]]
-        job.finish({n: t[i].clone() for n, t in trained.items()}, own_losses)
+        mine = np.array([values[i] for values in by_step[: len(plans[i])]])
+        job.finish({n: t[i].clone() for n, t in trained.items()}, mine)
         if job.moments is not None:
             early = len(plans[0]) - len(plans[i])
             job.gradient = _there(job.gradient, CPU)
@@ -313,10 +306,9 @@ def _padded(data: Tensors, rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
     return data.rows(index), data.rows(mask).float()
 
 
-def _numbers(losses: Sequence[Tensor]) -> list[float]:
+def _numbers(losses: Sequence[Tensor]) -> np.ndarray:
     """Losses (clients,) of all steps, one after the other, by one copy to the host."""
-    found: list[float] = torch.cat(list(losses)).cpu().tolist() if losses else []
-    return found
+    return np.array(torch.cat(list(losses)).cpu().tolist() if losses else [])
 
 
 def _clipped(grads: Sequence[Tensor], clip: float, lead: int) -> list[Tensor]:

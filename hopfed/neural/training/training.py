@@ -1,12 +1,15 @@
-"""Settings of a client's training, its optimizer, and the job of one client."""
+"""Settings of a client's training, its optimizer, the job of one client, and what it costs."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -14,11 +17,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.optim.adam import adam
 from torch.optim.sgd import sgd
+from torch.utils.flop_counter import FlopCounterMode
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
+from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.models import Model
-from hopfed.neural.training.losses import Objective, Params
+from hopfed.neural.training.losses import Batch, Net, Objective, Params, beside
+from hopfed.neural.training.task import TaskSpec, task_of
 
 __all__ = ["Training"]
 
@@ -46,18 +52,16 @@ class Training:
     epochs : passes over the client's training examples.
     batch : number of examples in a step.
     clip : largest norm of a gradient; 0 means no limit.
-    schedule, warmup : how `lr` changes over the rounds. "constant"; "cosine", half a cosine over
-        the rounds after the warm-up, from 1 towards 0 (Loshchilov and Hutter, ICLR 2017); or
-        "step:K:F", times F after every K of these rounds. Over the `warmup` rounds it first rises
-        linearly.
-    rounds : number of rounds of the run, over which the schedule goes.
+    schedule, warmup, rounds : how `lr` changes over the `rounds` of the run: linearly up over those
+        of `warmup`; then "constant", "cosine", half a cosine towards 0 (Loshchilov and Hutter, ICLR
+        2017), or "step:K:F", times F after every K rounds.
     drop : probability that a client drops out of an exchange of a round, after it was asked.
-    stragglers : probability that a client trains for fewer epochs in a round, a number drawn from
-        1 to all, as in FedProx's paper; they are those of methods that train for `epochs`.
+    stragglers : probability that a client trains for fewer `epochs` in a round, a number drawn
+        from 1 to all, as in FedProx's paper.
     newcomers : epochs by which a client that never took part tunes the network that it is scored
         with, by cross-entropy; 0 for none. Clients that classify with more than that do not.
-    record_bound, record_noise : of private records, see `hopfed.neural.averaged.Averaged`: the norm
-        to which the gradient of each example is cut, 0 for none, and the noise multiplier.
+    record_bound, record_noise : of private records (`hopfed.neural.methods.fedavg.Averaged`): the
+        norm to which the gradient of each example is cut, 0 for none, and the noise multiplier.
     way : "sequential"; "stacked", clients of one architecture together; or "auto", together where
         a step is small, see `together`.
     precision : "float32", or "bfloat16" for the products of forward and backward passes;
@@ -97,18 +101,17 @@ class Training:
         check_types(self)
         words = {"optimizer": LISTS, "way": WAYS, "precision": PRECISIONS}
         if self.compile:
-            words["compile"] = ("", *sorted(torch.compiler.list_backends(exclude_tags=())))
+            words["compile"] = tuple(sorted(torch.compiler.list_backends(exclude_tags=())))
         for name, known in words.items():
             got = getattr(self, name)
-            rule = f"one of {', '.join(word for word in known if word)}"
-            require(got in known, name, rule, repr(got))
+            require(got in known, name, f"one of {', '.join(known)}", repr(got))
         require(self.lr > 0, "lr", "above 0", self.lr)
         for name in ("drop", "stragglers"):
             require(0 <= getattr(self, name) <= 1, name, "in [0, 1]", getattr(self, name))
-        none = ("momentum", "weight_decay", "clip", "epochs", "warmup", "newcomers")
-        for name in (*none, "record_bound", "record_noise", "batch", "rounds"):
-            least = int(name in ("batch", "rounds"))
-            require(getattr(self, name) >= least, name, f"at least {least}", getattr(self, name))
+        least = dict.fromkeys(("momentum", "weight_decay", "clip", "epochs", "warmup"), 0)
+        least |= {"newcomers": 0, "record_bound": 0, "record_noise": 0, "batch": 1, "rounds": 1}
+        for name, number in least.items():
+            require(getattr(self, name) >= number, name, f"at least {number}", getattr(self, name))
         clips = self.record_bound > 0 or not self.record_noise
         require(clips, "record_bound", "above 0 where records have noise", self.record_bound)
         rule = "constant, cosine, or step:ROUNDS:FACTOR such as step:10:0.5"
@@ -222,11 +225,11 @@ class Job:
         """Whether a parameter or buffer is frozen."""
         return name.startswith(self.frozen or ("\0",))
 
-    def finish(self, params: Params, losses: Sequence[float]) -> None:
+    def finish(self, params: Params, losses: np.ndarray) -> None:
         """Store what training made of the parameters, except of frozen parts, and its losses."""
         self.params = {n: self.params[n] if self.stays(n) else t for n, t in params.items()}
         last = max(len(losses) // max(self.training.epochs, 1), 1)
-        self.loss = float(np.mean(losses[-last:])) if losses else float("nan")
+        self.loss = float(np.mean(losses[-last:])) if len(losses) else float("nan")
 
 
 def has_batch_norm(net: nn.Module) -> bool:
@@ -243,3 +246,58 @@ def forward_of(net: nn.Module) -> Forward:
     """The function from parameters and inputs to the output of `net`: of a `Model` both."""
     more = (True,) if isinstance(net, Model) else ()
     return lambda params, *inputs: functional_call(net, params, (*inputs, *more))
+
+
+def training_flops(job: Job, data: Tensors) -> float:
+    """FLOPs of a training."""
+    if not len(job.rows) or not job.trained():
+        return 0.0
+    each = step_flops(job, data, job.training.batch)
+    return each * len(job.rows) * job.training.epochs
+
+
+def step_flops(job: Job, data: Tensors, batch: int) -> float:
+    """FLOPs per example of a training step: counted once for each network, objective and size."""
+    known = _COUNTED.setdefault(job.net, {})
+    rows = job.rows[:batch] if job.plan is None else job.plan[0][:batch]
+    key = job.objective, job.frozen, len(rows)
+    if key not in known:
+        x, y = data.batch(data.rows(rows))
+        params = {n: t.detach().clone() for n, t in beside(job.params, job.net).items()}
+        weights = [params[n].requires_grad_() for n in job.trained()]
+        alone = len(rows) == 1 and has_batch_norm(job.net)  # one example has no statistics
+        net = Net(forward_of(job.net.train(not alone)), params)
+        with _counter() as flops:
+            loss = job.objective(net, Batch(x, y, None, beside(job.extra, job.net)))
+            torch.autograd.grad(loss, weights, allow_unused=True)
+        known[key] = flops.get_total_flops() / len(x)
+    return known[key]
+
+
+_COUNTED: WeakKeyDictionary[nn.Module, dict[Any, float]] = WeakKeyDictionary()
+
+
+@lru_cache(32)
+def forward_flops(spec: TaskSpec, architecture: str) -> int:
+    """FLOPs per example of a forward pass of an architecture on the data of a task."""
+    made = task_of(spec)
+    batch, _ = made.tensors.batch(made.tensors.rows(made.split.train[0][:2]))
+    twin = deepcopy(made.templates[architecture]).eval()
+    with _counter() as flops, torch.no_grad():
+        twin(batch)
+    return flops.get_total_flops() // len(batch)
+
+
+def _convolution_backward(
+    gradient: Sequence[int], x: Sequence[int], weight: Sequence[int], *args: Any, **_results: Any
+) -> int:
+    """FLOPs from the shapes; PyTorch's formula (2.13) ignores groups, which MobileNet-v2 has."""
+    *_, transposed, _output_padding, _groups, wanted = args
+    positions = x if transposed else gradient
+    products = math.prod(positions[2:]) * positions[0] * math.prod(weight)
+    return 2 * products * (wanted[0] + wanted[1])
+
+
+def _counter() -> FlopCounterMode:
+    gradient = torch.ops.aten.convolution_backward
+    return FlopCounterMode(display=False, custom_mapping={gradient: _convolution_backward})

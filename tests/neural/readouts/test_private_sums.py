@@ -11,8 +11,7 @@ from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.messages import malformed  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
-from hopfed.neural.readouts.private_sums import PrivateSums  # noqa: E402
-from hopfed.neural.readouts.ridge import Spectrum, Sums  # noqa: E402
+from hopfed.neural.readouts.ridge import PrivateSums, Spectrum, Sums  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 
 

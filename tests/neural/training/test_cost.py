@@ -12,8 +12,7 @@ from torch import nn  # noqa: E402
 from hopfed.neural.data.tensors import Tensors  # noqa: E402
 from hopfed.neural.models import build  # noqa: E402
 from hopfed.neural.models.architectures import STAGES  # noqa: E402
-from hopfed.neural.training.cost import step_flops  # noqa: E402
-from hopfed.neural.training.training import Job, Training  # noqa: E402
+from hopfed.neural.training.training import Job, Training, step_flops  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
