@@ -1,6 +1,8 @@
 """Methods that are played: their rounds, and a session whose clients have answered already."""
 
-from hopfed.federation.contract import Context
+from dataclasses import fields
+
+from hopfed.federation.contract import EVERYONE, Context
 
 
 class Asked:
@@ -24,3 +26,25 @@ def play(method, rounds=1, state=None, first=0, each=None, **how):
         if each:
             each(played)
     return played
+
+
+def known(state, client):
+    """What a client has kept, and the last message to it."""
+    return state.clients.get(client, {}), state.down.get(client, state.down.get(EVERYONE, {}))
+
+
+def examples(method, client, part="test"):
+    """Inputs and labels of a part of a client's examples."""
+    tensors, rows = method.loaded.tensors, getattr(method.loaded.split, part)[client]
+    return tensors.batch(tensors.rows(rows))
+
+
+def short_run(name="fedavg", options="", **changes):
+    """Settings of a short run of a small network; one beside it, of the method, is small too."""
+    from hopfed.experiments import fl
+    from hopfed.neural.methods import METHODS, method
+
+    base = {"clients": 4, "rounds": 2, "examples": 200, "models": ("mlp:8",), "way": "sequential"}
+    proxied = name in METHODS and "proxy" in {f.name for f in fields(method(name))}
+    options += ",proxy=mlp:8" if proxied and "proxy" not in options else ""
+    return fl.Config(method=name, options=options.strip(","), **(base | changes))

@@ -53,6 +53,11 @@ def rest_slow(values, fast):
     return [pytest.param(*v, marks=mark) for v, mark in zip(sets, marks, strict=True)]
 
 
+def first_fast(names, fast):
+    """Names as parameters of a test: those that are `fast`, and the others for the slow tests."""
+    return rest_slow(sorted(names, key=lambda name: name not in fast), len(fast))
+
+
 def filled(found, source):
     """A table whose gaps archetypes fill: `Filled`, of all rows together."""
     import pyarrow as pa

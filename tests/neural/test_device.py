@@ -8,20 +8,18 @@ from dataclasses import fields, replace
 from itertools import product
 
 import numpy as np
+import pretend
 import pytest
+import torch
+from helpers import rest_slow
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
-
-import pretend  # noqa: E402
-from helpers import rest_slow  # noqa: E402
-
-from hopfed.errors import BackendError  # noqa: E402
-from hopfed.experiments import fl  # noqa: E402
-from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.neural.data.tensors import opened  # noqa: E402
-from hopfed.neural.memory import Index  # noqa: E402
-from hopfed.neural.methods import METHODS, method  # noqa: E402
-from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
+from hopfed.errors import BackendError
+from hopfed.experiments import fl
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.neural.data.tensors import opened
+from hopfed.neural.memory import Index
+from hopfed.neural.methods import METHODS, method
+from hopfed.neural.training.task import TaskSpec, task_of
 
 # What the fast tests play, with a small network; all methods with LeNet are slow.
 FAST = [("fedavg", "stacked"), ("apfl", "sequential"), ("fedh2l", "stacked")]

@@ -6,24 +6,22 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+import torch
 from helpers import rest_slow
+from stand_ins import npz
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-from stand_ins import npz  # noqa: E402
-
-from hopfed.errors import ArgumentError, DataError  # noqa: E402
-from hopfed.experiments import fl  # noqa: E402
-from hopfed.experiments.runner import execute  # noqa: E402
-from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.methods import METHODS, method  # noqa: E402
-from hopfed.neural.models import build  # noqa: E402
-from hopfed.neural.models.architectures import Shape  # noqa: E402
-from hopfed.neural.models.networks import make, plain_names  # noqa: E402
-from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
-from hopfed.neural.training.together import AloneWarning  # noqa: E402
-from hopfed.neural.training.training import Training  # noqa: E402
+from hopfed.errors import ArgumentError, DataError
+from hopfed.experiments import fl
+from hopfed.experiments.runner import execute
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.rounds import play_round
+from hopfed.neural.methods import METHODS, method
+from hopfed.neural.models import build
+from hopfed.neural.models.architectures import Shape
+from hopfed.neural.models.networks import make, plain_names
+from hopfed.neural.training.task import TaskSpec, task_of
+from hopfed.neural.training.together import AloneWarning
+from hopfed.neural.training.training import Training
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::hopfed.neural.models.networks.HeadWarning"),

@@ -2,19 +2,18 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-from hopfed.errors import ArgumentError  # noqa: E402
-from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
-from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.federation.messages import malformed  # noqa: E402
-from hopfed.federation.participation import Participation  # noqa: E402
-from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.methods.hebbian import AFL, Hebbian, SAFLe, added, decoded, encoded  # noqa: E402
-from hopfed.neural.readouts.bits import CODES, Filters, Patches, grouped  # noqa: E402
-from hopfed.neural.readouts.components import Components  # noqa: E402
-from hopfed.neural.readouts.ridge import (  # noqa: E402
+from hopfed.errors import ArgumentError
+from hopfed.federation.contract import EVERYONE, Context
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.messages import malformed
+from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import play_round
+from hopfed.neural.methods.hebbian import AFL, Hebbian, SAFLe, added, decoded, encoded
+from hopfed.neural.readouts.bits import CODES, Filters, Patches, grouped
+from hopfed.neural.readouts.components import Components
+from hopfed.neural.readouts.ridge import (
     Choice,
     Readout,
     Spectrum,
@@ -23,7 +22,7 @@ from hopfed.neural.readouts.ridge import (  # noqa: E402
     log_probabilities,
     solved,
 )
-from hopfed.neural.training.task import TaskSpec  # noqa: E402
+from hopfed.neural.training.task import TaskSpec
 
 
 def played(clients=3, rounds=1, participation=None, **own):

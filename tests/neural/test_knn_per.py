@@ -4,21 +4,19 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
+from asked import play
 from helpers import rest_slow
 from scipy.special import log_softmax
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-from asked import play  # noqa: E402
-
-from hopfed.errors import ArgumentError  # noqa: E402
-from hopfed.federation.contract import EVERYONE  # noqa: E402
-from hopfed.neural.memory import SmallStoreWarning  # noqa: E402
-from hopfed.neural.methods.fedavg import FedAvg, FedAvgPrior  # noqa: E402
-from hopfed.neural.methods.knn_per import KNNPer  # noqa: E402
-from hopfed.neural.training.evaluation import Network, accuracies  # noqa: E402
-from hopfed.neural.training.task import TaskSpec  # noqa: E402
-from hopfed.neural.training.training import Training  # noqa: E402
+from hopfed.errors import ArgumentError
+from hopfed.federation.contract import EVERYONE
+from hopfed.neural.memory import SmallStoreWarning
+from hopfed.neural.methods.fedavg import FedAvg, FedAvgPrior
+from hopfed.neural.methods.knn_per import KNNPer
+from hopfed.neural.training.evaluation import Network, accuracies
+from hopfed.neural.training.task import TaskSpec
+from hopfed.neural.training.training import Training
 
 SPEC = TaskSpec(partition="dirichlet:0.3", clients=4, models=("mlp",), examples=400)
 STORES = ("neighbours", "prototypes", "hopfield")

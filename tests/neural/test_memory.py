@@ -2,14 +2,11 @@
 
 import numpy as np
 import pytest
+from clouds import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-from clouds import examples  # noqa: E402
-
-from hopfed.neural.memory import (  # noqa: E402
+from hopfed.neural.memory import (
     GRID,
     MIXINGS,
     Hopfield,

@@ -5,24 +5,22 @@ That a method computes what its paper says is held in test_plain_loops.py.
 
 from dataclasses import replace
 
+import asked
 import numpy as np
 import pytest
+import torch
 from helpers import arrays_of, rest_slow
+from torch import nn
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-import asked  # noqa: E402
-from torch import nn  # noqa: E402
-
-from hopfed.errors import ArgumentError  # noqa: E402
-from hopfed.experiments import fl  # noqa: E402
-from hopfed.experiments.runner import execute  # noqa: E402
-from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
-from hopfed.federation.faults import Fault  # noqa: E402
-from hopfed.federation.messages import malformed  # noqa: E402
-from hopfed.federation.participation import Participation  # noqa: E402
-from hopfed.federation.rounds import FederationState  # noqa: E402
-from hopfed.neural.methods import METHODS, method  # noqa: E402
+from hopfed.errors import ArgumentError
+from hopfed.experiments import fl
+from hopfed.experiments.runner import execute
+from hopfed.federation.contract import EVERYONE, Context
+from hopfed.federation.faults import Fault
+from hopfed.federation.messages import malformed
+from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import FederationState
+from hopfed.neural.methods import METHODS, method
 
 SMALL = {
     "clients": 4,

@@ -1,14 +1,11 @@
 import pytest
+import torch
 from helpers import rest_slow
+from torch import nn
+from torch.func import functional_call, grad, stack_module_state, vmap
 
 from hopfed.errors import ArgumentError
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
-
-from torch import nn  # noqa: E402
-from torch.func import functional_call, grad, stack_module_state, vmap  # noqa: E402
-
-from hopfed.neural.models import MODELS, assign, build  # noqa: E402
+from hopfed.neural.models import MODELS, assign, build
 
 IMAGE = tuple(name for name in MODELS if name != "lstm")
 CNNS = tuple(f"cnn-{n}" for n in range(1, 6))

@@ -1,28 +1,26 @@
 """Private means: what a client can move, the noise, who takes part, and what epsilon is told."""
 
+from dataclasses import replace
+
+import dp_accounting as dp
 import numpy as np
 import pytest
+import torch
+from dp_accounting import pld, rdp
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-dp = pytest.importorskip("dp_accounting")
-
-from dataclasses import replace  # noqa: E402
-
-from dp_accounting import pld, rdp  # noqa: E402
-
-from hopfed.errors import ArgumentError  # noqa: E402
-from hopfed.experiments import fl  # noqa: E402
-from hopfed.experiments.runner import execute  # noqa: E402
-from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
-from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.federation.faults import Fault  # noqa: E402
-from hopfed.federation.participation import Participation  # noqa: E402
-from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.averaged import Averaged  # noqa: E402
-from hopfed.neural.method import Client, untrained  # noqa: E402
-from hopfed.neural.methods import METHODS, method  # noqa: E402
-from hopfed.neural.training.task import TaskSpec  # noqa: E402
-from hopfed.neural.training.training import Training  # noqa: E402
+from hopfed.errors import ArgumentError
+from hopfed.experiments import fl
+from hopfed.experiments.runner import execute
+from hopfed.federation.contract import EVERYONE, Context
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.faults import Fault
+from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import play_round
+from hopfed.neural.averaged import Averaged
+from hopfed.neural.method import Client, untrained
+from hopfed.neural.methods import METHODS, method
+from hopfed.neural.training.task import TaskSpec
+from hopfed.neural.training.training import Training
 
 CLIENTS = 4
 PRIVATE = [n for n in METHODS if issubclass(method(n), Averaged) and method(n).averages]

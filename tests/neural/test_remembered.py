@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from helpers import rest_slow
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
-
-from hopfed.experiments import fl  # noqa: E402
-from hopfed.experiments.runner import execute  # noqa: E402
-from hopfed.experiments.shared.kept_networks import ABOUT, read  # noqa: E402
-from hopfed.neural.methods import METHODS, method  # noqa: E402
-from hopfed.neural.training.task import task_of  # noqa: E402
+from hopfed.experiments import fl
+from hopfed.experiments.runner import execute
+from hopfed.experiments.shared.kept_networks import ABOUT, read
+from hopfed.neural.methods import METHODS, method
+from hopfed.neural.training.task import task_of
 
 SMALL = {"models": ("mlp:16",), "clients": 3, "examples": 200, "rounds": 2, "lr": 0.05, "rate": 0.7}
 OPTIONS = {

@@ -5,24 +5,22 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
+import torch
 from helpers import rest_slow
+from torch import nn
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-from torch import nn  # noqa: E402
-
-from hopfed.errors import ArgumentError, DataError, HopfedError  # noqa: E402
-from hopfed.experiments import fl  # noqa: E402
-from hopfed.experiments.runner import execute  # noqa: E402
-from hopfed.experiments.shared.kept_networks import ABOUT  # noqa: E402
-from hopfed.federation.contract import EVERYONE  # noqa: E402
-from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.federation.messages import nbytes  # noqa: E402
-from hopfed.neural.data import partition  # noqa: E402
-from hopfed.neural.data.dataset import from_arrays  # noqa: E402
-from hopfed.neural.methods import METHODS  # noqa: E402
-from hopfed.neural.models.networks import HeadWarning, build, load_weights  # noqa: E402
-from hopfed.neural.training.task import ScalingWarning, TaskSpec, task_of  # noqa: E402
+from hopfed.errors import ArgumentError, DataError, HopfedError
+from hopfed.experiments import fl
+from hopfed.experiments.runner import execute
+from hopfed.experiments.shared.kept_networks import ABOUT
+from hopfed.federation.contract import EVERYONE
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.messages import nbytes
+from hopfed.neural.data import partition
+from hopfed.neural.data.dataset import from_arrays
+from hopfed.neural.methods import METHODS
+from hopfed.neural.models.networks import HeadWarning, build, load_weights
+from hopfed.neural.training.task import ScalingWarning, TaskSpec, task_of
 
 SMALL = {"clients": 4, "rounds": 2, "examples": 200, "models": ("mlp:8",), "way": "sequential"}
 PROXIED = ("fml", "fedkd", "fedmrl")

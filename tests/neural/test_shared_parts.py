@@ -5,31 +5,29 @@ from itertools import product
 
 import numpy as np
 import pytest
+import torch
+from asked import Asked, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize, nnls
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-from asked import Asked, play  # noqa: E402
-
-from hopfed.errors import DataError  # noqa: E402
-from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
-from hopfed.federation.participation import Participation  # noqa: E402
-from hopfed.neural.method import Client, below, pack, unpack  # noqa: E402
-from hopfed.neural.methods import method  # noqa: E402
-from hopfed.neural.methods.clustered_fl import ClusteredFL, bipartition  # noqa: E402
-from hopfed.neural.methods.heads import supervised_contrast  # noqa: E402
-from hopfed.neural.methods.knn_per import PFedGP  # noqa: E402
-from hopfed.neural.methods.stepwise import (  # noqa: E402
+from hopfed.errors import DataError
+from hopfed.federation.contract import EVERYONE, Context
+from hopfed.federation.participation import Participation
+from hopfed.neural.method import Client, below, pack, unpack
+from hopfed.neural.methods import method
+from hopfed.neural.methods.clustered_fl import ClusteredFL, bipartition
+from hopfed.neural.methods.heads import supervised_contrast
+from hopfed.neural.methods.knn_per import PFedGP
+from hopfed.neural.methods.stepwise import (
     FedH2L,
     project,
     seed_set,
 )
-from hopfed.neural.training.evaluation import Network, accuracies  # noqa: E402
-from hopfed.neural.training.losses import Batch, Net  # noqa: E402
-from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
-from hopfed.neural.training.training import Training  # noqa: E402
+from hopfed.neural.training.evaluation import Network, accuracies
+from hopfed.neural.training.losses import Batch, Net
+from hopfed.neural.training.task import TaskSpec, task_of
+from hopfed.neural.training.training import Training
 
 TASK = TaskSpec(models=("mlp:20",), clients=4, examples=300, partition="classes:4")
 

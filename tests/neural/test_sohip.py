@@ -1,18 +1,15 @@
 """SoHip: its equations by hand, its memory on the wire and at test, and what we put beside it."""
 
 import numpy as np
-import pytest
+import torch
+from asked import play
+from torch import nn
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-from asked import play  # noqa: E402
-from torch import nn  # noqa: E402
-
-from hopfed.experiments import fl  # noqa: E402
-from hopfed.federation.contract import EVERYONE  # noqa: E402
-from hopfed.neural.methods.sohip import Form, Remembering  # noqa: E402
-from hopfed.neural.models.architectures import Model  # noqa: E402
-from hopfed.neural.training.evaluation import Network  # noqa: E402
+from hopfed.experiments import fl
+from hopfed.federation.contract import EVERYONE
+from hopfed.neural.methods.sohip import Form, Remembering
+from hopfed.neural.models.architectures import Model
+from hopfed.neural.training.evaluation import Network
 
 
 def make():

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
-
 from hopfed.errors import ArgumentError, DataError, RunFileError
 from hopfed.experiments import fl
 from hopfed.experiments.runner import execute

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 from stand_ins import plays
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-from hopfed.errors import ArgumentError, BackendError  # noqa: E402
-from hopfed.neural.data import Dataset, load, partition  # noqa: E402
-from hopfed.neural.data.tensors import ON_CPU, augmented, generator, to_tensors  # noqa: E402
-from hopfed.neural.training import task  # noqa: E402
+from hopfed.errors import ArgumentError, BackendError
+from hopfed.neural.data import Dataset, load, partition
+from hopfed.neural.data.tensors import ON_CPU, augmented, generator, to_tensors
+from hopfed.neural.training import task
 
 
 def test_tensors_hold_what_the_dataset_holds():

@@ -2,20 +2,17 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-
-from hopfed.errors import ArgumentError  # noqa: E402
-from hopfed.federation.contract import EVERYONE  # noqa: E402
-from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.federation.participation import Participation  # noqa: E402
-from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.collected_sums import Collected  # noqa: E402
-from hopfed.neural.methods.hebbian import Hebbian, added, broadcast, forgotten  # noqa: E402
-from hopfed.neural.training.task import TaskSpec  # noqa: E402
+from hopfed.errors import ArgumentError
+from hopfed.federation.contract import EVERYONE
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import play_round
+from hopfed.neural.collected_sums import Collected
+from hopfed.neural.methods.hebbian import Hebbian, added, broadcast, forgotten
+from hopfed.neural.training.task import TaskSpec
 
 
 def method(clients=4, **own):

@@ -3,17 +3,15 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-from hopfed.errors import ArgumentError  # noqa: E402
-from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
-from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.federation.messages import malformed  # noqa: E402
-from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
-from hopfed.neural.readouts.private_sums import PrivateSums  # noqa: E402
-from hopfed.neural.readouts.ridge import Spectrum, Sums  # noqa: E402
-from hopfed.neural.training.task import TaskSpec  # noqa: E402
+from hopfed.errors import ArgumentError
+from hopfed.federation.contract import EVERYONE, Context
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.messages import malformed
+from hopfed.federation.rounds import play_round
+from hopfed.neural.methods.hebbian import Hebbian
+from hopfed.neural.readouts.private_sums import PrivateSums
+from hopfed.neural.readouts.ridge import Spectrum, Sums
+from hopfed.neural.training.task import TaskSpec
 
 
 def drawn(n, width=17, classes=3, seed=0):

@@ -2,17 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-
-from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.kernels import pack  # noqa: E402
-from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
-from hopfed.neural.readouts.ridge import (  # noqa: E402
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.rounds import play_round
+from hopfed.kernels import pack
+from hopfed.neural.methods.hebbian import Hebbian
+from hopfed.neural.readouts.ridge import (
     Spectrum,
     Sums,
     best_ridge,
@@ -20,8 +17,8 @@ from hopfed.neural.readouts.ridge import (  # noqa: E402
     predicted_error,
     worth,
 )
-from hopfed.neural.training.task import TaskSpec  # noqa: E402
-from hopfed.spectral.sharpening import dream, sharpened_product  # noqa: E402
+from hopfed.neural.training.task import TaskSpec
+from hopfed.spectral.sharpening import dream, sharpened_product
 
 
 def drawn(n, width, classes=3, seed=0, flip=0.1):

@@ -4,16 +4,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
-
-from torch import nn  # noqa: E402
-
-from hopfed.neural.data.tensors import Tensors  # noqa: E402
-from hopfed.neural.models import build  # noqa: E402
-from hopfed.neural.models.architectures import STAGES  # noqa: E402
-from hopfed.neural.training.cost import step_flops  # noqa: E402
-from hopfed.neural.training.training import Job, Training  # noqa: E402
+from hopfed.neural.data.tensors import Tensors
+from hopfed.neural.models import build
+from hopfed.neural.models.architectures import STAGES
+from hopfed.neural.training.cost import step_flops
+from hopfed.neural.training.training import Job, Training
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

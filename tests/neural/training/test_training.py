@@ -4,16 +4,15 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-from hopfed._lib.random import stream  # noqa: E402
-from hopfed.errors import ArgumentError  # noqa: E402
-from hopfed.experiments import fl  # noqa: E402
-from hopfed.experiments.runner import execute  # noqa: E402
-from hopfed.experiments.shared.cells import Bench  # noqa: E402
-from hopfed.neural.training import together  # noqa: E402
-from hopfed.neural.training.evaluation import (  # noqa: E402
+from hopfed._lib.random import stream
+from hopfed.errors import ArgumentError
+from hopfed.experiments import fl
+from hopfed.experiments.runner import execute
+from hopfed.experiments.shared.cells import Bench
+from hopfed.neural.training import together
+from hopfed.neural.training.evaluation import (
     MEASURES,
     Network,
     accuracies,
@@ -22,9 +21,9 @@ from hopfed.neural.training.evaluation import (  # noqa: E402
     domains,
     measures,
 )
-from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
-from hopfed.neural.training.together import stacks, train, train_alone, train_together  # noqa: E402
-from hopfed.neural.training.training import Job, Optimizer, Training  # noqa: E402
+from hopfed.neural.training.task import TaskSpec, task_of
+from hopfed.neural.training.together import stacks, train, train_alone, train_together
+from hopfed.neural.training.training import Job, Optimizer, Training
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
