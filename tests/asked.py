@@ -14,12 +14,14 @@ class Asked:
         return self.messages
 
 
-def play(method, rounds=1, state=None, first=0, each=None, **how):
-    """The last of some rounds with all clients; `each` is shown every round."""
+def play(method, rounds=1, state=None, first=0, each=None, **who):
+    """The last of some rounds; `each` is shown every one, `who` is of `Participation`."""
     from hopfed.federation.engines.local import LocalEngine
+    from hopfed.federation.participation import Participation
     from hopfed.federation.rounds import play_round
 
-    how = {"seed": 0, "clients": method.task.clients, "engine": LocalEngine()} | how
+    how = {"seed": 0, "clients": method.task.clients, "engine": LocalEngine()}
+    how |= {"participation": Participation(**who)} if who else {}
     for t in range(first, first + rounds):
         played = play_round(method, state, t, **how)
         state = played.state

@@ -2,24 +2,24 @@
 
 import pickle
 import sys
-from dataclasses import fields
+from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from helpers import rest_slow
+from asked import known, play, short_run
+from helpers import first_fast
 from stand_ins import npz
 
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
-from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.rounds import play_round
 from hopfed.neural.methods import METHODS, method
 from hopfed.neural.models import build
 from hopfed.neural.models.architectures import Shape
 from hopfed.neural.models.networks import make, plain_names
-from hopfed.neural.training.task import TaskSpec, task_of
+from hopfed.neural.training.task import TaskSpec, copied, task_of
 from hopfed.neural.training.together import AloneWarning
 from hopfed.neural.training.training import Training
 
@@ -106,31 +106,14 @@ def nets(tmp_path):
     return file
 
 
-@pytest.fixture
-def table(tmp_path):
-    """Path of a table of 150 plants: six numbers and a species each."""
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 3, 150)
-    rows = (3 * rng.normal(size=(3, 6)))[labels] + rng.normal(size=(150, 6))
-    file = tmp_path / "plants.csv"
-    words = ("ash", "oak", "yew")
-    lines = [
-        ",".join(f"{v:.3f}" for v in row) + f",{words[k]}"
-        for row, k in zip(rows, labels, strict=True)
-    ]
-    file.write_text("a,b,c,d,e,f,species\n" + "\n".join(lines) + "\n")
-    return file
-
-
-def settings(table, nets, name, **changes):
-    small = "proxy=mlp:8" if any(f.name == "proxy" for f in fields(method(name))) else ""
-    data, models = f"{table}:species", (f"{nets}:Net",)
-    base = {"data": data, "models": models, "clients": 3, "rounds": 4, "lr": 0.3, "rate": 0.7}
-    return fl.Config(method=name, options=small, partition="iid", **(base | changes))
+def settings(table, nets, name="fedavg", **changes):
+    own = {"data": str(table), "models": (f"{nets}:Net",), "partition": "iid"}
+    more = {"clients": 3, "rounds": 4, "lr": 0.3, "rate": 0.7} | changes
+    return short_run(name, **own, **more)
 
 
 @pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
-@pytest.mark.parametrize("name", rest_slow(sorted(METHODS, key=lambda n: n not in FAST), len(FAST)))
+@pytest.mark.parametrize("name", first_fast(METHODS, FAST))
 def test_a_strangers_network_and_table_with_every_method(table, nets, name):
     run = execute(fl, settings(table, nets, name, way="stacked"))
     assert set(run.arrays["faults/code"].ravel().tolist()) <= {0, 1}  # none, or absent
@@ -139,7 +122,7 @@ def test_a_strangers_network_and_table_with_every_method(table, nets, name):
 
 def test_from_the_command_line(hopfed, table, nets, tmp_path):
     out = tmp_path / "run.h5"
-    data = ("--data", f"{table}:species", "--models", f"{nets}:Net", "--partition", "iid")
+    data = ("--data", table, "--models", f"{nets}:Net", "--partition", "iid")
     more = ("--clients", 3, "--rounds", 4, "--set", "lr=0.2", "--set", "way=stacked")
     status, text, err = hopfed("fl", "run", "knn-per", *data, *more, "--out", out)
     assert (status, err) == (0, "")
@@ -149,26 +132,17 @@ def test_from_the_command_line(hopfed, table, nets, tmp_path):
         status, _, err = hopfed("run", "fl", "--resume", "--out", out, *trusted)
         assert (status, err.count("\n")) == (2, 1)
         assert "code to run" in err
-    again = ("--set", f"models={nets}:Net", "--set", f"data={table}:species")
+    again = ("--set", f"models={nets}:Net", "--set", f"data={table}")
     assert hopfed("run", "fl", "--resume", "--out", out, *again)[0] == 0
     assert out.read_bytes() == before
 
 
 def test_layers_that_draw_draw_the_same_after_a_resume(table, nets, tmp_path):
-    conf = settings(table, nets, "fedavg", rounds=3, way="sequential")
-
-    class Stop(BaseException):
-        pass
-
-    def stop(done, planned):
-        if done == 1:
-            raise Stop
-
+    conf = settings(table, nets, rounds=3)
     torch.manual_seed(1)
     execute(fl, conf, out=tmp_path / "a.h5")
     torch.manual_seed(2)
-    with pytest.raises(Stop):
-        execute(fl, conf, out=tmp_path / "b.h5", report=stop)
+    execute(fl, replace(conf, rounds=1), out=tmp_path / "b.h5")
     execute(fl, conf, out=tmp_path / "b.h5", resume=True)
     assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
 
@@ -203,10 +177,10 @@ def test_initial_weights_are_its_own_or_those_of_he(nets):
 
 
 def test_a_network_that_cannot_be_stacked_is_trained_alone_and_says_so(nets):
-    base = {"models": (f"{nets}:Asking",), "clients": 2, "rounds": 1, "examples": 120}
+    alone = short_run(models=(f"{nets}:Asking",), clients=2, rounds=1)
     with pytest.warns(AloneWarning, match="one by one"):
-        stacked = execute(fl, fl.Config(way="stacked", **base))
-    alone = execute(fl, fl.Config(way="sequential", **base))
+        stacked = execute(fl, replace(alone, way="stacked"))
+    alone = execute(fl, alone)
     np.testing.assert_array_equal(stacked.arrays["client/loss"], alone.arrays["client/loss"])
 
 
@@ -214,12 +188,8 @@ def test_frozen_extractors_keep_weights_and_statistics(nets):
     for name in ("fedavg", "fedrep"):
         spec = TaskSpec(models=(f"{nets}:Conv",), clients=2, examples=120, frozen=True)
         made = method(name)(spec)
-        played = play_round(made, None, 0, seed=0, clients=2, engine=LocalEngine())
-        before = made.loaded.initial(0)
-        after = made.personal(
-            *made.readied(played.state.clients.get(0, {}), played.state.down[-1], 0)
-        )
-        for n, t in before.items():
+        after = made.personal(*made.readied(*known(play(made).state, 0), 0))
+        for n, t in made.loaded.initial(0).items():
             kept = torch.allclose(after[n], t, rtol=1e-6, atol=1e-8)  # a mean of equals rounds
             assert kept == n.startswith("features."), n
 
@@ -255,12 +225,16 @@ def test_a_tied_parameter_is_refused_and_a_head_may_be_named(nets):
         build(f"{nets}:Squared", **small, head_layer="nothing")
 
 
-def test_vectors_are_not_augmented_nor_too_small_for_a_convolution(table):
-    spec = {"data": f"{table}:species", "clients": 2}
-    with pytest.raises(ArgumentError, match="augment must be false for vectors"):
-        execute(fl, fl.Config(**spec, augment=True, models=("mlp",), rounds=1))
-    with pytest.raises(ArgumentError, match=r"models must be mlp:64, .* features, got lenet"):
-        task_of(TaskSpec(**spec))
+@pytest.mark.parametrize(
+    ("own", "rule"),
+    [
+        ({"augment": True, "models": ("mlp",)}, "augment must be false for vectors"),
+        ({}, r"models must be mlp:64, .* features, got lenet"),
+    ],
+)
+def test_vectors_are_not_augmented_nor_too_small_for_a_convolution(table, own, rule):
+    with pytest.raises(ArgumentError, match=rule):
+        task_of(TaskSpec(data=str(table), clients=2, **own))
 
 
 class Backbone(torch.nn.Module):
@@ -279,14 +253,14 @@ def test_a_network_and_what_makes_one_are_given_themselves():
     spec = TaskSpec(models=(net, Backbone, "mlp:4"), clients=3, examples=120)
     assert spec.models[1].startswith("given:Backbone:")
     assert TaskSpec(models=net).models == spec.models[:1]
-    task, before = task_of(spec), {n: t.clone() for n, t in net.state_dict().items()}
+    task, before = task_of(spec), copied(net)
     ours, made = task.model(0), task.model(1)
     assert torch.equal(ours.features.net.maps.weight, net.maps.weight)
     assert torch.equal(ours.head.weight, net.fc.weight)  # its head fits: kept as it is
     assert not torch.equal(made.features.net.maps.weight, net.maps.weight)
     grey = torch.randn(5, 1, 8, 8)
     torch.testing.assert_close(ours.eval()(grey), net(grey.expand(-1, 3, -1, -1)))
-    run = execute(fl, fl.Config(models=(net,), clients=2, rounds=1, examples=120, frozen=True))
+    run = execute(fl, short_run(models=(net,), clients=2, rounds=1, frozen=True))
     assert np.isfinite(run.arrays["client/loss"]).all()
     assert all(torch.equal(t, net.state_dict()[n]) for n, t in before.items())
     with torch.no_grad():
@@ -303,17 +277,15 @@ def test_a_file_of_networks_leaves_the_path_and_is_pickled(tmp_path, line):
         body = f"{line}\nimport torch\nclass Net(torch.nn.Linear):\n"
         body += f"    def __init__(self): super().__init__(4, 2); self.said = '{folder.name}'\n"
         (folder / "net.py").write_text(body)
-        if line == "1 / 0":
-            with pytest.raises(ArgumentError, match="ZeroDivisionError"):
-                make(f"{folder}/net.py:Net", Shape(4, 1, 2))
-        else:
+        fails = pytest.raises(ArgumentError, match="ZeroDivisionError")
+        with fails if line == "1 / 0" else nullcontext():
             made.append(make(f"{folder}/net.py:Net", Shape(4, 1, 2)))
         assert sys.path == before
     said = [net.said for net in pickle.loads(pickle.dumps(made))]
     assert said == ([] if line == "1 / 0" else ["one", "two"])
 
 
-def test_weights_come_from_a_file(nets, tmp_path):
+def test_weights_come_from_a_file_of_which_no_code_is_run(nets, tmp_path):
     source = build(f"{nets}:Conv", channels=1, size=8, classes=7, seed=3)
     held = plain_names(source.state_dict(), source)
     assert "out.weight" in held
@@ -326,46 +298,32 @@ def test_weights_come_from_a_file(nets, tmp_path):
         assert torch.equal(t, ours) if n.startswith("features.") else t.shape != ours.shape
     with pytest.raises(DataError, match=r"not of this network: lacks \d+ of 6: "):
         task_of(TaskSpec(models=("mlp",), clients=2, examples=100, weights=(str(path),)))
-    (tmp_path / "broken.pt").write_bytes(b"no weights")
-    with pytest.raises(DataError, match=r"broken\.pt"):
-        task_of(TaskSpec(clients=2, examples=100, weights=(str(tmp_path / "broken.pt"),)))
 
-
-def test_pickled_code_in_a_file_of_weights_is_not_run(tmp_path):
     class Evil:
         def __reduce__(self):
             return (open, (str(tmp_path / "was here"), "w"))
 
     torch.save({"features.1.weight": Evil()}, tmp_path / "evil.pt")
-    with pytest.raises(DataError, match=r"evil\.pt"):
-        task_of(TaskSpec(clients=2, examples=100, weights=(str(tmp_path / "evil.pt"),)))
+    (tmp_path / "broken.pt").write_bytes(b"no weights")
+    for name in ("broken.pt", "evil.pt"):
+        with pytest.raises(DataError, match=name):
+            task_of(TaskSpec(clients=2, examples=100, weights=(str(tmp_path / name),)))
     assert not (tmp_path / "was here").exists()
 
 
-TRAINING = Training(way="sequential", batch=8)
-
-
-def started(name, model, path, **settings):
-    task = TaskSpec(data=str(path), models=(model,), clients=2, partition="iid")
-    made = method(name)(task, TRAINING, **settings)
-    return play_round(made, None, 0, seed=0, clients=2, engine=LocalEngine())
-
-
-@pytest.fixture
-def oblong(tmp_path):
+def test_only_some_networks_and_methods_take_images_that_are_not_square(tmp_path):
     images = np.random.default_rng(0).integers(0, 256, size=(40, 12, 9), dtype=np.uint8)
-    return npz(tmp_path, images=images, labels=np.arange(40) % 2)
+    data = str(npz(tmp_path, images=images, labels=np.arange(40) % 2))
 
+    def started(name, model):
+        spec = TaskSpec(data=data, models=(model,), clients=2, partition="iid")
+        return play(method(name)(spec, Training(way="sequential", batch=8)))
 
-def test_images_that_are_not_square(oblong):
     rule = "data must be square images for mlp, got 12 x 9 pixels"
     with pytest.raises(ArgumentError, match=rule):
-        started("fedavg", "mlp", oblong)
-
-
-@pytest.mark.parametrize(("name", "model"), [("fedavg", "mobilenet-v2"), ("hebbian", "mlp")])
-def test_what_takes_any_image_takes_those_that_are_not_square(oblong, name, model):
-    assert (started(name, model, oblong).traffic.up > 0).all()
+        started("fedavg", "mlp")
+    for name, model in (("fedavg", "mobilenet-v2"), ("hebbian", "mlp")):
+        assert (started(name, model).traffic.up > 0).all()
 
 
 # Commands
@@ -374,11 +332,11 @@ def test_what_takes_any_image_takes_those_that_are_not_square(oblong, name, mode
 def test_a_partition_that_is_given_says_how_many_clients(hopfed, table, tmp_path):
     file = tmp_path / "rows.json"
     file.write_text(str([list(range(k, 150, 3)) for k in range(3)]))
-    data = ("--data", f"{table}:species", "--partition", f"given:{file}", "--models", "mlp:4")
+    data = ("--data", table, "--partition", f"given:{file}", "--models", "mlp:4")
     status, text, err = hopfed("fl", "run", "fedavg", *data, "--rounds", 1)
     assert (status, err) == (0, "as the data ask: clients=3\n")
     assert "a round" in text
-    status, text, err = hopfed("fl", "partition", f"{table}:species", "--partition", "iid")
+    status, text, err = hopfed("fl", "partition", table, "--partition", "iid")
     assert (status, err) == (0, "")  # nothing of networks
 
 

@@ -5,11 +5,11 @@ That a method computes what its paper says is held in test_plain_loops.py.
 
 from dataclasses import replace
 
-import asked
 import numpy as np
 import pytest
 import torch
-from helpers import arrays_of, rest_slow
+from asked import known, play, short_run
+from helpers import arrays_of, first_fast
 from torch import nn
 
 from hopfed.errors import ArgumentError
@@ -18,23 +18,15 @@ from hopfed.experiments.runner import execute
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import malformed
-from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState
 from hopfed.neural.methods import METHODS, method
 
-SMALL = {
-    "clients": 4,
-    "rounds": 3,
-    "examples": 400,
-    "models": ("mlp:20",),
-    "lr": 0.05,
-    "way": "sequential",
-}
-PROXIED = ("fml", "fedkd", "fedmrl")
+SMALL = {"rounds": 3, "examples": 400, "models": ("mlp:20",), "lr": 0.05}
 TRAINED = [name for name in METHODS if name not in ("hebbian", "afl", "ranpac", "safle")]
 APART = ("fedh2l", "fedmd")  # whose messages are outputs on public examples
 FAST = ("fedavg", "apfl", "fedproto", "fedh2l", "sohip")  # a method of each kind of answer
-EVERY = rest_slow(sorted(TRAINED, key=lambda n: n not in FAST), len(FAST))
+EVERY = first_fast(TRAINED, FAST)
+SILENT = ("standalone", "standalone-bias", "agg")
 
 pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
 
@@ -47,48 +39,33 @@ class Normed(nn.Sequential):
         super().__init__(*maps, nn.Linear(4 * 36, 10))
 
 
-NORMED = {"models": (f"{__name__}:Normed",)}
-
-
-def config(name="fedavg", options="", **settings):
-    options += ",proxy=mlp:8" if name in PROXIED and "proxy" not in options else ""
-    return fl.Config(method=name, options=options.strip(","), **(SMALL | settings))
-
-
 SHORT = {  # by default 100 steps, 10 epochs, and 100 and 50 passes
     "fedmd": "transfer=5", "fedrep": "head=2", "fedtgp": "passes=5", "fedgen": "passes=5",
 }  # fmt: skip
 
 
-def make(name="fedavg", options="", **settings):
-    return config(name, options or SHORT.get(name, ""), **settings).make(0)
+def config(name="fedavg", options="", **settings):
+    return short_run(name, options or SHORT.get(name, ""), **(SMALL | settings))
 
 
-def play(made, rounds=2, state=None, first=0, each=None, **who):
-    how = {"participation": Participation(**who)} if who else {}
-    return asked.play(made, rounds, state, first, each, **how)
-
-
-def down_of(state, c):
-    return state.down.get(c, state.down.get(EVERYONE, {}))
+def make(*words, **settings):
+    return config(*words, **settings).make(0)
 
 
 def scores(made, state):
     x, _ = made.loaded.tensors.batch(torch.arange(6))
     for c in range(len(made.loaded.split)):
-        yield made.classifier(state.clients.get(c, {}), down_of(state, c), c)(x)
+        yield made.classifier(*known(state, c), c)(x)
 
 
-@pytest.mark.parametrize(
-    "name", rest_slow(sorted(METHODS, key=lambda n: n not in ("fedavg", "hebbian")), 2)
-)
+@pytest.mark.parametrize("name", first_fast(METHODS, ("fedavg", "hebbian")))
 def test_it_learns_and_its_run_is_complete(name):
-    run = execute(fl, config(name, SHORT.get(name, ""), rounds=8, models=("mlp:64",)))
+    run = execute(fl, config(name, rounds=8, models=("mlp:64",)))
     assert run.complete
     assert run.summary["test"][0] > 0.5  # chance is .1
     assert run.arrays["test"].shape == (1, 8, 4)
     sent = run.arrays["traffic/up"][:, : None if name in TRAINED else 1]  # they send once
-    assert (sent > 0).all() == (name not in ("standalone", "standalone-bias", "agg"))
+    assert (sent > 0).all() == (name not in SILENT)
 
 
 def nan_of(array):
@@ -113,18 +90,17 @@ def test_nan_absence_and_lateness_harm_nobody(name):
     look = lambda played: seen.update(played.faults.codes.tolist())  # noqa: E731
     played = play(sick, 5, each=look, rate=0.6, late=0.3)
     assert {Fault.NONE, Fault.ABSENT, Fault.LATE} <= seen
-    silent = name in ("standalone", "standalone-bias", "agg")  # they have nothing to refuse
-    assert (Fault.NOT_FINITE in seen) == (not silent)
+    assert (Fault.NOT_FINITE in seen) == (name not in SILENT)  # which have nothing to refuse
     for message in played.state.down.values():
         assert all(np.isfinite(a).all() for a in message.values())
-    if not silent:
+    if name not in SILENT:
         assert all(s.isfinite().any() and not s.isnan().any() for s in scores(made, played.state))
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_run_survives_dropouts_and_stragglers_and_newcomers_are_tuned(name):
     more = {"drop": 0.6, "epochs": 3, "stragglers": 0.5, "unseen": 0.25, "newcomers": 2}
-    run = execute(fl, config(name, SHORT.get(name, ""), **more))
+    run = execute(fl, config(name, **more))
     codes, reasons = (run.arrays[f"faults/{n}"][0] for n in ("code", "reason"))
     assert {1} <= set(codes.ravel().tolist()) <= {0, 1}
     assert ((reasons == b"dropped out of the round") == (codes == 1))[:, :3].all()
@@ -205,24 +181,19 @@ HEAD, BODY, D = 10 * 21, 64 * 20 + 20, 20  # numbers in the network of these tes
     ],
 )
 def test_bytes_on_the_wire(name, options, up, down):
-    traffic = play(make(name, options, partition="iid", batch=8)).traffic
+    traffic = play(make(name, options, partition="iid", batch=8), 2).traffic
     assert traffic.up.tolist() == [up] * 4
     assert traffic.down.tolist() == [down] * 4
 
 
-@pytest.mark.parametrize(
-    ("ablation", "up", "down"),
-    [
-        ("", "seen", "seen"),
-        ("m1-b", "all", "seen"),
-        ("m2-a", "seen", "all"),
-        ("M2-B",) + 2 * ("seen",),
-    ],
-)
+FEDSSA = [("", "seen", "seen"), ("m1-b", "all", "seen"), ("m2-a", "seen", "all")]
+
+
+@pytest.mark.parametrize(("ablation", "up", "down"), [*FEDSSA, ("M2-B", "seen", "seen")])
 def test_fedssa_sends_rows_of_seen_classes(ablation, up, down):
     made = make("fedssa", f"ablation={ablation}" if ablation else "", partition="classes:4")
     rows = {"all": [10] * 4, "seen": [int(made.seen(c).sum()) for c in range(4)]}
-    traffic = play(made).traffic
+    traffic = play(made, 2).traffic
     assert traffic.up.tolist() == [4 * (D + 1) * n for n in rows[up]]
     assert traffic.down.tolist() == [4 * (D + 1) * n for n in rows[down]]
 
@@ -230,9 +201,8 @@ def test_fedssa_sends_rows_of_seen_classes(ablation, up, down):
 def networks(name, options="", **settings):
     """Networks with which clients classify after two rounds."""
     made = make(name, options, **settings)
-    state = play(made).state
-    own = [state.clients.get(c, {}) for c in range(4)]
-    return [made.personal(*made.readied(own[c], down_of(state, c), c)) for c in range(4)]
+    state = play(made, 2).state
+    return [made.personal(*made.readied(*known(state, c), c)) for c in range(4)]
 
 
 @pytest.mark.parametrize(
@@ -281,7 +251,7 @@ def test_flops_are_those_of_steps_and_passes(name, options, epochs, passes):
 
 
 def test_buffers_are_averaged_and_a_batch_of_one_has_statistics():
-    settings = {"clients": 2, "lr": 0.001} | NORMED
+    settings = {"clients": 2, "lr": 0.001, "models": (f"{__name__}:Normed",)}
     made = make(examples=51, batch=20, partition="iid", **settings)
     assert {len(rows) % 20 for rows in made.loaded.split.train} & {0, 1}
     played = play(made, 1)
@@ -305,7 +275,9 @@ def test_local_and_pool_agree():
     np.testing.assert_allclose(a.arrays["test"], b.arrays["test"], atol=0.03)
 
 
-MIXED = {"models": ("mlp", "lenet")}
+ONE = ("fedavg", "clustered-fl", "ditto", "fedrep", "apfl", "pfedgp")
+OF_A_LENGTH = ("fedssa", "lg-fedavg", "fedproto", "fedgh", "fedtgp", "fedral")
+LENGTH = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
 
 
 @pytest.mark.parametrize(
@@ -323,26 +295,12 @@ MIXED = {"models": ("mlp", "lenet")}
         ("fml", "proxy=cnn-6", "proxy must be one of .* got 'cnn-6'"),
         ("fedmrl", "width=21", "width must be at most 20"),
         ("sohip", "m=4,memory=sample", "m must be at least 8, the number of patterns"),
+        ("fedh2l", {"clients": 1}, "clients must be 2 or more for fedh2l"),
+        *((name, {"models": ("mlp", "lenet")}, "models must be one architecture") for name in ONE),
+        *((name, {"models": ("mlp", "lenet")}, LENGTH) for name in OF_A_LENGTH),
     ],
 )
 def test_bad_settings(name, options, message):
+    settings = {"options": options} if isinstance(options, str) else options
     with pytest.raises(ArgumentError, match=message):
-        config(name, options, examples=150).make(0).server_start(0)
-
-
-@pytest.mark.parametrize("name", ["fedavg", "clustered-fl", "ditto", "fedrep", "apfl", "pfedgp"])
-def test_some_need_one_architecture(name):
-    with pytest.raises(ArgumentError, match="models must be one architecture"):
-        make(name, **MIXED)
-
-
-@pytest.mark.parametrize("name", ["fedssa", "lg-fedavg", "fedproto", "fedgh", "fedtgp", "fedral"])
-def test_others_need_one_length_of_features(name):
-    rule = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
-    with pytest.raises(ArgumentError, match=rule):
-        make(name, **MIXED).server_start(0)
-
-
-def test_fedh2l_needs_a_peer():
-    with pytest.raises(ArgumentError, match="clients must be 2 or more for fedh2l"):
-        make("fedh2l", clients=1)
+        make(name, **({"examples": 150} | settings)).server_start(0)

@@ -1106,7 +1106,7 @@ def made(name, way):
 
 def classifiers(m):
     """What the clients of a method decide by after three rounds."""
-    state = play(m, ROUNDS, participation=Participation(rate=0.75)).state
+    state = play(m, ROUNDS, rate=0.75).state
     return [m.classifier(*known(state, c), c) for c in range(CLIENTS)]
 
 

@@ -13,7 +13,6 @@ from scipy.optimize import minimize, nnls
 
 from hopfed.errors import DataError
 from hopfed.federation.contract import EVERYONE, Context
-from hopfed.federation.participation import Participation
 from hopfed.neural.method import Client, below, pack, unpack
 from hopfed.neural.methods import method
 from hopfed.neural.methods.clustered_fl import ClusteredFL, bipartition
@@ -110,7 +109,7 @@ def test_both_ends_of_fedkd_hold_the_same_model_whoever_was_absent_or_late():
             for name, tensor in below(made.begin(*made.readied(own, down, c)), "shared").items():
                 np.testing.assert_array_equal(tensor.numpy(), server[name])
 
-    play(made, 6, each=check, participation=Participation(rate=0.75, late=0.4, delay=2))
+    play(made, 6, each=check, rate=0.75, late=0.4, delay=2)
     assert kinds == {True, False}
 
 
@@ -283,7 +282,7 @@ SPEC = TaskSpec(partition="dirichlet:0.3", clients=4, models=("mlp",), examples=
 
 def test_every_client_has_its_own_process_also_one_that_never_took_part():
     method = PFedGP(SPEC, Training(lr=0.05, way="sequential"))
-    played = play(method, 3, participation=Participation(joins=(0, 0, 0, 99)))
+    played = play(method, 3, joins=(0, 0, 0, 99))
     assert 3 not in played.state.clients
     down, task = played.state.down[EVERYONE], method.loaded
     ways = [method.classifier({}, down, c) for c in range(4)]

@@ -1,28 +1,14 @@
-"""SoHip: its equations by hand, its memory on the wire and at test, and what we put beside it."""
+"""SoHip with a memory by sample: its equations by hand, and its memory at test.
+
+With a memory by batch it is in test_plain_loops.py.
+"""
 
 import numpy as np
 import torch
-from asked import play
 from torch import nn
 
-from hopfed.experiments import fl
-from hopfed.federation.contract import EVERYONE
 from hopfed.neural.methods.sohip import Form, Remembering
 from hopfed.neural.models.architectures import Model
-from hopfed.neural.training.evaluation import Network
-
-
-def make():
-    small = {"clients": 4, "rounds": 2, "examples": 300, "models": ("mlp",), "lr": 0.05}
-    return fl.Config(method="sohip", way="sequential", partition="classes:4", **small).make(0)
-
-
-def inputs(method, count=20):
-    return method.loaded.tensors.batch(method.loaded.tensors.rows(np.arange(count)))
-
-
-def message_to(played, client):
-    return played.state.down.get(client, played.state.down.get(EVERYONE, {}))
 
 
 def tiny(classes=3, width=2):
@@ -107,27 +93,3 @@ def test_at_test_what_examples_have_in_common_is_the_average_of_late():
     complete = net.fused(net.long_term, collective)
     recalled = net.decoder(net.address(encoded - before, complete) @ complete)
     torch.testing.assert_close(logits, net.model.head(x + recalled))
-
-
-def doubled(params):
-    return {n: t.double() for n, t in params.items()}
-
-
-def test_with_a_linear_header_the_memory_is_an_offset_of_the_logits():
-    method = make()
-    played = play(method, 2)
-    state, down = played.state.clients[0], message_to(played, 0)
-    params, (x, _) = doubled(method.begin(*method.readied(state, down, 0))), inputs(method)
-    own = doubled(method.personal(*method.readied(state, down, 0)))
-    collective = torch.tensor(down["memory"]).double()
-    with torch.inference_mode():
-        scores = Network(method.net(0), params, (collective,))(x.double())
-        apart = scores - Network(method.loaded.model(0), own)(x.double())
-        # W_H R(M), with M of (10)-(12) written out.
-        v = torch.cat([params["long_term"], collective], dim=1)
-        absorbed = torch.sigmoid(v @ params["fusion.weight"].T + params["fusion.bias"])
-        memory = absorbed * collective + params["long_term"]
-        decoded = memory @ params["decoder.weight"].T + params["decoder.bias"]
-        offset = decoded @ own["head.weight"].T
-    assert offset.abs().max() > 0.01
-    torch.testing.assert_close(apart, offset.expand_as(apart), rtol=0, atol=1e-12)

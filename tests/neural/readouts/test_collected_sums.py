@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
+from asked import examples, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE
-from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import play_round
 from hopfed.neural.collected_sums import Collected
 from hopfed.neural.methods.hebbian import Hebbian, added, broadcast, forgotten
 from hopfed.neural.training.task import TaskSpec
@@ -48,70 +46,39 @@ def test_only_who_is_there_counts(moves):
 
 
 def test_a_choice_of_all_does_not_outlive_who_made_it():
-    state = added({}, {0: message(0), 1: message(1)}, keep=True) | {"choice": np.asarray(3)}
+    state = both() | {"choice": np.asarray(3)}
     assert "choice" not in forgotten(state, 1)
     assert "choice" not in added(state, {2: message(2)}, keep=True)
 
 
 def test_clients_do_not_see_what_each_gave():
-    state = added({}, {0: message(0), 1: message(1)}, keep=True)
-    assert sorted(broadcast(state)) == ["by_class", "counts", "examples", "members"]
-
-
-@pytest.mark.parametrize(
-    ("act", "words"),
-    [
-        (lambda state: forgotten(state, 7), "client must be among"),
-        (lambda state: added(state, {1: message(1)}), "client must be one that is not"),
-        (lambda state: forgotten(added({}, {1: message(1)}), 1), "client must be one whose sums"),
-    ],
-)
-def test_what_cannot_be_is_told(act, words):
-    with pytest.raises(ArgumentError, match=words):
-        act(added({}, {0: message(0), 1: message(1)}, keep=True))
+    assert sorted(broadcast(both())) == ["by_class", "counts", "examples", "members"]
 
 
 def test_forgetting_in_a_federation_is_never_having_taken_part(one_thread):
     """The state of the server after a round with all, one client subtracted, and after one
     that this client was never asked in; and what the others classify with."""
-    made, half = method(), Participation(rate=0.5)
-    engine = LocalEngine()
-    all_four = play_round(made, None, 0, seed=0, clients=4, engine=engine).state
-    two = play_round(made, None, 0, seed=0, clients=4, engine=engine, participation=half).state
+    made = method()
+    all_four, two = play(made).state, play(made, rate=0.5).state
     here = np.asarray(two.server["members"]).tolist()
     assert len(here) == 2
     state = all_four.server
     for c in set(range(4)) - set(here):
         state = forgotten(state, c)
     equal(state, two.server)
-    down = two.down.get(EVERYONE)
-    equal(broadcast(state), down)
-    x, _ = made.loaded.tensors.batch(made.loaded.tensors.rows(made.loaded.split.test[0]))
+    equal(broadcast(state), two.down[EVERYONE])
+    x, _ = examples(made, 0)
     for c in here:
-        logs = [
-            made.classifier(clients.get(c), broadcast(state), c)(x)
-            for clients in (all_four.clients, two.clients)
-        ]
+        both = all_four.clients[c], two.clients[c]
+        logs = [made.classifier(own, broadcast(state), c)(x) for own in both]
         np.testing.assert_array_equal(*logs)
 
 
 def test_late_clients_were_there_from_the_beginning(one_thread):
-    made, engine, state = method(), LocalEngine(), None
-    for t in range(8):
-        state = play_round(
-            made,
-            state,
-            t,
-            seed=0,
-            clients=4,
-            engine=engine,
-            participation=Participation(rate=0.3),
-        ).state
-        if len(state.server["members"]) == 4:
-            break
-    assert t > 1
-    together = play_round(made, None, 0, seed=0, clients=4, engine=engine).state
-    equal(state.server, together.server)
+    made, members = method(), []
+    late = play(made, 8, each=lambda p: members.append(len(p.state.server["members"])), rate=0.3)
+    assert members[0] < members[1] < members[-1] == 4
+    equal(late.state.server, play(made).state.server)
 
 
 def test_clients_come_and_leave_without_a_trace(one_thread):
@@ -133,14 +100,6 @@ def test_pooled_bits_keep_a_trace_of_who_left(one_thread):
     assert Collected.of(method(), [0]).exact
 
 
-@pytest.mark.parametrize(
-    ("own", "words"), [({"keep": False}, "keep must be"), ({"choose": "all"}, "choose must be")]
-)
-def test_methods_that_cannot_forget_are_refused(own, words):
-    with pytest.raises(ArgumentError, match=words):
-        Collected.of(method(**own), [0])
-
-
 def test_noise_is_drawn_from_a_secret_for_each_client(one_thread):
     private = method(epsilon=30.0)
     one, same, other = (Collected.of(private, [0, 1], bytes([k]) * 32).state for k in (1, 1, 2))
@@ -153,10 +112,25 @@ def test_noise_is_drawn_from_a_secret_for_each_client(one_thread):
     assert abs(np.std(noise) / private.private.scale - 1) < 0.1
 
 
-@pytest.mark.parametrize("secret", [b"", b"short"])
-def test_noise_without_a_secret_is_refused(secret, one_thread):
-    private = method(epsilon=30.0)
-    with pytest.raises(ArgumentError, match="secret must be 32 bytes"):
-        Collected.of(private, [0], secret)
-    with pytest.raises(ArgumentError, match="secret must be 32 bytes"):
-        Collected.of(private, [0], bytes(32)).admit(1, secret)
+def both():
+    return added({}, {0: message(0), 1: message(1)}, keep=True)
+
+
+SHORT = "secret must be 32 bytes"
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda: forgotten(both(), 7), "client must be among"),
+        (lambda: added(both(), {1: message(1)}), "client must be one that is not"),
+        (lambda: forgotten(added({}, {1: message(1)}), 1), "client must be one whose sums"),
+        (lambda: Collected.of(method(keep=False), [0]), "keep must be"),
+        (lambda: Collected.of(method(choose="all"), [0]), "choose must be"),
+        (lambda: Collected.of(method(epsilon=30.0), [0], b""), SHORT),
+        (lambda: Collected.of(method(epsilon=30.0), [0], bytes(32)).admit(1, b"short"), SHORT),
+    ],
+)
+def test_what_cannot_be_is_told(act, words, one_thread):
+    with pytest.raises(ArgumentError, match=words):
+        act()

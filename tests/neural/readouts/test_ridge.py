@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from asked import play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.rounds import play_round
 from hopfed.kernels import pack
 from hopfed.neural.methods.hebbian import Hebbian
 from hopfed.neural.readouts.ridge import (
@@ -21,10 +20,14 @@ from hopfed.neural.training.task import TaskSpec
 from hopfed.spectral.sharpening import dream, sharpened_product
 
 
+def signs(rng, *shape):
+    return np.where(rng.random(shape) < 0.5, 1, -1).astype(np.int8)
+
+
 def drawn(n, width, classes=3, seed=0, flip=0.1):
     """Bits, and labels that a few of them tell."""
     rng = np.random.default_rng(seed)
-    z = np.where(rng.random((n, width)) < 0.5, 1, -1).astype(np.int8)
+    z = signs(rng, n, width)
     z[:, -1] = 1
     told = (z[:, :5] @ rng.standard_normal((5, classes))).argmax(axis=1)
     return z, np.where(rng.random(n) < flip, rng.integers(classes, size=n), told)
@@ -38,7 +41,7 @@ def spectrum(z, y, classes=3):
 @settings(max_examples=25, deadline=None)
 def test_a_read_out_is_the_ridge_solution(seed, ridge, width):
     rng = np.random.default_rng(seed)
-    z = np.where(rng.random((30, width)) < 0.5, 1, -1).astype(np.int8)
+    z = signs(rng, 30, width)
     y = rng.integers(4, size=30)
     found = Spectrum.of(Sums.of(z, y, 4)).readouts((ridge,))[0]
     z = z.astype(float)
@@ -49,14 +52,13 @@ def test_a_read_out_is_the_ridge_solution(seed, ridge, width):
 def test_a_read_out_is_an_operator_that_has_dreamed():
     """``W = t / D (B - t / (1 + t) J(t) B) / n`` with J = A / (n D) and t = D / rho."""
     rng = np.random.default_rng(1)
-    z = np.where(rng.random((40, 9)) < 0.5, 1, -1).astype(np.int8)
+    z = signs(rng, 40, 9)
     y, rho, D = rng.integers(3, size=40), 0.3, 9
     sums, t = Sums.of(z, y, 3), D / rho
     B = sums.by_class / 40
     dreamed = sharpened_product(pack(z), B, t)
-    np.testing.assert_allclose(
-        Spectrum.of(sums).readouts((rho,))[0], t / D * (B - t / (1 + t) * dreamed), atol=1e-10
-    )
+    found = Spectrum.of(sums).readouts((rho,))[0]
+    np.testing.assert_allclose(found, t / D * (B - t / (1 + t) * dreamed), atol=1e-10)
     values, vectors = np.linalg.eigh(sums.operator / (40 * D))
     through = vectors @ (dream(values, t)[:, None] * (vectors.T @ B))
     np.testing.assert_allclose(dreamed, through, atol=1e-10)
@@ -64,8 +66,7 @@ def test_a_read_out_is_an_operator_that_has_dreamed():
 
 def test_sums_of_clients_are_sums():
     rng = np.random.default_rng(2)
-    z = np.where(rng.random((50, 7)) < 0.5, 1, -1).astype(np.int8)
-    y = rng.integers(3, size=50)
+    z, y = signs(rng, 50, 7), rng.integers(3, size=50)
     whole = Sums.of(z, y, 3)
     parts = Sums.of(z[:20], y[:20], 3) + Sums.of(z[20:], y[20:], 3)
     np.testing.assert_array_equal(parts.operator, whole.operator)
@@ -130,8 +131,7 @@ def test_what_pooling_gains_is_predicted_in_squared_error():
 def test_a_federation_without_a_grid_of_ridges(rule, one_thread):
     task = TaskSpec(models=("mlp",), clients=3, examples=400)
     method = Hebbian(task, filters=8, ridge=rule)
-    played = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine())
-    down = played.state.down.get(-1)
+    down = play(method).state.down.get(-1)
     assert method.choices()[int(down["choice"])].ridge == 0
     pooled = Spectrum.of(method.pooled_sums(down))
     wanted = pooled.readouts((best_ridge(pooled, rule),))
@@ -191,10 +191,8 @@ def test_more_examples_of_another_kind_are_worth_no_more():
 
 def test_who_shares_no_class_is_not_told_apart():
     by_class, counts, _ = of_kinds(0, [0, 1], [[50, 0, 1], [0, 50, 1]])
-    np.testing.assert_array_equal(valued(by_class, counts), np.ones((2, 2)))
-    np.testing.assert_array_equal(
-        valued(by_class[:, :, :1] * 0, counts[:, :1] * 0), np.ones((2, 2))
-    )
+    for found in (valued(by_class, counts), valued(by_class[:, :, :1] * 0, counts[:, :1] * 0)):
+        np.testing.assert_array_equal(found, np.ones((2, 2)))
 
 
 def test_labels_alone_do_not_make_clients_unlike():
