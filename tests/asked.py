@@ -2,7 +2,22 @@
 
 from dataclasses import fields
 
+from torch import nn
+
+from hopfed.experiments import fl
 from hopfed.federation.contract import EVERYONE, Context
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import play_round
+from hopfed.neural.methods import METHODS, method
+
+
+class Normed(nn.Sequential):
+    """A network with batch norm, of grey images of 8 x 8."""
+
+    def __init__(self):
+        maps = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten()
+        super().__init__(*maps, nn.Linear(4 * 36, 10))
 
 
 class Asked:
@@ -14,16 +29,12 @@ class Asked:
         return self.messages
 
 
-def play(method, rounds=1, state=None, first=0, each=None, **who):
+def play(made, rounds=1, state=None, first=0, each=None, **who):
     """The last of some rounds; `each` is shown every one, `who` is of `Participation`."""
-    from hopfed.federation.engines.local import LocalEngine
-    from hopfed.federation.participation import Participation
-    from hopfed.federation.rounds import play_round
-
-    how = {"seed": 0, "clients": method.task.clients, "engine": LocalEngine()}
+    how = {"seed": 0, "clients": made.task.clients, "engine": LocalEngine()}
     how |= {"participation": Participation(**who)} if who else {}
     for t in range(first, first + rounds):
-        played = play_round(method, state, t, **how)
+        played = play_round(made, state, t, **how)
         state = played.state
         if each:
             each(played)
@@ -35,17 +46,14 @@ def known(state, client):
     return state.clients.get(client, {}), state.down.get(client, state.down.get(EVERYONE, {}))
 
 
-def examples(method, client, part="test"):
+def examples(made, client, part="test"):
     """Inputs and labels of a part of a client's examples."""
-    tensors, rows = method.loaded.tensors, getattr(method.loaded.split, part)[client]
+    tensors, rows = made.loaded.tensors, getattr(made.loaded.split, part)[client]
     return tensors.batch(tensors.rows(rows))
 
 
 def short_run(name="fedavg", options="", **changes):
     """Settings of a short run of a small network; one beside it, of the method, is small too."""
-    from hopfed.experiments import fl
-    from hopfed.neural.methods import METHODS, method
-
     base = {"clients": 4, "rounds": 2, "examples": 200, "models": ("mlp:8",), "way": "sequential"}
     proxied = name in METHODS and "proxy" in {f.name for f in fields(method(name))}
     options += ",proxy=mlp:8" if proxied and "proxy" not in options else ""

@@ -24,8 +24,8 @@ def table(tmp_path):
     return tmp_path / "plants.csv"
 
 
-@pytest.fixture
-def one_thread():
+@pytest.fixture(autouse=bool(find_spec("torch")))
+def _one_thread():
     """Two threads on nets this small are many times slower than one."""
     import torch
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 from asked import known, play, short_run
 from helpers import arrays_of, first_fast
-from torch import nn
 
 from hopfed.errors import ArgumentError
 from hopfed.experiments import fl
@@ -29,14 +28,6 @@ EVERY = first_fast(TRAINED, FAST)
 SILENT = ("standalone", "standalone-bias", "agg")
 
 pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
-
-
-class Normed(nn.Sequential):
-    """A network with batch norm."""
-
-    def __init__(self):
-        maps = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten()
-        super().__init__(*maps, nn.Linear(4 * 36, 10))
 
 
 SHORT = {  # by default 100 steps, 10 epochs, and 100 and 50 passes
@@ -251,7 +242,7 @@ def test_flops_are_those_of_steps_and_passes(name, options, epochs, passes):
 
 
 def test_buffers_are_averaged_and_a_batch_of_one_has_statistics():
-    settings = {"clients": 2, "lr": 0.001, "models": (f"{__name__}:Normed",)}
+    settings = {"clients": 2, "lr": 0.001, "models": ("asked:Normed",)}
     made = make(examples=51, batch=20, partition="iid", **settings)
     assert {len(rows) % 20 for rows in made.loaded.split.train} & {0, 1}
     played = play(made, 1)

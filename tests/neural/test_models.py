@@ -14,8 +14,6 @@ FEATURES = {"mlp": 200, "lenet": 84, **dict.fromkeys(CNNS, 500), "mobilenet-v2":
 
 SHALLOW = ("mlp", "lenet", "cnn-5", "mobilenet-v2")
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 def digits_model(name, seed=0, norm="group"):
     """A model of 8 x 8 images, or of 6 tokens out of 11."""

@@ -1122,7 +1122,7 @@ SLOW = [(n, "sequential") for n in LOOPS if " " not in n and n not in ALONE]
 
 
 @pytest.mark.parametrize(("name", "way"), rest_slow(CASES + SLOW, len(CASES)))
-def test_a_method_is_its_plain_loop(name, way, one_thread):
+def test_a_method_is_its_plain_loop(name, way):
     m = made(name, way)
     x, _ = m.loaded.tensors.batch(torch.arange(len(m.loaded.tensors.labels)))
     for ours, due in zip(classifiers(m), plain(name), strict=True):

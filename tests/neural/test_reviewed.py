@@ -252,22 +252,7 @@ def test_training_for_scores_is_counted_apart(name):
     np.testing.assert_allclose(arrays["scoring/flops"][~took], due, rtol=0.05)
 
 
-# Labels and clients
-
-
-def test_measured_labels_that_are_whole_numbers_are_no_classes():
-    from sklearn.datasets import load_diabetes
-
-    with pytest.raises(DataError, match="214 different values in 442 rows"):
-        from_arrays(*load_diabetes(return_X_y=True))
-    assert from_arrays(np.eye(150), np.arange(150) % 50).classes == 50
-
-
-def test_clients_with_too_little_are_named_together_with_the_minimum():
-    data = from_arrays(np.eye(20), np.arange(20) % 2)
-    rows = [np.arange(2), np.arange(2, 18), np.arange(18, 20)]
-    with pytest.raises(DataError, match=r"clients 0 \(2\), 2 \(2\) of 3, at least 3 each"):
-        partition(rows, data)
+# Clients that fail
 
 
 def test_a_client_that_fails_in_every_round_is_told():

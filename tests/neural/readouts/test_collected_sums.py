@@ -55,7 +55,7 @@ def test_clients_do_not_see_what_each_gave():
     assert sorted(broadcast(both())) == ["by_class", "counts", "examples", "members"]
 
 
-def test_forgetting_in_a_federation_is_never_having_taken_part(one_thread):
+def test_forgetting_in_a_federation_is_never_having_taken_part():
     """The state of the server after a round with all, one client subtracted, and after one
     that this client was never asked in; and what the others classify with."""
     made = method()
@@ -74,14 +74,14 @@ def test_forgetting_in_a_federation_is_never_having_taken_part(one_thread):
         np.testing.assert_array_equal(*logs)
 
 
-def test_late_clients_were_there_from_the_beginning(one_thread):
+def test_late_clients_were_there_from_the_beginning():
     made, members = method(), []
     late = play(made, 8, each=lambda p: members.append(len(p.state.server["members"])), rate=0.3)
     assert members[0] < members[1] < members[-1] == 4
     equal(late.state.server, play(made).state.server)
 
 
-def test_clients_come_and_leave_without_a_trace(one_thread):
+def test_clients_come_and_leave_without_a_trace():
     whole, few = Collected.of(method(), range(4)), Collected.of(method(), [3, 0])
     equal(whole.forget(2).forget(1).state, few.state)
     equal(few.admit(1).admit(2).state, whole.state)
@@ -92,7 +92,7 @@ def test_clients_come_and_leave_without_a_trace(one_thread):
     assert nobody.admit(2).members == [2]
 
 
-def test_pooled_bits_keep_a_trace_of_who_left(one_thread):
+def test_pooled_bits_keep_a_trace_of_who_left():
     whole, few = (Collected.of(method(bits="pooled"), who) for who in (range(4), [0, 1, 2]))
     assert not whole.exact
     left = whole.forget(3).state
@@ -100,7 +100,7 @@ def test_pooled_bits_keep_a_trace_of_who_left(one_thread):
     assert Collected.of(method(), [0]).exact
 
 
-def test_noise_is_drawn_from_a_secret_for_each_client(one_thread):
+def test_noise_is_drawn_from_a_secret_for_each_client():
     private = method(epsilon=30.0)
     one, same, other = (Collected.of(private, [0, 1], bytes([k]) * 32).state for k in (1, 1, 2))
     equal(one, same)
@@ -131,6 +131,6 @@ SHORT = "secret must be 32 bytes"
         (lambda: Collected.of(method(epsilon=30.0), [0], bytes(32)).admit(1, b"short"), SHORT),
     ],
 )
-def test_what_cannot_be_is_told(act, words, one_thread):
+def test_what_cannot_be_is_told(act, words):
     with pytest.raises(ArgumentError, match=words):
         act()

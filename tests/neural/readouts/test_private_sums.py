@@ -103,7 +103,7 @@ def test_without_noise_nothing_changes():
     np.testing.assert_allclose(found.counts, wanted.counts, atol=1e-6)
 
 
-def test_in_a_federation_only_noisy_sums_leave_a_client(one_thread):
+def test_in_a_federation_only_noisy_sums_leave_a_client():
     task = TaskSpec(models=("mlp",), clients=3, examples=400)
     method = Hebbian(task, filters=4, bits="public", choose="own", epsilon=5.0)
     played = play(method)

@@ -128,7 +128,7 @@ def test_what_pooling_gains_is_predicted_in_squared_error():
 
 
 @pytest.mark.parametrize("rule", ["evidence", "gcv"])
-def test_a_federation_without_a_grid_of_ridges(rule, one_thread):
+def test_a_federation_without_a_grid_of_ridges(rule):
     task = TaskSpec(models=("mlp",), clients=3, examples=400)
     method = Hebbian(task, filters=8, ridge=rule)
     down = play(method).state.down.get(-1)

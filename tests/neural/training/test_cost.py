@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 import numpy as np
-import pytest
 import torch
 from torch import nn
 
@@ -12,8 +11,6 @@ from hopfed.neural.models import build
 from hopfed.neural.models.architectures import STAGES
 from hopfed.neural.training.cost import step_flops
 from hopfed.neural.training.training import Job, Training
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def images(channels, size, batch=2):
