@@ -22,8 +22,8 @@ class Normed(nn.Sequential):
 
 class Asked:
     def __init__(self, messages, t=0, ages=None):
-        self.messages, self.ages = messages, ages or {}
-        self.context = Context(0, t, 0)
+        self.messages, self.ages, self.clients = messages, ages or {}, len(messages)
+        self.context, self.participation = Context(0, t, 0), Participation()
 
     def ask(self, down=None):
         return self.messages

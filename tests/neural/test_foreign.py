@@ -326,9 +326,6 @@ def test_only_some_networks_and_methods_take_images_that_are_not_square(tmp_path
         assert (started(name, model).traffic.up > 0).all()
 
 
-# Commands
-
-
 def test_a_partition_that_is_given_says_how_many_clients(hopfed, table, tmp_path):
     file = tmp_path / "rows.json"
     file.write_text(str([list(range(k, 150, 3)) for k in range(3)]))

@@ -9,7 +9,7 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.messages import malformed
 from hopfed.neural.methods.hebbian import AFL, Hebbian, SAFLe, added, decoded, encoded
-from hopfed.neural.readouts.bits import CODES, Filters, Patches, grouped
+from hopfed.neural.readouts.bits import CODES, Patches, grouped
 from hopfed.neural.readouts.components import Components
 from hopfed.neural.readouts.ridge import (
     Choice,
@@ -36,33 +36,18 @@ def test_patches_larger_than_the_images_are_refused():
         Patches(2, 7, 6, 7)
 
 
-def test_whitened_filters_see_noise_of_one_size():
-    rng = np.random.default_rng(3)
-    images = torch.as_tensor(rng.random((60, 1, 12, 12)).cumsum(axis=3), dtype=torch.float32)
-    patches = Patches(1, 12, 12, 3)
-    filters = Filters.drawn(patches, patches.moments(iter([images])), 200, 1, seed=3)
-    seen = (patches.of(images).reshape(-1, 9).numpy() - filters.mean) @ filters.kernel
-    spread = seen.std(axis=0)
-    assert spread.max() < 1.1  # the first direction of such patches holds nearly all variance
-    assert np.median(spread) > 0.3
-
-
 def test_any_network_encodes_whose_features_are_bits_at_their_means():
-    method, (first,), down = played(encoder="network")
+    method, _, down = played(encoder="network")
     assert "kernel" not in down
     model, data = method.loaded.model(0), method.loaded.tensors
     rows = np.concatenate(method.loaded.split.train)
     with torch.inference_mode():
         seen = [model.features(x) for x, _ in data.batches(rows)]
     features = torch.cat(seen).flatten(1).double().numpy()
-    assert method.n_bits == features.shape[1] + 1
     np.testing.assert_allclose(down["thresholds"], features.mean(axis=0), rtol=1e-5, atol=1e-6)
-    bits, labels = method.bits_of(down, 0, "train")
+    bits, _ = method.bits_of(down, 0, "train")
     np.testing.assert_array_equal(bits[:, -1], 1)
-    assert set(np.unique(bits)) == {-1, 1}
-    found = method.classifier(*known(first.state, 0), 0)(examples(method, 0, "train")[0])
-    assert (np.asarray(found.argmax(dim=1)) == labels).mean() > 0.5
-    assert first.traffic.up.max() < 4 * method.n_bits**2
+    assert bits.shape[1] == method.n_bits == features.shape[1] + 1
 
 
 def test_an_image_and_its_mirror_image_are_two_examples_and_read_alike():
@@ -87,17 +72,6 @@ def test_one_round_is_enough_and_later_ones_cost_nothing_up():
     assert first.traffic.up.min() > 0
     assert second.traffic.up.tolist() == [0, 0, 0]
     np.testing.assert_equal(first.state.down[EVERYONE], later)
-
-
-def test_whoever_comes_later_is_added_exactly():
-    (method, _, together), (_, rounds, last) = played(), played(rounds=6, rate=0.4)
-    assert len(rounds[0].state.down[EVERYONE]["members"]) < 3 == len(last["members"])
-    # With the filters of those who came first, the sums are those of all three.
-    parts = [method.bits_of(last, c, "train")[0].astype(int) for c in range(3)]
-    whole = np.concatenate(parts)
-    operator = method.pooled_sums(last).operator
-    np.testing.assert_array_equal(operator, whole.T @ whole)
-    assert int(last["examples"]) == int(together["examples"]) == len(whole)
 
 
 def test_a_client_that_never_took_part_has_a_read_out():
@@ -260,9 +234,6 @@ def test_components_are_those_of_a_gaussian_kernel():
     y = rng.integers(0, 2, 500)
     x = np.rint(3 * (rng.normal(size=(500, 3)) * [0.3, 0.5, 0.2] + 2 + y[:, None]))
     made = Components.of(Sums.of(np.c_[x, np.full(500, 3)], y, 2), 3, 100, seed=0)
-    drawn = made.rows @ np.linalg.inv(made.metric)
-    np.testing.assert_allclose(drawn.mean(axis=0), x.mean(axis=0) / 3, atol=0.2)
-    np.testing.assert_allclose(np.cov(drawn.T), np.cov(x.T / 3), atol=0.15)
     seen = torch.as_tensor(x[:60] / 3, dtype=torch.float32)
     found = torch.cdist(made(seen), made(seen)).numpy() ** 2
     placed = seen @ torch.as_tensor(made.metric)

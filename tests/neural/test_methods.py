@@ -189,32 +189,6 @@ def test_fedssa_sends_rows_of_seen_classes(ablation, up, down):
     assert traffic.down.tolist() == [4 * (D + 1) * n for n in rows[down]]
 
 
-def networks(name, options="", **settings):
-    """Networks with which clients classify after two rounds."""
-    made = make(name, options, **settings)
-    state = play(made, 2).state
-    return [made.personal(*made.readied(*known(state, c), c)) for c in range(4)]
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "plain"),
-    [
-        ("fedbn", "", "fedavg"),
-        ("fedgen", "lam=0", "lg-fedavg"),
-        ("clustered-fl", "tol_1=0", "fedavg"),
-        ("apfl", "alpha=1,learn=false", "standalone"),
-        ("sohip", "ablation=d", "standalone"),
-        ("fedssa", "ablation=m1-a", "lg-fedavg,weights=equal"),
-    ],
-)
-def test_without_its_part_a_method_is_the_plainer_one_to_the_bit(name, options, plain):
-    plain, _, more = plain.partition(",")
-    pairs = zip(networks(name, options), networks(plain, more), strict=True)
-    for ours, theirs in pairs:
-        for n, t in theirs.items():
-            torch.testing.assert_close(ours[n], t, rtol=0, atol=0, msg=n)
-
-
 @pytest.mark.parametrize(
     ("name", "options", "epochs", "passes"),
     [

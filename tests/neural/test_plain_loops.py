@@ -9,7 +9,7 @@ networks are smooth where the method allows it, so that rounding cannot turn a R
 # ruff: noqa: B023  (a loss is used up before the next one is made)
 
 import math
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -207,37 +207,53 @@ def fedssa(w):
 
 
 def sohip(w):
-    """Eqs. (2) to (16)."""
-    nets, long = w.modules(), [torch.zeros(64)] * CLIENTS
-    names = [n for n in nets[0] if n != "long_term"]
-    collective = torch.zeros(64)
+    """Eqs. (2) to (16); by sample, patterns are weighted as in a modern Hopfield network."""
+    nets, collective = w.modules(), torch.zeros(w.m.form.shape)
+    long, centre = [p["long_term"] for p in nets], [torch.zeros(w.m.form.width)] * CLIENTS
 
-    def decide(p, x, memory):
-        complete, own = memory, below(p, "model")
+    def share(u, memory):
+        near = F.normalize(u) @ F.normalize(memory).T
+        return (8 * near).softmax(1) if w.m.memory == "sample" else torch.ones(len(u), 1)
+
+    def decide(p, z, u, memory):
+        complete = memory
         if w.m.ablation != "c":
-            v = torch.cat([memory, collective])
+            v = torch.cat([memory, collective], 1)
             complete = torch.sigmoid(linear(p, "fusion", v)) * collective + memory  # (10) to (12)
-        return linear(own, "head", features(own, x) + linear(p, "decoder", complete))
+        recalled = share(u, complete) @ linear(p, "decoder", complete)  # (13)
+        return linear(below(p, "model"), "head", z + recalled)  # (14)
+
+    def encoded(p, x):
+        z = features(below(p, "model"), x)
+        return z, linear(p, "encoder", z)  # (3)
+
+    def test(c, x):
+        z, u = encoded(nets[c], x)
+        return decide(nets[c], z, u - centre[c], long[c])
 
     for t, cohort in w.rounds():
         for c in cohort:
 
             def loss(p, x, y, c=c):
-                short = linear(p, "encoder", features(below(p, "model"), x)).mean(0)  # (3), (4)
+                z, u = encoded(p, x)
+                if w.m.memory == "sample":
+                    centre[c] = 0.8 * centre[c] + 0.2 * u.mean(0).detach()
+                    u = u - u.mean(0)
+                s = share(u, long[c])
+                memory = short = s.T @ u / s.sum(0)[:, None]  # (4)
                 if w.m.ablation != "a":
-                    short = torch.sigmoid(linear(p, "importance", short)) * short  # (5), (6)
-                u = torch.cat([short, long[c]])  # (7)
-                memory = short
+                    memory = short = torch.sigmoid(linear(p, "importance", short)) * short
                 if w.m.ablation != "b":
-                    gates = [torch.sigmoid(linear(p, g, u)) for g in ("take", "forget", "output")]
+                    v = torch.cat([short, long[c]], 1)  # (7)
+                    gates = [torch.sigmoid(linear(p, g, v)) for g in ("take", "forget", "output")]
                     memory = gates[2] * (gates[0] * short + gates[1] * long[c])  # (8), (9)
                 long[c] = memory.detach()
-                return F.cross_entropy(decide(p, x, memory), y)
+                return F.cross_entropy(decide(p, z, u, memory), y)
 
-            trained = [n for n in nets[c] if n in names or n.startswith("model.")]
+            trained = [n for n in nets[c] if n not in ("long_term", "centre")]
             nets[c] = w.local(loss, nets[c], t, c, names=trained)
         collective = mean([{"m": long[c]} for c in cohort], w.sizes(cohort))["m"]  # (16)
-    return [lambda x, c=c: decide(nets[c], x, long[c]) for c in range(CLIENTS)]
+    return [partial(test, c) for c in range(CLIENTS)]
 
 
 def off(a, b):
@@ -480,14 +496,14 @@ def fedbn(w):
 BUFFERS = "running_mean", "running_var", "num_batches_tracked"
 
 
-def sharing(w, part, loss, own=None, shared=None):
+def sharing(w, part, loss, own=None, shared=None, sizes=True):
     """Clients begin with the mean of a part and their own rest; networks, and the last mean."""
     own, shared = own or w.starts(), shared or {}
     for t, cohort in w.rounds():
         for c in cohort:
             first = own[c] | shared
             own[c] = w.local(lambda p, x, y: loss(p, x, y, first), first, t, c)
-        shared = mean([only(own[c], part) for c in cohort], w.sizes(cohort))
+        shared = mean([only(own[c], part) for c in cohort], w.sizes(cohort) if sizes else None)
     return own, shared
 
 
@@ -609,15 +625,17 @@ def apfl(w):
     for t, cohort in w.rounds():
         sent = []
         for c in cohort:
-            sgd = SGD(above(p, "w") | (kept[c] or above(p, "v") | {"alpha": torch.tensor(0.5)}))
+            sgd = SGD(
+                above(p, "w") | (kept[c] or above(p, "v") | {"alpha": torch.tensor(w.m.alpha)})
+            )
             batches = [w.data(rows) for rows in w.batches((t, 0, c), w.rows[c])]
-            if w.m.moves == "round":
+            if w.m.learn and w.m.moves == "round":
                 sgd.p["alpha"] = (sgd.p["alpha"] - LR * slopes(sgd.p, *batches[0])[1]).clamp(0, 1)
             for x, y in batches:
                 d, slope = slopes(sgd.p, x, y)
                 g = sgd.gradient(lambda q: ce(below(q, "w"), x, y), list(only(sgd.p, "w")))
                 g |= {f"v.{n}": sgd.p["alpha"].clamp(0, 1) * a for n, a in d.items()}
-                sgd.step(g | ({"alpha": slope} if w.m.moves == "batch" else {}))
+                sgd.step(g | ({"alpha": slope} if w.m.learn and w.m.moves == "batch" else {}))
             sent.append(below(sgd.p, "w"))
             kept[c] = above(below(sgd.p, "v"), "v") | {"alpha": sgd.p["alpha"].clamp(0, 1)}
         p = mean(sent, w.sizes(cohort))
@@ -856,8 +874,8 @@ def fedgen(w):
     return own
 
 
-def lg_fedavg(w):
-    return sharing(w, "head", lambda p, x, y, _: ce(p, x, y))[0]
+def lg_fedavg(w, sizes=True):
+    return sharing(w, "head", lambda p, x, y, _: ce(p, x, y), sizes=sizes)[0]
 
 
 def fedclassavg(w):
@@ -1047,6 +1065,8 @@ LOOPS = {
     "fedssa normalised": (fedssa, {"fusion": "normalised", "mu_0": 0.5}, True),
     "sohip": (sohip, {}, True),
     **{f"sohip {letter}": (sohip, {"ablation": letter}, True) for letter in "abc"},
+    "sohip sample": (sohip, {"memory": "sample"}, True),
+    "sohip none": (lambda w: [partial(logits, p) for p in standalone(w)], {"ablation": "d"}, True),
     "fedh2l": (fedh2l, {}, True),
     "fedh2l steps": (fedh2l, {"steps": 3}, True),
     "fedh2l labels": (fedh2l, {"labelled": False}, True),
@@ -1066,6 +1086,7 @@ LOOPS = {
     "feddyn": (feddyn, {"alpha": 0.1}, False),
     "moon": (moon, {"mu": 2.0}, False),
     "fedbn": (fedbn, {}, "normed"),
+    "fedbn without": (fedavg, {}, False),
     "fedper": (fedper, {}, False),
     "fedbabu": (fedbabu, {}, False),
     "per-fedavg": (per_fedavg, {"alpha": 0.1}, False),
@@ -1075,8 +1096,10 @@ LOOPS = {
     "ditto": (ditto, {}, False),
     "apfl": (apfl, {}, False),
     "apfl batch": (apfl, {"moves": "batch"}, False),
+    "apfl fixed": (apfl, {"alpha": 0.8, "learn": False}, False),
     "fedrep": (fedrep, {"head": 3}, False),
     "clustered-fl": (clustered_fl, {"tol_1": 1e3, "tol_2": 0.01}, False),
+    "clustered-fl whole": (fedavg, {"tol_1": 0.0}, False),
     "pfedgp": (pfedgp, {"scale": 1.0}, False),
     "fd": (fd, {}, True),
     "fedproto": (fedproto, {}, True),
@@ -1084,7 +1107,10 @@ LOOPS = {
     "fedgh": (fedgh, {"head_lr": 0.05}, True),
     "fedtgp": (fedtgp, {"passes": 5}, True),
     "fedgen": (fedgen, {"passes": 5, "generator_lr": 0.01}, True),
+    "fedgen without": (lg_fedavg, {"lam": 0.0, "passes": 1}, True),
     "lg-fedavg": (lg_fedavg, {}, True),
+    "lg-fedavg equal": (partial(lg_fedavg, sizes=False), {"weights": "equal"}, True),
+    "fedssa whole": (partial(lg_fedavg, sizes=False), {"ablation": "m1-a"}, True),
     "fedclassavg": (fedclassavg, {}, True),
     "fml": (fml, {"proxy": "mlp:8"}, True),
     "fedkd": (fedkd, {"proxy": "mlp:8"}, True),
@@ -1099,7 +1125,7 @@ def made(name, way):
     _, settings, several = LOOPS[name]
     names = {False: ("shallow",), True: ("shallow", "deep")}.get(several, (several,))
     nets = tuple(f"{__name__}:{net}" for net in names)
-    task = TaskSpec(clients=CLIENTS, models=nets, examples=240, seed=SEED)
+    task = TaskSpec(clients=CLIENTS, models=nets, examples=246, seed=SEED)
     how = {"lr": LR, "momentum": MOMENTUM, "weight_decay": DECAY, "batch": BATCH, "epochs": EPOCHS}
     return method(name.partition(" ")[0])(task, Training(**how, way=way), **settings)
 

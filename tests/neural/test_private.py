@@ -6,7 +6,7 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 import torch
-from asked import play, short_run
+from asked import Asked, play, short_run
 from dp_accounting import pld, rdp
 from helpers import rest_slow
 
@@ -82,12 +82,7 @@ def test_a_client_alone_moves_the_sum_by_at_most_the_bound():
     messages = {c: untrained(m, c) for c in range(2)}
     messages[1] = {n: a + 1000 if n != "examples" else a for n, a in messages[1].items()}
 
-    class Heard:
-        clients, ask = 2, staticmethod(lambda: messages)
-        context = type("Where", (), {"rng": staticmethod(lambda *_: np.random.default_rng(0))})
-        participation = Participation()
-
-    after, _, _ = m.play({}, Heard)
+    after, _, _ = m.play({}, Asked(messages))
     far = np.concatenate([(after[n] - a).ravel() for n, a in m.started({}).items()])
     assert np.linalg.norm(far) == pytest.approx(0.05 / 2, rel=1e-3)
 

@@ -30,9 +30,6 @@ def played(name, **settings):
     return method, state, arrays | fl.score(conf, method, 0, state, fl.heard_in(arrays))
 
 
-# Divergence
-
-
 def test_who_diverges_is_told_at_once_and_in_the_summary():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(120, 4)), np.arange(120) % 2
@@ -86,9 +83,6 @@ def test_a_round_in_which_a_network_is_lost_is_not_chosen():
     assert not fl.all_lost(arrays)
 
 
-# Who never takes part
-
-
 def test_who_never_takes_part_changes_no_scale():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(200, 3)), np.arange(200) % 2
@@ -126,9 +120,6 @@ def test_a_trained_network_sees_what_it_was_trained_on_and_it_is_said():
     with pytest.warns(ScalingWarning, match="scaling=none"):
         tensors = task_of(spec).tensors
     assert tensors.batch(torch.arange(5))[0].max() > 10
-
-
-# Networks stay as they are
 
 
 class NoBias(nn.Module):
@@ -191,9 +182,6 @@ def test_a_head_that_does_not_fit_is_replaced_with_a_word_and_misfits_are_counte
         load_weights(model, wrong)
 
 
-# Costs
-
-
 class Watched(dict):
     """A message that knows whether it was read."""
 
@@ -250,9 +238,6 @@ def test_training_for_scores_is_counted_apart(name):
     # An epoch, which those that took part have beside their own training.
     due = arrays["client/flops"][took][0] / (2 if name == "fedavg+" else 1)
     np.testing.assert_allclose(arrays["scoring/flops"][~took], due, rtol=0.05)
-
-
-# Clients that fail
 
 
 def test_a_client_that_fails_in_every_round_is_told():

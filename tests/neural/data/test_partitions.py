@@ -160,9 +160,6 @@ def test_clients_stay_while_seeds_vary():
     assert partition("domain@7", data, 2, 1).names == ("a", "b")
 
 
-# Laws of the schemes
-
-
 def all_rows(scheme, labels, clients, seed=0, **columns):
     return rows_of(partition(scheme, dataset(labels, **columns), clients, seed))
 
@@ -246,9 +243,6 @@ def test_no_image_is_in_two_rotated_domains():
         partition("rotation:0,90", plays(np.random.default_rng(0)))
 
 
-# Parts of a client
-
-
 @given(labelled(), seeds, st.tuples(*[st.integers(1, 9)] * 3))
 def test_parts_are_stratified_to_less_than_one_example(labels, seed, shares):
     labels = np.array(labels)
@@ -273,9 +267,6 @@ def test_groups_keep_the_shares_where_they_can():
         assert parts[0] == TRAIN
     with pytest.raises(DataError, match="2 groups of examples cannot be split into 3 parts"):
         grouped(np.array([0, 0, 1]), (8, 1, 1), np.random.default_rng(0))
-
-
-# The figure
 
 
 def test_the_figure_shows_counts_and_sizes():

@@ -27,9 +27,6 @@ def picture(path, colour, size=(4, 4), mode="RGB"):
     Image.new(mode, size, colour).save(path)
 
 
-# Folders of clients
-
-
 @pytest.mark.parametrize("form", ["{client}/{part}.npz", "{part}/{client}.npz"])
 def test_a_folder_of_clients_is_their_own_partition(tmp_path, form):
     rng = np.random.default_rng(0)
@@ -61,9 +58,6 @@ def test_a_folder_of_clients_is_their_own_partition(tmp_path, form):
     refused(tmp_path, "no such file")
 
 
-# Names
-
-
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -93,9 +87,6 @@ def test_names_are_looked_for_where_the_environment_says(tmp_path, monkeypatch):
             refused("mnist", r"several files in .*: mnist_large.npz, mnist_s")
         else:
             assert load("MNIST").name == name
-
-
-# Archives
 
 
 @pytest.mark.parametrize(
@@ -223,9 +214,6 @@ def test_jpeg_sheets_are_cut_row_by_row(tmp_path):
         refused(tmp_path / "a.npz", message)
 
 
-# Text
-
-
 def test_windows_of_a_speech_end_where_the_next_character_begins():
     speeches = ["Speak, speak.", "You are all\nresolved " + "x" * 100 + "é"]
     windows, following, speech = speech_windows(speeches)
@@ -249,9 +237,6 @@ def test_speeches_by_speaker(tmp_path):
     assert [data.writer[data.group == k][0] for k in (0, 1, 3)] == [1, 0, 1]
     np.savez(path, **sound | {"labels": [0, 1]})
     refused(path, "cannot be read")
-
-
-# Tables
 
 
 def test_a_table_of_features(tmp_path):
@@ -290,9 +275,6 @@ def test_other_forms_of_tables(tmp_path, ending):
     data = load(str(path))
     assert data.inputs[:, :, 0, 0].tolist() == [[1.5, 1], [2, 0]]
     assert (data.labels.tolist(), data.class_names) == ([1, 0], ("ash", "yew"))
-
-
-# Folders
 
 
 @pytest.mark.parametrize("above", [(), ("train", "test"), ("photo", "art")])

@@ -6,7 +6,6 @@ from asked import play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopfed.kernels import pack
 from hopfed.neural.methods.hebbian import Hebbian
 from hopfed.neural.readouts.ridge import (
     Spectrum,
@@ -17,7 +16,6 @@ from hopfed.neural.readouts.ridge import (
     worth,
 )
 from hopfed.neural.training.task import TaskSpec
-from hopfed.spectral.sharpening import dream, sharpened_product
 
 
 def signs(rng, *shape):
@@ -47,21 +45,6 @@ def test_a_read_out_is_the_ridge_solution(seed, ridge, width):
     z = z.astype(float)
     wanted = np.linalg.solve(z.T @ z + ridge * 30 * np.eye(width), z.T @ np.eye(4)[y])
     np.testing.assert_allclose(found, wanted, atol=1e-10)
-
-
-def test_a_read_out_is_an_operator_that_has_dreamed():
-    """``W = t / D (B - t / (1 + t) J(t) B) / n`` with J = A / (n D) and t = D / rho."""
-    rng = np.random.default_rng(1)
-    z = signs(rng, 40, 9)
-    y, rho, D = rng.integers(3, size=40), 0.3, 9
-    sums, t = Sums.of(z, y, 3), D / rho
-    B = sums.by_class / 40
-    dreamed = sharpened_product(pack(z), B, t)
-    found = Spectrum.of(sums).readouts((rho,))[0]
-    np.testing.assert_allclose(found, t / D * (B - t / (1 + t) * dreamed), atol=1e-10)
-    values, vectors = np.linalg.eigh(sums.operator / (40 * D))
-    through = vectors @ (dream(values, t)[:, None] * (vectors.T @ B))
-    np.testing.assert_allclose(dreamed, through, atol=1e-10)
 
 
 def test_sums_of_clients_are_sums():
@@ -145,8 +128,6 @@ def test_no_examples_have_no_ridge():
     assert best_ridge(empty, "gcv") == 1.0
     assert not empty.readouts((1.0,)).any()
 
-
-# Resemblance
 
 D, C = 400, 3
 
