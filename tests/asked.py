@@ -11,6 +11,9 @@ from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import play_round
 from hopfed.neural.methods import METHODS, method
 
+TRAINED = [name for name in METHODS if name not in ("hebbian", "afl", "ranpac", "safle")]
+SILENT = ("standalone", "standalone-bias", "agg")  # they send nothing
+
 
 class Normed(nn.Sequential):
     """A network with batch norm, of grey images of 8 x 8."""
@@ -18,6 +21,12 @@ class Normed(nn.Sequential):
     def __init__(self):
         maps = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten()
         super().__init__(*maps, nn.Linear(4 * 36, 10))
+
+
+def no_bias():
+    """A network of grey images of 8 x 8, whose head has no bias."""
+    body = nn.Flatten(), nn.Linear(64, 12), nn.Tanh()
+    return nn.Sequential(*body, nn.Linear(12, 10, bias=False))
 
 
 class Asked:

@@ -5,35 +5,40 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from asked import short_run
+from asked import TRAINED, no_bias, short_run
 from helpers import first_fast
 
 from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
 from hopfed.experiments.shared.kept_networks import ABOUT, read
 from hopfed.neural.methods import METHODS
+from hopfed.neural.models.networks import read_tensors
 from hopfed.neural.training.task import task_of
 
 SMALL = {"models": ("mlp:16",), "clients": 3, "lr": 0.05, "rate": 0.7}
 OPTIONS = dict.fromkeys(("hebbian", "afl", "safle"), "filters=4")
 OPTIONS |= {"ranpac": "random=50", "fedproto": "nearest=1"}
-FAST = ("fedavg", "knn-per", "fedproto", "sohip", "hebbian", "apfl")  # unlike memories
+# Unlike memories, and modules of their own.
+FAST = ("fedavg", "knn-per", "fedproto", "sohip", "hebbian", "apfl", "fml", "pfedgp", "fedssa")
 pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
 
 
 @pytest.mark.parametrize("name", first_fast(METHODS, FAST))
-def test_every_method_classifies_as_in_its_run(tmp_path, name):
-    config = short_run(name, OPTIONS.get(name, ""), keep=str(tmp_path / "states"), **SMALL)
+def test_every_method_classifies_as_in_its_run_and_networks_load_into_their_class(tmp_path, name):
+    more = SMALL | {"models": (no_bias,), "keep": str(tmp_path)}
+    config = short_run(name, OPTIONS.get(name, ""), **more)
     run = execute(fl, config)
     _, chosen = fl.chosen_round(run.arrays)
     task = task_of(config.make(0).task)
     for c in range(3):
-        kept = read(tmp_path / "states" / "seed-0", c)
+        kept = read(tmp_path / "seed-0", c)
         rows = task.split.test[c]
         found = kept.probabilities(task.split.dataset.inputs[rows])
         np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
         right = (found.argmax(axis=1) == task.split.dataset.labels[rows]).mean()
         assert right == pytest.approx(chosen[0, c])
+    for file in kept.about["files"] if name in TRAINED else ():
+        no_bias().load_state_dict(read_tensors(tmp_path / "seed-0" / file))
 
 
 @pytest.fixture

@@ -6,14 +6,12 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from asked import known, short_run
-from helpers import first_fast
+from asked import known, no_bias, short_run
 from torch import nn
 
 from hopfed.errors import ArgumentError, DataError, HopfedError
 from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
-from hopfed.experiments.shared.kept_networks import ABOUT
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import nbytes
 from hopfed.neural.data import partition
@@ -122,41 +120,13 @@ def test_a_trained_network_sees_what_it_was_trained_on_and_it_is_said():
     assert tensors.batch(torch.arange(5))[0].max() > 10
 
 
-class NoBias(nn.Module):
-    def __init__(self, classes=10):
-        super().__init__()
-        self.body, self.top = nn.Linear(64, 12), nn.Linear(12, classes, bias=False)
-
-    def forward(self, x):
-        return self.top(self.body(x.flatten(1)).tanh())
-
-
-class TwoLayers(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body = nn.Linear(64, 12)
-        self.head = nn.Sequential(nn.Tanh(), nn.Linear(12, 6), nn.ReLU(), nn.Linear(6, 10))
-
-    def forward(self, x):
-        return self.head(self.body(x.flatten(1)))
-
-
-# The others train no network.
-KEPT = [n for n in METHODS if n not in ("hebbian", "afl", "ranpac", "safle")]
-FAST = ("fedavg", "fml", "sohip", "pfedgp", "fedssa", "fedh2l")  # modules of their own, and rows
-
-
-@pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
-@pytest.mark.parametrize("name", first_fast(KEPT, FAST))
-def test_a_kept_network_loads_into_its_own_class(name, tmp_path):
-    execute(fl, short_run(name, models=(NoBias,), keep=str(tmp_path), rounds=1))
-    held = tmp_path / "seed-0"
-    for file in json.loads((held / ABOUT).read_text())["files"]:
-        NoBias().load_state_dict(read_tensors(held / file))
+def two_layers():
+    head = nn.Sequential(nn.Tanh(), nn.Linear(12, 6), nn.ReLU(), nn.Linear(6, 10))
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), head)
 
 
 @pytest.mark.filterwarnings("ignore::hopfed.neural.training.task.ScalingWarning")
-@pytest.mark.parametrize("make", [TwoLayers, partial(nn.Linear, 64, 10, bias=False)])
+@pytest.mark.parametrize("make", [two_layers, partial(nn.Linear, 64, 10, bias=False)])
 def test_heads_of_any_form_are_kept_whole(make, tmp_path):
     net, rng = make(), np.random.default_rng(0)
     rows = rng.normal(size=(200, 64)), np.arange(200) % 10
@@ -171,12 +141,12 @@ def test_heads_of_any_form_are_kept_whole(make, tmp_path):
 
 def test_a_head_that_does_not_fit_is_replaced_with_a_word_and_misfits_are_counted():
     small = {"channels": 1, "size": 8, "classes": 7, "seed": 0}
-    name = TaskSpec(models=(NoBias(),)).models[0]
-    with pytest.warns(HeadWarning, match="its head top is for 10 classes, the data have 7"):
+    name = TaskSpec(models=(no_bias(),)).models[0]
+    with pytest.warns(HeadWarning, match="its head 3 is for 10 classes, the data have 7"):
         model = build(name, **small)
     assert model.head.bias is None
     with pytest.warns(HeadWarning, match="head.weight fits other classes"):
-        load_weights(model, NoBias().state_dict())
+        load_weights(model, no_bias().state_dict())
     wrong = {f"layer{i}": torch.ones(1) for i in range(5)}
     with pytest.raises(DataError, match=r"lacks 2 of 3: .*; adds 5 of 3: layer0, layer1, layer2, "):
         load_weights(model, wrong)

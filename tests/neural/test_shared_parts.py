@@ -124,12 +124,8 @@ def test_public_and_private_are_the_training_examples_of_each_node(share):
         assert np.ptp(np.bincount(labels[public], minlength=10)) <= 1
     other = seed_set(replace(ROTATED, seed=1), share)
     assert any((a != b).any() for a, b in zip(seeds.public, other.public, strict=True))
-
-
-def test_public_images_are_no_rotations_of_test_images():
-    split, seeds = task_of(ROTATED).split, seed_set(ROTATED, 0.15)
-    tested = split.dataset.group[np.concatenate(split.test)]
-    shown = split.dataset.group[np.concatenate(seeds.public)]
+    groups = made.split.dataset.group  # of an image and its rotations
+    tested, shown = (groups[np.concatenate(rows)] for rows in (made.split.test, seeds.public))
     assert len(np.unique(tested)) == 30
     assert not set(tested) & set(shown)
 
