@@ -8,8 +8,8 @@ from asked import examples, known, play
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.messages import malformed
-from hopfed.neural.methods.hebbian import AFL, Hebbian, SAFLe, added, decoded, encoded
-from hopfed.neural.readouts.bits import CODES, Patches, grouped
+from hopfed.neural.methods.hebbian import AFL, Hebbian, SAFLe, encoded
+from hopfed.neural.readouts.bits import CODES, Patches
 from hopfed.neural.readouts.components import Components
 from hopfed.neural.readouts.ridge import (
     Choice,
@@ -195,23 +195,6 @@ def test_a_code_is_chosen_from_sums(power, code):
     np.testing.assert_array_equal(*pairs)
 
 
-@pytest.mark.parametrize("discriminant", [False, True])
-def test_ten_and_a_thousand_clients_have_the_same_read_out_to_the_bit(discriminant):
-    rng = np.random.default_rng(0)
-    z, y = rng.integers(-200, 200, size=(3000, 12)), rng.integers(0, 3, 3000)
-    z[:, -1] = 16
-    found = []
-    for clients in (10, 1000):
-        owner = rng.permutation(3000) % clients
-        parts = [owner == c for c in range(clients)]
-        said = [encoded(Sums.of(z[part], y[part], 3), part.sum()) for part in parts]
-        state = added({}, dict(enumerate(said)))
-        ridge = best_ridge(Spectrum.of(decoded(state)), "gcv")
-        found.append(solved(decoded(state), ridge, discriminant))
-        assert state["counts"].dtype == np.int32
-    np.testing.assert_array_equal(*found)
-
-
 def test_the_discriminant_is_fishers():
     lda = pytest.importorskip("sklearn.discriminant_analysis")
     rng = np.random.default_rng(1)
@@ -268,17 +251,6 @@ def test_components_read_classes_that_no_line_separates():
         tests = [examples(method, c) for c in range(3)]
         right.append(np.concatenate([read(x).argmax(dim=1) == y for x, y in tests]).mean())
     assert right[1] > max(right[0] + 0.15, 0.8)
-
-
-def test_products_of_overlapping_groups_are_their_embeddings():
-    rng = np.random.default_rng(4)
-    bits = np.where(rng.random((40, 7)) < 0.5, 1.0, -1.0)
-    found = grouped(torch.as_tensor(bits), 2).numpy()
-    assert found.shape == (40, 2 * 7)
-    pairs = np.stack([bits, np.roll(bits, -1, axis=1)], axis=2)
-    same = (pairs[:, None] == pairs).all(axis=3).sum(axis=2)
-    singles = bits @ bits.T  # in two pairs each
-    np.testing.assert_array_equal(found @ found.T + singles + 7, 4 * same)
 
 
 def test_safle_reads_bits_and_their_products():

@@ -184,6 +184,13 @@ class World:
         return {int(s): values[y == s].mean(0) for s in y.unique()}
 
 
+def averaged(w, p, train):
+    """Rounds in which clients begin with the mean `p` of what was sent in the last one."""
+    for t, cohort in w.rounds():
+        p = mean([train(p, t, c) for c in cohort], w.sizes(cohort))
+    return p
+
+
 # The loops. Each returns, for every client, its network or the function by which it decides.
 
 
@@ -343,11 +350,10 @@ def standalone_bias(w):
 
 
 def fedavg(w, loss=lambda w, p, x, y: ce(p, x, y)):
-    p = w.starts()[0]
-    for t, cohort in w.rounds():
-        sent = [w.local(lambda q, x, y: loss(p, q, x, y), p, t, c) for c in cohort]
-        p = mean(sent, w.sizes(cohort))
-    return [p] * CLIENTS
+    def train(p, t, c):
+        return w.local(lambda q, x, y: loss(p, q, x, y), p, t, c)
+
+    return [averaged(w, w.starts()[0], train)] * CLIENTS
 
 
 def fedavg_plus(w):
@@ -450,21 +456,19 @@ def feddyn(w):
 
 def moon(w):
     """CE - mu log e^(cos(z, z_g) / T) / (e^(cos(z, z_g) / T) + e^(cos(z, z_p) / T))."""
-    x, last = w.starts()[0], [None] * CLIENTS
-    for t, cohort in w.rounds():
-        sent = []
-        for c in cohort:
+    last = [None] * CLIENTS
 
-            def loss(p, X, Y, before=last[c] or x):
-                z = features(p, X)
-                near, far = (F.cosine_similarity(z, features(q, X)) / 0.5 for q in (x, before))
-                share = torch.stack([near, far], 1).log_softmax(1)[:, 0]
-                return ce(p, X, Y) - 2 * share.mean()
+    def train(x, t, c):
+        def loss(p, X, Y, before=last[c] or x):
+            z = features(p, X)
+            near, far = (F.cosine_similarity(z, features(q, X)) / 0.5 for q in (x, before))
+            share = torch.stack([near, far], 1).log_softmax(1)[:, 0]
+            return ce(p, X, Y) - 2 * share.mean()
 
-            last[c] = w.local(loss, x, t, c)
-            sent.append(last[c])
-        x = mean(sent, w.sizes(cohort))
-    return [x] * CLIENTS
+        last[c] = w.local(loss, x, t, c)
+        return last[c]
+
+    return [averaged(w, w.starts()[0], train)] * CLIENTS
 
 
 def fedbn(w):
@@ -516,8 +520,7 @@ def fedbabu(w):
     """Bodies under the first head are averaged; five epochs of fine-tuning of all."""
     p = w.starts()[0]
     body = list(only(p, "features"))
-    for t, cohort in w.rounds():
-        p = mean([w.local(ce, p, t, c, names=body) for c in cohort], w.sizes(cohort))
+    p = averaged(w, p, partial(w.local, ce, names=body))
     return [w.train(ce, p, ("tune", c), c, epochs=5) for c in range(CLIENTS)]
 
 
@@ -537,15 +540,13 @@ def per_fedavg(w):
         after = {n: t - a * d[n] for n, t in free.items()}
         return dict(zip(p, torch.autograd.grad(ce(after, *half), [*free.values()]), strict=True))
 
-    x = w.starts()[0]
-    for t, cohort in w.rounds():
-        sent = []
-        for c in cohort:
-            sgd = SGD(x)
-            for rows in w.batches((t, 0, c), w.rows[c]):
-                sgd.step(direction(sgd.p, *w.data(rows)))
-            sent.append(sgd.p)
-        x = mean(sent, w.sizes(cohort))
+    def train(x, t, c):
+        sgd = SGD(x)
+        for rows in w.batches((t, 0, c), w.rows[c]):
+            sgd.step(direction(sgd.p, *w.data(rows)))
+        return sgd.p
+
+    x = averaged(w, w.starts()[0], train)
     return [descended(x, lambda p, c=c: ce(p, *w.all_of(c)), a) for c in range(CLIENTS)]
 
 
@@ -600,18 +601,19 @@ def fedala(w):
 
 
 def ditto(w):
-    p, own = w.starts()[0], [None] * CLIENTS
-    for t, cohort in w.rounds():
-        pull = lambda q, x, y: ce(q, x, y) + 1 / 2 * square(q, p)  # noqa: E731
-        for c in cohort:
-            own[c] = w.local(pull, own[c] or p, t, c)
-        p = mean([w.local(ce, p, t, c) for c in cohort], w.sizes(cohort))
+    own = [None] * CLIENTS
+
+    def train(p, t, c):
+        own[c] = w.local(lambda q, x, y: ce(q, x, y) + 1 / 2 * square(q, p), own[c] or p, t, c)
+        return w.local(ce, p, t, c)
+
+    averaged(w, w.starts()[0], train)
     return own
 
 
 def apfl(w):
     """w by FedAvg; v by the loss of alpha v + (1 - alpha) w; so alpha, by batch or by round."""
-    p, kept = w.starts()[0], [None] * CLIENTS
+    kept = [None] * CLIENTS
 
     def mixture(v, p, alpha):
         return {n: alpha * v[n] + (1 - alpha) * p[n] for n in v}
@@ -622,40 +624,35 @@ def apfl(w):
         d = dict(zip(bar, torch.autograd.grad(ce(bar, x, y), [*bar.values()]), strict=True))
         return d, sum((a * (q[f"v.{n}"] - q[f"w.{n}"])).sum() for n, a in d.items())
 
-    for t, cohort in w.rounds():
-        sent = []
-        for c in cohort:
-            sgd = SGD(
-                above(p, "w") | (kept[c] or above(p, "v") | {"alpha": torch.tensor(w.m.alpha)})
-            )
-            batches = [w.data(rows) for rows in w.batches((t, 0, c), w.rows[c])]
-            if w.m.learn and w.m.moves == "round":
-                sgd.p["alpha"] = (sgd.p["alpha"] - LR * slopes(sgd.p, *batches[0])[1]).clamp(0, 1)
-            for x, y in batches:
-                d, slope = slopes(sgd.p, x, y)
-                g = sgd.gradient(lambda q: ce(below(q, "w"), x, y), list(only(sgd.p, "w")))
-                g |= {f"v.{n}": sgd.p["alpha"].clamp(0, 1) * a for n, a in d.items()}
-                sgd.step(g | ({"alpha": slope} if w.m.learn and w.m.moves == "batch" else {}))
-            sent.append(below(sgd.p, "w"))
-            kept[c] = above(below(sgd.p, "v"), "v") | {"alpha": sgd.p["alpha"].clamp(0, 1)}
-        p = mean(sent, w.sizes(cohort))
+    def train(p, t, c):
+        sgd = SGD(above(p, "w") | (kept[c] or above(p, "v") | {"alpha": torch.tensor(w.m.alpha)}))
+        batches = [w.data(rows) for rows in w.batches((t, 0, c), w.rows[c])]
+        if w.m.learn and w.m.moves == "round":
+            sgd.p["alpha"] = (sgd.p["alpha"] - LR * slopes(sgd.p, *batches[0])[1]).clamp(0, 1)
+        for x, y in batches:
+            d, slope = slopes(sgd.p, x, y)
+            g = sgd.gradient(lambda q: ce(below(q, "w"), x, y), list(only(sgd.p, "w")))
+            g |= {f"v.{n}": sgd.p["alpha"].clamp(0, 1) * a for n, a in d.items()}
+            sgd.step(g | ({"alpha": slope} if w.m.learn and w.m.moves == "batch" else {}))
+        kept[c] = only(sgd.p, "v") | {"alpha": sgd.p["alpha"].clamp(0, 1)}
+        return below(sgd.p, "w")
+
+    p = averaged(w, w.starts()[0], train)
     return [mixture(below(k, "v"), p, k["alpha"]) for k in kept]
 
 
 def fedrep(w):
     """The head, with the body fixed; then the body, with the head fixed; bodies are averaged."""
-    p, heads = w.starts()[0], [below(p, "head") for p in w.starts()]
-    body = only(p, "features")
-    for t, cohort in w.rounds():
-        sent = []
-        for c in cohort:
-            q = body | above(heads[c], "head")
-            q = w.local(ce, q, t, c, names=["head.weight", "head.bias"], epochs=3)
-            q = w.train(ce, q, (t, 0, c, "phase", 1), c, names=list(body))
-            heads[c] = below(q, "head")
-            sent.append(only(q, "features"))
-        body = mean(sent, w.sizes(cohort))
-    return [body | above(head, "head") for head in heads]
+    heads = [only(p, "head") for p in w.starts()]
+
+    def train(body, t, c):
+        q = w.local(ce, body | heads[c], t, c, names=list(heads[c]), epochs=3)
+        q = w.train(ce, q, (t, 0, c, "phase", 1), c, names=list(body))
+        heads[c] = only(q, "head")
+        return only(q, "features")
+
+    body = averaged(w, only(w.starts()[0], "features"), train)
+    return [body | head for head in heads]
 
 
 def clustered_fl(w):
@@ -704,7 +701,6 @@ def parts_of(members, cosines):
 
 def pfedgp(w):
     """Features and an RBF kernel by the evidence of batches; a posterior for each client."""
-    p = w.modules()[0]
 
     def gram(p, a, b):
         d = ((a[:, None] - b) ** 2).sum(2)
@@ -721,8 +717,7 @@ def pfedgp(w):
         means = t.mean(1, keepdim=True).expand_as(t)
         return -law(means, gram(p, z, z) + torch.diag_embed(noise)).log_prob(t).sum() / len(y)
 
-    for t, cohort in w.rounds():
-        p = mean([w.local(loss, p, t, c) for c in cohort], w.sizes(cohort))
+    p = averaged(w, w.modules()[0], partial(w.local, loss))
 
     def posterior(x, c):
         (seen, y), q = w.all_of(c), {n: a.double() for n, a in p.items()}
@@ -982,7 +977,6 @@ def fedral(w):
 def pfedes(w):
     """The model, on images and on G(images), with G fixed; then G with the model fixed."""
     nets = w.modules()
-    G = only(nets[0], "shared")
 
     def through(p, x, y):
         for i in (0, 2):
@@ -992,13 +986,12 @@ def pfedes(w):
     def loss(p, x, y):
         return 0.5 * ce(below(p, "own"), x, y) + 0.5 * through(p, x, y)
 
-    for t, cohort in w.rounds():
-        sent = []
-        for c in cohort:
-            p = w.local(loss, nets[c] | G, t, c, names=[n for n in nets[c] if n not in G])
-            nets[c] = w.train(through, p, (t, 0, c, "phase", 1), c, names=list(G))
-            sent.append({n: nets[c][n] for n in G})
-        G = mean(sent, w.sizes(cohort))
+    def train(G, t, c):
+        p = w.local(loss, nets[c] | G, t, c, names=[n for n in nets[c] if n not in G])
+        nets[c] = w.train(through, p, (t, 0, c, "phase", 1), c, names=list(G))
+        return only(nets[c], "shared")
+
+    averaged(w, only(nets[0], "shared"), train)
     return [below(p, "own") for p in nets]
 
 

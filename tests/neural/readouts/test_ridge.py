@@ -95,21 +95,6 @@ def test_the_ridge_is_nearly_as_good_as_the_best_for_new_examples(rule):
     assert error(1e-3) > 1.1 * best  # so there was something to choose
 
 
-def test_what_pooling_gains_is_predicted_in_squared_error():
-    """From the spectra alone, of few examples and of ten times as many."""
-    z, y = drawn(8000, 60, flip=0.2)
-    found = {}
-    for n in (200, 2000):
-        seen = spectrum(z[:n], y[:n])
-        rho = best_ridge(seen, "gcv")
-        scores = z[2000:].astype(float) @ seen.readouts((rho,))[0]
-        measured = ((scores - np.eye(3)[y[2000:]]) ** 2).sum(axis=1).mean()
-        found[n] = predicted_error(seen, rho), measured
-    predicted, measured = (found[200][i] - found[2000][i] for i in (0, 1))
-    assert measured > 0.05
-    assert 0.6 < predicted / measured < 1.6
-
-
 @pytest.mark.parametrize("rule", ["evidence", "gcv"])
 def test_a_federation_without_a_grid_of_ridges(rule):
     task = TaskSpec(models=("mlp",), clients=3, examples=400)
