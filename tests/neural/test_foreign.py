@@ -114,10 +114,6 @@ def test_from_the_command_line(hopfed, table, nets, tmp_path):
     assert (status, err) == (0, "")
     assert float(text.split("mean over clients")[1].split()[0]) > 0.6  # chance is a third
     before = out.read_bytes()
-    for trusted in ((), ("--set", f"options=models={nets}:Net"), ("--set", f"data={nets}:Net")):
-        status, _, err = hopfed("run", "fl", "--resume", "--out", out, *trusted)
-        assert (status, err.count("\n")) == (2, 1)
-        assert "code to run" in err
     again = ("--set", f"models={nets}:Net", "--set", f"data={table}")
     assert hopfed("run", "fl", "--resume", "--out", out, *again)[0] == 0
     assert out.read_bytes() == before

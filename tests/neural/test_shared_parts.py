@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 from asked import Asked, examples, known, play
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize, nnls
 
 from hopfed.errors import DataError
 from hopfed.federation.contract import EVERYONE, Context
@@ -17,7 +16,7 @@ from hopfed.neural.method import Client, below, pack
 from hopfed.neural.methods import method
 from hopfed.neural.methods.clustered_fl import bipartition
 from hopfed.neural.methods.heads import supervised_contrast
-from hopfed.neural.methods.stepwise import project, seed_set
+from hopfed.neural.methods.stepwise import seed_set
 from hopfed.neural.training.evaluation import Network
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import TaskSpec, task_of
@@ -135,42 +134,6 @@ def test_a_node_keeps_a_private_example():
     with pytest.raises(DataError, match=r"client 0 of 10 has 1 training examples, too few"):
         seed_set(spec, 0.1)
     assert [len(rows) for rows in seed_set(spec, 0).private] == [1] * 10
-
-
-numbers = st.floats(-10, 10, allow_subnormal=False).map(lambda v: 0.0 if abs(v) < 1e-3 else v)
-pairs = st.integers(1, 12).flatmap(
-    lambda n: st.tuples(*[st.lists(numbers, min_size=n, max_size=n)] * 2)
-)
-
-
-def named(vector):
-    """A gradient of two parameters, the first with the first half of the numbers."""
-    vector = torch.as_tensor(vector, dtype=torch.float64)
-    return {"w": vector[: len(vector) // 2], "b": vector[len(vector) // 2 :]}
-
-
-def flat(gradient):
-    return torch.cat(list(gradient.values())).numpy()
-
-
-@settings(max_examples=40)
-@given(pairs)
-def test_the_projection_solves_the_quadratic_program_and_its_dual(pair):
-    public, local = map(np.asarray, pair)
-    found = flat(project(named(public), named(local)))
-    primal = minimize(
-        lambda z: ((z - public) ** 2).sum() / 2,
-        np.zeros_like(public),
-        jac=lambda z: z - public,
-        constraints={"type": "ineq", "fun": lambda z: local @ z, "jac": lambda z: local},
-        method="SLSQP",
-        options={"ftol": 1e-14},
-    )
-    np.testing.assert_allclose(found, primal.x, atol=1e-5)
-    v, _ = nnls(local[:, None], -public)  # (14): the v of least |v g_loc + g_pub|^2
-    np.testing.assert_allclose(found, public + v * local, atol=1e-10)
-    if public @ local >= 0:
-        np.testing.assert_array_equal(found, public)
 
 
 @pytest.mark.parametrize("kl", [True, False])
