@@ -10,7 +10,7 @@ import pytest
 import torch
 from asked import SILENT, known, play, short_run
 from helpers import first_fast
-from stand_ins import npz
+from stand_ins import npz, plays
 
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import fl
@@ -212,11 +212,13 @@ def test_a_tied_parameter_is_refused_and_a_head_may_be_named(nets):
     [
         ({"augment": True, "models": ("mlp",)}, "augment must be false for vectors"),
         ({}, r"models must be mlp:64, .* features, got lenet"),
+        ({"data": "digits", "models": ("lstm:8",)}, "models must be any but lstm for the inputs"),
+        ({"data": plays(np.random.default_rng(0))}, "models must be lstm for the inputs of play"),
     ],
 )
-def test_vectors_are_not_augmented_nor_too_small_for_a_convolution(table, own, rule):
+def test_data_that_do_not_suit_a_network_are_named(table, own, rule):
     with pytest.raises(ArgumentError, match=rule):
-        task_of(TaskSpec(data=str(table), clients=2, **own))
+        task_of(TaskSpec(**{"data": str(table), "clients": 2, "partition": "iid"} | own))
 
 
 def backbone():

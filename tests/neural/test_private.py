@@ -43,8 +43,6 @@ def update(m, state=None, t=0, **who):
 def test_epsilon_is_exact_with_all_clients():
     m = made("fedavg", bound=1.0, noise=1.0)
     assert m.epsilon(10) == pytest.approx(17.8566, abs=1e-4)
-    loose = rdp.RdpAccountant().compose(dp.GaussianDpEvent(1.0), 10).get_epsilon(1e-5)
-    assert loose == pytest.approx(19.1, abs=0.1)
 
 
 SETTINGS = ((4, 0.9, 3), (1, 0.1, 10), (0.8, 0.25, 5), (2, 0.5, 20), (1.2, 0.02, 100))

@@ -5,10 +5,9 @@ import pytest
 import torch
 from stand_ins import one_line, plays
 
-from hopfed.errors import ArgumentError, BackendError
+from hopfed.errors import BackendError
 from hopfed.neural.data import Dataset, load, partition
 from hopfed.neural.data.tensors import ON_CPU, augmented, generator, to_tensors
-from hopfed.neural.training import task
 
 
 def test_tensors_hold_what_the_dataset_holds():
@@ -49,19 +48,6 @@ def test_batches_are_all_examples_in_order(count):
     x, y = tensors.batch(tensors.rows(index))
     assert torch.equal(torch.cat([x for x, _ in made]), x)
     assert torch.equal(torch.cat([y for _, y in made]), y)
-
-
-@pytest.mark.parametrize(
-    ("data", "model", "message"),
-    [
-        (load("digits"), "lstm:8", "models must be any but lstm for the inputs of digits"),
-        (plays(np.random.default_rng(0)), "lenet", "models must be lstm for the inputs of"),
-    ],
-)
-def test_a_model_that_does_not_read_the_data_is_named(data, model, message, monkeypatch):
-    monkeypatch.setattr(task, "load", lambda _: data)
-    with pytest.raises(ArgumentError, match=message):
-        task.task_of(task.TaskSpec(f"as {model}", "iid", 3, (model,)))
 
 
 def test_tokens_stay_whole_numbers_and_bad_devices_are_one_line():

@@ -11,7 +11,6 @@ from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError
 from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
-from hopfed.experiments.shared.cells import Bench
 from hopfed.neural.training import together
 from hopfed.neural.training.evaluation import (
     MEASURES,
@@ -308,8 +307,3 @@ def declared(cls):
 @pytest.mark.parametrize("part", [TaskSpec, Training])
 def test_a_run_has_every_setting_of_its_parts(part):
     assert declared(part).items() <= declared(fl.Config).items()
-
-
-def test_cells_are_trained_as_a_run_is():
-    training = declared(Training)
-    assert {name: declared(Bench)[name] for name in training} == training
