@@ -231,7 +231,7 @@ def test_rows_drawn_of_features_that_are_never_negative_have_their_moments_and_z
     y = rng.integers(0, 2, 4000)
     x = np.maximum(rng.normal(size=(4000, 3)) + np.array([[-0.5, 0, 1], [0.5, -1, 2]])[y], 0)
     sums = Sums.of(np.c_[np.rint(300 * x), np.full(4000, 300)], y, 2)
-    made = Components.of(sums, 300, 4000, seed=1)
+    made = Components.of(sums, 300, 1500, seed=1)
     drawn = made.rows @ np.linalg.inv(made.metric)
     assert drawn.min() > -1e-4
     np.testing.assert_allclose(drawn.mean(axis=0), x.mean(axis=0), atol=0.06)
