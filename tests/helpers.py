@@ -24,6 +24,13 @@ def assert_close(got, want, *, rtol=1e-7, atol=0.0):
     np.testing.assert_allclose(got, want, rtol=rtol, atol=atol)
 
 
+def assert_same(one, other):
+    """Arrays of the same names, to the bit."""
+    assert one.keys() == other.keys()
+    for name, array in one.items():
+        np.testing.assert_array_equal(array, other[name], err_msg=name)
+
+
 def sample(K, N, M, quality, seed, exposures=None):
     """Draw archetypes and examples from one seed: (archetypes, examples)."""
     rng = np.random.default_rng(seed)

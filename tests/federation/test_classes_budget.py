@@ -115,12 +115,7 @@ def test_no_words_hold_the_secret_of_the_noise(tmp_path):
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"epsilon": 1e-300},
-        {"epsilon": float("nan")},
-        {"delta": 2e-5},
-        {"secret": 1},
-    ],
+    [{"epsilon": 1e-300}, {"epsilon": float("nan")}, {"delta": 2e-5}, {"secret": 1}],
     ids=lambda change: ",".join(f"{k}={v}" for k, v in change.items()),
 )
 def test_recipes_out_of_bounds_are_refused_in_a_line_and_charge_nothing(tmp_path, change):

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 from asking import N, ask, site, slices
-from federations import of_classes, unjudged
+from federations import Changed, of_classes, played, unjudged
 from graded_tables import classes, error
 
 from hopfed.experiments import serve
-from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.rounds import play_round
 from hopfed.hopfield.batches import Batches, Elsewhere
 from hopfed.tables.examples import as_examples
 
@@ -43,21 +41,6 @@ def test_a_server_that_is_trusted_can_read_rows_off_as_the_page_says(tmp_path):
         _, question = server_of(tmp_path / str(seed), rows)
         found.append(len(slices(rows, question, seed) & there))
     assert sum(found) >= 4  # nothing stops this but not to join
-
-
-class Liar(LocalEngine):
-    """Client 0 changes what it says."""
-
-    def __init__(self, lie):
-        super().__init__()
-        self.lie = lie
-
-    def step(self, method, calls):
-        outcomes = super().step(method, calls)
-        for call, outcome in zip(calls, outcomes, strict=True):
-            if call.context.client == 0 and outcome.message:
-                self.lie(call.context.exchange, outcome.message)
-        return outcomes
 
 
 def billion(_, message):
@@ -96,8 +79,13 @@ def federation(lie, clients=3):
     T, _, rows = classes(3, N, 200 * clients, 3)
     owners = tuple(as_examples(part, gaps=True) for part in np.array_split(rows, clients))
     method = unjudged(serve.Config(columns=N, clients=clients, graded=True).make(Batches(owners)))
-    played = play_round(method, None, 0, seed=0, clients=clients, engine=Liar(lie))
-    return T, played.state.server["memory/means"], played.faults.words()
+
+    def first(call, message):
+        if call.context.client == 0:
+            lie(call.context.exchange, message)
+
+    result = played(method, clients=clients, engine=Changed(first))
+    return T, result.state.server["memory/means"], result.faults.words()
 
 
 @pytest.mark.parametrize(

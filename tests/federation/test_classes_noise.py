@@ -65,10 +65,7 @@ def test_no_way_around_the_ledger_gives_fresh_noise(tmp_path, change):
         again = ask(client(tmp_path / "b", rows, home=tmp_path), asked(liars=0.3, discount=0.5))
         np.testing.assert_array_equal(again.up["pairs"], first.up["pairs"])
         return
-    other = {
-        "terms": asked(epsilon=1 - 1e-9),
-        "operator": private_patterns(Elsewhere(1), N, 1.0),
-    }
+    other = {"terms": asked(epsilon=1 - 1e-9), "operator": private_patterns(Elsewhere(1), N, 1.0)}
     if change == "row":
         rows = np.concatenate([rows, table(seed=1)[:1]])
     if change == "gap":  # of complete rows nothing is another row because one beside has a gap

@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from federations import unjudged
+from federations import Changed, played, unjudged
 from graded_tables import classes, error
 from helpers import rest_slow
 
 from hopfed.experiments import serve
-from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.rounds import play_round
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.guard import capped, trimmed
 from hopfed.hopfield.noise import PARTS
@@ -19,22 +17,15 @@ OWN = np.sign(np.random.default_rng(9).standard_normal(N))
 GROWING = ("counts", "signed", "seen", "products", "pairs", "log_likelihood", "examples")
 
 
-class Lying(LocalEngine):
-    """The first clients change what they say."""
+def lying(lie, liars):
+    """An engine whose first clients change what they say."""
 
-    def __init__(self, lie, liars):
-        super().__init__()
-        self.lie, self.liars = lie, liars
+    def change(call, message):
+        if call.context.client < liars:
+            told = lie(call.context.exchange, message, call.down)
+            message.update({k: np.asarray(v).astype(message[k].dtype) for k, v in told.items()})
 
-    def step(self, method, calls):
-        outcomes = super().step(method, calls)
-        for call, outcome in zip(calls, outcomes, strict=True):
-            if call.context.client < self.liars and outcome.message:
-                told = self.lie(call.context.exchange, outcome.message, call.down)
-                outcome.message.update(
-                    {k: np.asarray(v).astype(outcome.message[k].dtype) for k, v in told.items()}
-                )
-        return outcomes
+    return Changed(change)
 
 
 def honest(_, message, __):
@@ -110,10 +101,10 @@ def federation(lie, clients=10, rows=200, seed=3, engine=None, **settings):
     T, _, x = classes(3, N, clients * rows, seed)
     owners = tuple(as_examples(part, gaps=True) for part in np.array_split(x, clients))
     config = serve.Config(columns=N, clients=clients, graded=True, **settings)
-    engine = engine or Lying(lie, -(-clients // 10))
+    engine = engine or lying(lie, -(-clients // 10))
     method = unjudged(config.make(Batches(owners, config.rounds)))
-    played = play_round(method, None, 0, seed=0, clients=clients, engine=engine)
-    return T, played.state.server["memory/means"], played.faults.words()
+    result = played(method, clients=clients, engine=engine)
+    return T, result.state.server["memory/means"], result.faults.words()
 
 
 CASES = [(inflated_own, 5), (one_class, 5), *((lie, 10) for lie in LIES)]
@@ -142,19 +133,14 @@ def test_one_of_three_is_held_where_owners_have_rows_enough():
     assert error(means, T) < 0.09
 
 
-class Silent(LocalEngine):
-    """Clients stop answering, each in an exchange of its own."""
+def silent(when):
+    """An engine whose clients stop answering, each in an exchange of its own."""
 
-    def __init__(self, when):
-        super().__init__()
-        self.when = when
+    def change(call, message):
+        if when.get(call.context.client, np.inf) <= call.context.exchange:
+            message.clear()
 
-    def step(self, method, calls):
-        outcomes = super().step(method, calls)
-        for call, outcome in zip(calls, outcomes, strict=True):
-            if self.when.get(call.context.client, np.inf) <= call.context.exchange:
-                outcome.message.clear()
-        return outcomes
+    return Changed(change)
 
 
 @pytest.mark.parametrize(
@@ -163,14 +149,14 @@ class Silent(LocalEngine):
     ids=["two", "four", "fit", "products", "sides", "trial"],
 )
 def test_who_falls_silent_keeps_no_class_from_being_found(when):
-    T, means, faults = federation(honest, 5 if len(when) == 2 else 10, engine=Silent(when))
+    T, means, faults = federation(honest, 5 if len(when) == 2 else 10, engine=silent(when))
     assert len(faults) == len(when)
     assert len(means) == 3
     assert error(means, T) < (0.1 if len(when) == 2 else 0.06)
 
 
 def test_a_round_in_which_all_fall_silent_ends_with_what_was_heard():
-    T, means, _ = federation(honest, 3, engine=Silent(dict.fromkeys(range(3), 20)))
+    T, means, _ = federation(honest, 3, engine=silent(dict.fromkeys(range(3), 20)))
     assert len(means) >= 2
     assert np.abs(means).max() < 1
 
@@ -185,8 +171,7 @@ def test_what_one_client_alone_holds_stays_with_it_and_moves_nobody(holders):
         parts.append(np.where(rng.random((300, N)) < (1 + T[y]) / 2, 1, -1).astype(np.int8))
     owners = tuple(as_examples(part, gaps=True) for part in parts)
     method = unjudged(serve.Config(columns=N, clients=10, graded=True).make(Batches(owners)))
-    played = play_round(method, None, 0, seed=0, clients=10, engine=LocalEngine())
-    means = played.state.server["memory/means"]
+    means = played(method, clients=10).state.server["memory/means"]
     off = np.sqrt(((T[:, None] - means[None]) ** 2).mean(axis=2)).min(axis=1)
     assert len(means) == (2 if holders == 1 else 3)
     assert off[:2].max() < 0.06
@@ -211,9 +196,8 @@ def test_trimmed_means_are_those_of_the_middle():
     np.testing.assert_allclose(trimmed(values, ones, 2), order[2:9].mean(axis=0))
     np.testing.assert_allclose(trimmed(values, ones, 5), np.median(values, axis=0))
     np.testing.assert_allclose(trimmed(values, ones, 50), np.median(values, axis=0))
-    np.testing.assert_allclose(
-        trimmed(values, weights, 0), (weights @ values) / weights.sum(), rtol=1e-12
-    )
+    whole = (weights @ values) / weights.sum()
+    np.testing.assert_allclose(trimmed(values, weights, 0), whole, rtol=1e-12)
     changed = values.copy()
     changed[0], changed[1] = 1e30, -1e30
     assert (np.abs(trimmed(changed, weights, 2)) <= np.abs(values).max()).all()

@@ -174,13 +174,7 @@ def test_files_are_private_small_and_hold_no_rows(ledger):
     assert first["released"][0]["rows"] != second["released"][0]["rows"], "marks are keyed"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"12\n",
-        b"\xb2" * 64,
-    ],
-)
+@pytest.mark.parametrize("text", [b"12\n", b"\xb2" * 64])
 def test_a_broken_secret_is_remade_only_where_nothing_was_released(ledger, text):
     ledger.folder.mkdir(parents=True)
     (ledger.folder / "secret").write_bytes(text)
@@ -294,13 +288,7 @@ def test_of_processes_at_once_one_sets_the_terms(ledger):
     assert sorted(process.wait() for process in racing) == [3, 3, 9]
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"epsilon": np.nan},
-        {"rounds": 0},
-    ],
-)
+@pytest.mark.parametrize("wrong", [{"epsilon": np.nan}, {"rounds": 0}])
 def test_terms_that_are_none(wrong):
     with pytest.raises(ArgumentError) as raised:
         replace(Terms(1.0, 1e-5), **wrong)
