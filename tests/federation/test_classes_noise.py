@@ -8,7 +8,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from asking import N, ask, refused, site, slices
-from federations import private_classes, private_patterns
+from federations import of_classes, private_classes, private_patterns
 from graded_tables import classes
 
 from hopfed.cli import main
@@ -103,6 +103,21 @@ def test_batches_have_budgets_of_their_own_and_no_row_is_in_two(tmp_path):
     assert sum(int(r.up["examples"]) for r in replies) == 2 * M
     assert not np.array_equal(replies[0].up["signed"], replies[1].up["signed"])
     refused(ask(node, asked(2), 2), "round must be in 0 .. 1")
+
+
+def test_a_server_that_is_trusted_can_read_rows_off_as_the_page_says(tmp_path):
+    rows, found = table(gaps=0), []
+    there = {tuple(row) for row in rows.astype(int)}
+    for seed in range(2):  # each of them a server that knows nothing, in one round
+        node, asking = site(tmp_path / str(seed), rows), of_classes(Elsewhere(1), N)
+        state = ask(node, asking).state
+
+        def question(means, shares, node=node, asking=asking, state=state):
+            down = {"means": np.float32(means), "shares": np.float32(shares)}
+            return ask(node, asking, 0, 1, state, down)
+
+        found.append(len(slices(rows, question, seed) & there))
+    assert sum(found) >= 4  # nothing stops this but not to join
 
 
 def test_a_server_that_moves_a_border_a_little_reads_no_row_off(tmp_path):

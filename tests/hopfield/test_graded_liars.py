@@ -54,16 +54,25 @@ def inflated_flipped(*said):
     return grown | flipped(said[0], grown, said[2])
 
 
-def one_class(_, message, __):
-    """Claim that three medians of rows are all of one class, and of a pattern of one's own."""
-    told = {"examples": 600}
+def claim(message, examples, parts, likelihood):
+    """Say that so many rows are of the classes in parts, and of a pattern of one's own."""
+    told = {"examples": examples}
     if "counts" in message:
-        told["counts"] = 600.0 * (np.arange(len(message["counts"])) == 0)
+        told["counts"] = examples * parts(len(message["counts"]))
         told["seen"] = np.tile(told["counts"][:, None], N)
         told["signed"] = told["seen"] * OWN
     if "log_likelihood" in message:
-        told["log_likelihood"] = -200.0 * N
+        told["log_likelihood"] = likelihood
     return told
+
+
+def one_class(_, message, __):
+    """Claim that three medians of rows are all of one class."""
+    return claim(message, 600, lambda K: 1.0 * (np.arange(K) == 0), -200.0 * N)
+
+
+def billion(_, message, __):
+    return claim(message, 10**9, lambda K: np.full(K, 0.99 / K), -0.69e9 * N)
 
 
 def shifted(_, message, __):
@@ -96,11 +105,15 @@ LIES = [
 ]  # fmt: skip
 
 
-def federation(lie, clients=10, rows=200, seed=3, engine=None, **settings):
+def federation(
+    lie, clients=10, rows=200, seed=3, engine=None, columns=N, missing=0.0, small=1.0, **settings
+):
     """Means of the classes, as they are and as they are found, and what went wrong."""
-    T, _, x = classes(3, N, clients * rows, seed)
-    owners = tuple(as_examples(part, gaps=True) for part in np.array_split(x, clients))
-    config = serve.Config(columns=N, clients=clients, graded=True, **settings)
+    T, _, x = classes(3, columns, clients * rows, seed, missing=missing)
+    parts = np.array_split(x, clients)
+    parts[0] = parts[0][: int(small * rows)]
+    owners = tuple(as_examples(part, gaps=True) for part in parts)
+    config = serve.Config(columns=columns, clients=clients, graded=True, **settings)
     engine = engine or lying(lie, -(-clients // 10))
     method = unjudged(config.make(Batches(owners, config.rounds)))
     result = played(method, clients=clients, engine=engine)
@@ -178,13 +191,85 @@ def test_what_one_client_alone_holds_stays_with_it_and_moves_nobody(holders):
     assert (off[2] > 0.4) == (holders == 1)
 
 
-def test_a_liar_with_noise_says_nothing_that_no_noise_gives():
-    def steep(_, message, __):
-        return {"signed": np.full_like(message["signed"], 10_000 * PARTS)}
+def billion_later(exchange, *said):
+    return billion(exchange, *said) if exchange else {}
 
-    _, means, faults = federation(steep, 3, epsilon=8.0)
-    assert "signed" in faults[0]
+
+def impossible(exchange, message, _):
+    return {"log_likelihood": -1e300} if exchange > 2 and "log_likelihood" in message else {}
+
+
+def steep(_, message, __):
+    return {"products": np.full_like(message["products"], 1e30)} if "products" in message else {}
+
+
+def loud(_, message, __):
+    return {"signed": np.full_like(message["signed"], 10_000 * PARTS)}
+
+
+@pytest.mark.parametrize(
+    ("lie", "settings", "words"),
+    [
+        (billion_later, {}, "1000000000 examples, and 200 before"),
+        (impossible, {}, "log_likelihood holds 1e+300, above examples"),
+        (steep, {}, "products holds 1e+30, above examples"),
+        (honest, {"engine": silent({0: 6})}, "is missing"),  # while classes are halved
+        (loud, {"epsilon": 8.0}, "signed"),
+    ],
+    ids=["billion", "impossible", "steep", "silent", "loud"],
+)
+def test_what_no_rows_give_is_refused_and_does_not_end_the_round(lie, settings, words):
+    _, means, faults = federation(lie, 3, **settings)
+    assert words in faults[0]
     assert np.abs(means).max() <= 1
+
+
+def test_a_claim_of_a_billion_rows_does_not_put_the_classes_of_others_away():
+    T, means, _ = federation(billion, 5)
+    assert len(means) >= 3
+    assert error(means, T) < 0.3  # it counts for three medians, and moves them all the same
+
+
+FEW = 24  # columns
+LEFT, RIGHT = np.triu_indices(FEW, 1)
+PAIRS = OWN[LEFT] * OWN[RIGHT]
+
+
+def two_rows(_, message, __):
+    """Say that there are two rows, and something small of every column."""
+    told = {name: np.ones_like(array) for name, array in message.items()} | {"examples": 2}
+    return told | {"counts": told["counts"] + 2 * PARTS // len(told["counts"])}
+
+
+def own_pairs(_, message, __):
+    return {"pairs": message["counts"][:, None] * PAIRS} if "pairs" in message else {}
+
+
+def all_pairs(_, message, __):
+    """Say that columns of its rows agree as in a pattern of its own."""
+    most = PARTS * float(message["examples"]) * PAIRS
+    return {"pairs": np.tile(most, (len(message["pairs"]), 1))} if "pairs" in message else {}
+
+
+NOISY = (own_pairs, 1.0), (two_rows, 1.0), (honest, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("seed", "lie", "small"), rest_slow([(seed, *case) for seed in (4, 2) for case in NOISY], 1)
+)
+def test_with_noise_one_of_ten_does_not_keep_classes_from_being_found(seed, lie, small):
+    more = {"columns": FEW, "missing": 0.2, "small": small, "epsilon": 4.0}
+    T, means, _ = federation(lie, 10, 1500, seed, **more)
+    assert len(means) == 3
+    assert error(means, T) < 0.12
+
+
+@pytest.mark.slow
+def test_a_liar_does_not_split_classes_by_products_of_columns():
+    """A trimmed mean keeps a little of every entry: along one direction it adds up."""
+    T, means, _ = federation(all_pairs, 10, 1000, columns=FEW, epsilon=8.0)
+    assert len(means) == 3
+    assert error(means, T) < 0.05
 
 
 def test_trimmed_means_are_those_of_the_middle():
