@@ -9,7 +9,7 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.messages import malformed
 from hopfed.neural.methods.hebbian import AFL, Hebbian, SAFLe, encoded
-from hopfed.neural.readouts.bits import CODES, Patches
+from hopfed.neural.readouts.bits import CODES
 from hopfed.neural.readouts.components import Components
 from hopfed.neural.readouts.ridge import (
     Choice,
@@ -29,11 +29,6 @@ def played(rounds=1, rate=1.0, **own):
     method = Hebbian(task, filters=6, **own)
     play(method, rounds, each=found.append, rate=rate)
     return method, found, found[-1].state.down[EVERYONE]
-
-
-def test_patches_larger_than_the_images_are_refused():
-    with pytest.raises(ArgumentError, match="patch must be from 1 to 6 pixels"):
-        Patches(2, 7, 6, 7)
 
 
 def test_any_network_encodes_whose_features_are_bits_at_their_means():

@@ -10,8 +10,6 @@ from hopfed.neural.models import MODELS, assign, build
 IMAGE = tuple(name for name in MODELS if name != "lstm")
 CNNS = tuple(f"cnn-{n}" for n in range(1, 6))
 FEATURES = {"mlp": 200, "lenet": 84, **dict.fromkeys(CNNS, 500), "mobilenet-v2": 1280}
-
-
 SHALLOW = ("mlp", "lenet", "cnn-5", "mobilenet-v2")
 
 

@@ -9,6 +9,7 @@ import torch
 from asked import Asked, examples, known, play
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import minimize, nnls
 
 from hopfed.errors import DataError
 from hopfed.federation.contract import EVERYONE, Context
@@ -16,7 +17,7 @@ from hopfed.neural.method import Client, below, pack
 from hopfed.neural.methods import method
 from hopfed.neural.methods.clustered_fl import bipartition
 from hopfed.neural.methods.heads import supervised_contrast
-from hopfed.neural.methods.stepwise import seed_set
+from hopfed.neural.methods.stepwise import project, seed_set
 from hopfed.neural.training.evaluation import Network
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import TaskSpec, task_of
@@ -134,6 +135,19 @@ def test_a_node_keeps_a_private_example():
     with pytest.raises(DataError, match=r"client 0 of 10 has 1 training examples, too few"):
         seed_set(spec, 0.1)
     assert [len(rows) for rows in seed_set(spec, 0).private] == [1] * 10
+
+
+@given(st.integers(1, 12), st.integers(0, 10**6))
+def test_the_projection_solves_the_quadratic_program_and_its_dual(n, seed):
+    public, local = np.random.default_rng(seed).standard_normal((2, n))
+    found = project(*({"w": torch.tensor(vector)} for vector in (public, local)))["w"].numpy()
+    along = {"type": "ineq", "fun": lambda z: local @ z, "jac": lambda z: local}
+    how = {"method": "SLSQP", "options": {"ftol": 1e-14}, "jac": lambda z: z - public}
+    far = lambda z: ((z - public) ** 2).sum() / 2  # noqa: E731
+    primal = minimize(far, np.zeros(n), constraints=along, **how).x
+    np.testing.assert_allclose(found, primal, atol=1e-5)
+    v, _ = nnls(local[:, None], -public)  # (14): the v of least |v g_loc + g_pub|^2
+    np.testing.assert_allclose(found, public + v * local, atol=1e-10)
 
 
 @pytest.mark.parametrize("kl", [True, False])

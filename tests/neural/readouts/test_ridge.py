@@ -6,6 +6,7 @@ from asked import play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hopfed.kernels import pack
 from hopfed.neural.methods.hebbian import Hebbian
 from hopfed.neural.readouts.ridge import (
     Spectrum,
@@ -16,6 +17,7 @@ from hopfed.neural.readouts.ridge import (
     worth,
 )
 from hopfed.neural.training.task import TaskSpec
+from hopfed.spectral.sharpening import sharpened_product
 
 
 def signs(rng, *shape):
@@ -47,14 +49,14 @@ def test_a_read_out_is_the_ridge_solution(seed, ridge, width):
     np.testing.assert_allclose(found, wanted, atol=1e-10)
 
 
-def test_sums_of_clients_are_sums():
-    rng = np.random.default_rng(2)
-    z, y = signs(rng, 50, 7), rng.integers(3, size=50)
-    whole = Sums.of(z, y, 3)
-    parts = Sums.of(z[:20], y[:20], 3) + Sums.of(z[20:], y[20:], 3)
-    np.testing.assert_array_equal(parts.operator, whole.operator)
-    np.testing.assert_array_equal(parts.by_class, whole.by_class)
-    np.testing.assert_array_equal((whole - parts).operator, 0)
+def test_a_read_out_is_an_operator_that_has_dreamed():
+    """``W = t / D (B - t / (1 + t) J(t) B) / n`` with J = A / (n D) and t = D / rho."""
+    rng, rho, D = np.random.default_rng(1), 0.3, 9
+    z, y = signs(rng, 40, D), rng.integers(3, size=40)
+    sums, t = Sums.of(z, y, 3), D / rho
+    B, found = sums.by_class / 40, Spectrum.of(sums).readouts((rho,))[0]
+    dreamed = sharpened_product(pack(z), B, t)
+    np.testing.assert_allclose(found, t / D * (B - t / (1 + t) * dreamed), atol=1e-10)
 
 
 @pytest.mark.parametrize("n", [60, 15])  # more examples than bits, and fewer
