@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from federations import of_patterns
 from helpers import assert_same
+from liars import assert_found
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError
@@ -47,9 +48,7 @@ def test_it_finds_the_archetypes_in_every_form_with_and_without_projections(form
     source = stream()
     method = of_patterns(source, Encoding(N, form, width=40), groups=groups)
     last = play(method, 2)[-1]
-    found = retrieval(patterns(last), source.archetypes)
-    assert found.magnetisation.min() == 1
-    assert found.false_discoveries == 0
+    assert_found(patterns(last), source.archetypes)
     assert method.client.exchanges == (3 if groups else 2)
     assert not last.faults.codes.any()
 
