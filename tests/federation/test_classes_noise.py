@@ -4,7 +4,6 @@ import dataclasses
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from graded_tables import classes
 from helpers import rest_slow
 
 from hopfed import kernels
-from hopfed.cli import main
 from hopfed.errors import ArgumentError
 from hopfed.hopfield import noise as noisy
 from hopfed.hopfield.batches import Batches, Elsewhere
@@ -167,48 +165,6 @@ def test_what_is_no_question_is_refused_and_costs_nothing(tmp_path, down):
     refused(ask(node, asked(), 0, 1, state, down), "a malformed message from the server")
     (entry,) = json.loads((tmp_path / "privacy" / "ledger").read_text())["released"]
     assert len(entry["spent"]["0"]) == 1
-
-
-CODED = [  # cells of a column, and what the last row says in the other table
-    (["0", "1"] * 200, "-1"),
-    (["-"] * 400, "+"),
-    (["0", "1"] * 199 + ["0", ""], "-1"),
-]
-
-
-@pytest.mark.parametrize(("cells", "last"), CODED, ids=["zero", "dash", "gap"])
-def test_no_row_decides_which_entries_of_others_are_missing(
-    tmp_path, monkeypatch, capsys, cells, last
-):
-    """Where both tables are taken, the first 399 rows are the same."""
-    from hopfed.kernels import unpack
-    from hopfed.tables import reading
-
-    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
-    rng = np.random.default_rng(0)
-    others = [f"{a},{b}" for a, b in rng.integers(0, 2, (M, 2))]
-    taken, read_tables = [], reading.read_tables
-
-    def reads(*arguments, **named):
-        tables = read_tables(*arguments, **named)
-        taken.append(unpack(tables[0].rows)[: M - 1])
-        return tables
-
-    monkeypatch.setattr(reading, "read_tables", reads)
-    accepted = []
-    for column in (cells, [*cells[:-1], last]):
-        path = tmp_path / "mine.csv"
-        lines = [f"{own},{rest}" for own, rest in zip(column, others, strict=True)]
-        path.write_text("\n".join(["a,b,c", *lines]))
-        words = ["join", "--data", str(path), "--dry-run", "--epsilon", "1"]
-        with suppress(SystemExit):
-            main(words)
-            accepted.append(taken[-1])
-            continue
-        said = capsys.readouterr().err
-        assert re.search("decides how column|if there is no answer|if 0 means no answer", said)
-    if len(accepted) == 2:
-        np.testing.assert_array_equal(*accepted)
 
 
 def test_operators_and_classes_share_one_budget(tmp_path):

@@ -1,10 +1,13 @@
 """With epsilon no row decides how others are coded, or which column or row holds names."""
 
+import re
+
 import numpy as np
 import pytest
 
 from hopfed import kernels
 from hopfed._lib.random import stream
+from hopfed.tables import reading
 from hopfed.tables.reading import read_table
 
 M = 400
@@ -56,6 +59,34 @@ def test_with_epsilon_no_row_decides_how_others_are_coded(survey, join, column, 
     """Of "ash" alone and of 399 "ash" and a "yew", 399 rows were opposite; noise is for one."""
     for cells in (column, [*column[:-1], last]):
         assert "decides how column 'own' is coded" in join(survey(cells), *options)
+
+
+CODED = [  # cells of a column, and what the last row says in the other table
+    (["0", "1"] * 200, "-1"),
+    (["-"] * 400, "+"),
+    (["0", "1"] * 199 + ["0", ""], "-1"),
+]
+
+
+@pytest.mark.parametrize(("cells", "last"), CODED, ids=["zero", "dash", "gap"])
+def test_no_row_decides_which_entries_of_others_are_missing(survey, join, monkeypatch, cells, last):
+    """Where both tables are taken, the first 399 rows are the same."""
+    taken, read_tables, accepted = [], reading.read_tables, []
+
+    def reads(*arguments, **named):
+        tables = read_tables(*arguments, **named)
+        taken.append(kernels.unpack(tables[0].rows)[: M - 1])
+        return tables
+
+    monkeypatch.setattr(reading, "read_tables", reads)
+    for column in (cells, [*cells[:-1], last]):
+        said = join(survey(column))
+        if "Nothing was sent" in said:
+            accepted.append(taken[-1])
+        else:
+            assert re.search("decides how column|if there is no answer|if 0 means no answer", said)
+    if len(accepted) == 2:
+        np.testing.assert_array_equal(*accepted)
 
 
 def test_what_is_said_of_words_and_numbers_is_enough(survey, join):
