@@ -3,6 +3,8 @@
 from dataclasses import fields, replace
 
 import hopfed.hopfield.guard as guards
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.classes import Classes
 from hopfed.hopfield.encoding import Encoding
@@ -39,6 +41,32 @@ def private_classes(source, n_sites, epsilon, delta=1e-5, **settings):
     """A federation of classes with noise."""
     own = {"discount": 1.0, "support": 50.0, "claim": 3.0, **settings}
     return of_classes(source, n_sites, epsilon=epsilon, delta=delta, **own)
+
+
+def played(method, rounds=1, state=None, start=0, each=None, **how):
+    """The last of some rounds, of four clients here if nothing else is said."""
+    how = {"seed": 0, "clients": 4, "engine": LocalEngine()} | how
+    for t in range(start, start + rounds):
+        result = play_round(method, state, t, **how)
+        state = result.state
+        if each:
+            each(result)
+    return result
+
+
+class Changed(LocalEngine):
+    """Clients whose messages are changed: `change` gets a call and what it is answered."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+
+    def step(self, method, calls):
+        outcomes = super().step(method, calls)
+        for call, outcome in zip(calls, outcomes, strict=True):
+            if outcome.message:
+                self.change(call, outcome.message)
+        return outcomes
 
 
 def unjudged(method):

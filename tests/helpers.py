@@ -24,6 +24,13 @@ def assert_close(got, want, *, rtol=1e-7, atol=0.0):
     np.testing.assert_allclose(got, want, rtol=rtol, atol=atol)
 
 
+def assert_same(one, other):
+    """Arrays of the same names, to the bit."""
+    assert one.keys() == other.keys()
+    for name, array in one.items():
+        np.testing.assert_array_equal(array, other[name], err_msg=name)
+
+
 def sample(K, N, M, quality, seed, exposures=None):
     """Draw archetypes and examples from one seed: (archetypes, examples)."""
     rng = np.random.default_rng(seed)
@@ -51,6 +58,11 @@ def rest_slow(values, fast):
     sets = [v if isinstance(v, tuple) else (v,) for v in values]
     marks = [()] * fast + [pytest.mark.slow] * (len(sets) - fast)
     return [pytest.param(*v, marks=mark) for v, mark in zip(sets, marks, strict=True)]
+
+
+def first_fast(names, fast):
+    """Names as parameters of a test: those that are `fast`, and the others for the slow tests."""
+    return rest_slow(sorted(names, key=lambda name: name not in fast), len(fast))
 
 
 def filled(found, source):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hopfed import kernels
+from hopfed.archetypes.overlap import retrieval
 from hopfed.experiments.serve import Config, play
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import FederationState
@@ -121,6 +122,13 @@ def claiming(times):
         return {k: v * times for k, v in wide.items() if k in GROWING}
 
     return change
+
+
+def assert_found(told, xi, least=1.0):
+    """Every archetype is among those told, nearly at `least`, and nothing else is."""
+    found = retrieval(told, xi)
+    assert found.magnetisation.min() >= least
+    assert found.false_discoveries == 0
 
 
 def served(made_up, honest, change=None, rounds=1, settings=None, engine=None, **options):

@@ -4,8 +4,14 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from federations import of_patterns
+
 from hopfed.federation.engines import Outcome
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.clients import PatternClient
+from hopfed.hopfield.plasticity import Smoothing, Structure
+from hopfed.hopfield.stream import ArchetypeStream
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,14 @@ class Moody:
                 os._exit(3)
             raise OSError("the disk is gone")
         return self.stream.examples(t, client)
+
+
+def federation(mood=None, seed=0):
+    """A federation of four owners, of which the third is in a mood."""
+    xi = rademacher(3, 120, np.random.default_rng(seed))
+    source = ArchetypeStream(xi, np.full((4, 4, 3), 1 / 3), 100, 0.8, seed)
+    source = source if mood is None else Moody(source, 2, mood)
+    return of_patterns(source, 120, rule=Structure(), smoothing=Smoothing(ema=0.5))
 
 
 class Stepped(PatternClient):

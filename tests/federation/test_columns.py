@@ -74,15 +74,6 @@ def test_noise_about_classes_is_the_same_in_whatever_order_a_server_asks(tmp_pat
     refused(put(site, asked, mixed, 1, down={**down, "means": means[:, 1:]}), "malformed")
 
 
-def test_rows_that_left_with_noise_do_not_leave_without_it_in_another_order(tmp_path):
-    rows = signs(400)
-    private = node(tmp_path, rows, NAMES, epsilon=4.0)
-    assert not put(private, private_patterns(Elsewhere(), N, 4.0), TOLD).fault
-    plain = node(tmp_path, rows, NAMES)
-    for told in (TOLD, tuple(np.array(NAMES)[ORDER])):
-        refused(put(plain, method(), told), "have a privacy budget")
-
-
 def test_other_columns_are_refused_and_their_names_stay(tmp_path):
     names = (*NAMES[:-1], "a secret \x1b[31m name")
     site = node(tmp_path, signs(), names)

@@ -4,9 +4,10 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from federations import of_patterns
-from helpers import arrays_of
-from owners import Moody, Stepped
+from federations import played
+from helpers import assert_same
+from owners import Stepped
+from owners import federation as method
 
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.contract import Context
@@ -15,11 +16,6 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.workers import PoolEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import play_round
-from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.plasticity import Smoothing, Structure
-from hopfed.hopfield.stream import ArchetypeStream
 
 
 class Unloadable:
@@ -32,14 +28,6 @@ class Unloadable:
         return exec, ("raise ImportError('no such module here')",)
 
 
-def method(mood=None, seed=0):
-    xi = rademacher(3, 120, np.random.default_rng(seed))
-    source = ArchetypeStream(xi, np.full((4, 4, 3), 1 / 3), 100, 0.8, seed)
-    source = source if mood is None else Moody(source, 2, mood)
-    rule, smoothing = Structure(), Smoothing(ema=0.5)
-    return of_patterns(source, Encoding(120), rule=rule, smoothing=smoothing)
-
-
 def stepped(mood=None):
     made = method(mood)
     told = {f.name: getattr(made.client, f.name) for f in fields(made.client)}
@@ -48,12 +36,8 @@ def stepped(mood=None):
 
 
 def play(engine, what, rounds=3):
-    state = None
-    for t in range(rounds):
-        who = Participation(rate=0.8, late=0.2, delay=2)
-        played = play_round(what, state, t, seed=3, clients=4, engine=engine, participation=who)
-        state = played.state
-    return played
+    who = Participation(rate=0.8, late=0.2, delay=2)
+    return played(what, rounds, seed=3, engine=engine, participation=who)
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +48,7 @@ def pool():
 
 def test_local_and_pool_agree_to_the_last_bit(pool):
     a, b = play(LocalEngine(), method()), play(pool, method())
-    one, two = arrays_of(a.state) | a.arrays(), arrays_of(b.state) | b.arrays()
-    assert one.keys() == two.keys()
-    for name in one:
-        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
+    assert_same(a.state.arrays() | a.arrays(), b.state.arrays() | b.arrays())
     assert len(a.state.server["memory/patterns"]) == 3
 
 
@@ -105,22 +86,17 @@ def test_clients_stepped_together_in_workers_give_what_they_give_alone(pool):
     a = play(LocalEngine(), method("raise"), rounds=2)
     b = play(pool, stepped("raise"), rounds=2)
     assert a.faults.codes.tolist() == b.faults.codes.tolist()
-    found = arrays_of(b.state) | b.arrays()
-    for name, array in (arrays_of(a.state) | a.arrays()).items():
-        np.testing.assert_array_equal(found[name], array, err_msg=name)
+    assert_same(a.state.arrays() | a.arrays(), b.state.arrays() | b.arrays())
 
 
 @pytest.mark.slow
 def test_a_worker_that_dies_takes_no_other_client_along():
     with PoolEngine(2) as engine:
-        first = play_round(method("die"), None, 0, seed=3, clients=4, engine=engine)
+        first = played(method("die"), seed=3, engine=engine)
         assert first.faults.codes.tolist() == [0, 0, Fault.DIED, 0]
-        second = play_round(method("die"), first.state, 1, seed=3, clients=4, engine=engine)
+        second = played(method("die"), 1, first.state, 1, seed=3, engine=engine)
         assert not second.faults.codes.any()
-    local = play_round(method("raise"), None, 0, seed=3, clients=4, engine=LocalEngine())
-    local = play_round(method("raise"), local.state, 1, seed=3, clients=4, engine=LocalEngine())
-    for name, array in arrays_of(local.state).items():
-        np.testing.assert_array_equal(arrays_of(second.state)[name], array, err_msg=name)
+    assert_same(played(method("raise"), 2, seed=3).state.arrays(), second.state.arrays())
 
 
 def test_bad_settings():

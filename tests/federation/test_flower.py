@@ -4,9 +4,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from federations import of_patterns
-from helpers import arrays_of
-from owners import Moody
+from federations import played
+from helpers import arrays_of, assert_same
+from owners import federation
 
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call
@@ -15,29 +15,13 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Field
 from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import play_round
-from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.plasticity import Smoothing, Structure
-from hopfed.hopfield.stream import ArchetypeStream
-
-
-def hopfield(mood=None):
-    xi = rademacher(3, 120, np.random.default_rng(0))
-    source = ArchetypeStream(xi, np.full((4, 4, 3), 1 / 3), 100, 0.8, 0)
-    source = source if mood is None else Moody(source, 2, mood)
-    rule, smoothing = Structure(), Smoothing(ema=0.5)
-    return of_patterns(source, Encoding(120), rule=rule, smoothing=smoothing)
 
 
 def play(engine, what, rounds=3):
-    state, arrays = None, {}
-    for t in range(rounds):
-        who = Participation(rate=0.8, late=0.2, delay=2)
-        played = play_round(what, state, t, seed=3, clients=4, engine=engine, participation=who)
-        state = played.state
-        arrays |= {f"{t}/{name}": array for name, array in played.arrays().items()}
-    return arrays | arrays_of(state)
+    arrays, who = [], Participation(rate=0.8, late=0.2, delay=2)
+    more = {"each": lambda result: arrays.append(result.arrays()), "participation": who}
+    last = played(what, rounds, seed=3, engine=engine, **more).state.arrays()
+    return last | {f"{t}/{n}": a for t, each in enumerate(arrays) for n, a in each.items()}
 
 
 @pytest.fixture(scope="module")
@@ -47,18 +31,16 @@ def simulation():
 
 
 def test_local_and_flower_agree_to_the_last_bit(simulation):
-    a, b = play(LocalEngine(), hopfield()), play(simulation, hopfield())
-    assert a.keys() == b.keys()
-    for name in a:
-        assert a[name].dtype == b[name].dtype, name
-        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+    a, b = play(LocalEngine(), federation()), play(simulation, federation())
+    assert_same(a, b)
+    assert {name: array.dtype for name, array in a.items()} == {n: x.dtype for n, x in b.items()}
     assert len(a["server/memory/patterns"]) == 3
 
 
 def test_a_client_that_raises_costs_no_other_its_answer(simulation):
-    played = play_round(hopfield("raise"), None, 0, seed=3, clients=4, engine=simulation)
-    assert played.faults.codes.tolist() == [0, 0, Fault.RAISED, 0]
-    assert played.faults.reasons[2] == b"OSError: the disk is gone"
+    faults = played(federation("raise"), engine=simulation).faults
+    assert faults.codes.tolist() == [0, 0, Fault.RAISED, 0]
+    assert faults.reasons[2] == b"OSError: the disk is gone"
 
 
 @dataclass(frozen=True)
@@ -162,5 +144,4 @@ def test_a_run_on_flower_is_resumed_to_the_same_bits(tmp_path):
             execute(drift, config, out=out, engine=engine, report=stop)
         execute(drift, config, out=out, engine="flower", resume=True)
     run = Run.load(out, complete=True)
-    for name, array in whole.arrays.items():
-        np.testing.assert_array_equal(run.arrays[name], array, err_msg=name)
+    assert_same(whole.arrays, run.arrays)

@@ -47,12 +47,7 @@ def test_keys_are_for_their_owner_whatever_the_umask(tmp_path, generous):
     assert {mode(p) for p in files if p.suffix != ".key"} == {0o644}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "client-1.key",
-    ],
-)
+@pytest.mark.parametrize("name", ["client-1.key"])
 def test_nothing_in_the_folder_is_overwritten_and_nothing_is_written_beside_it(tmp_path, name):
     (tmp_path / name).write_text("mine")
     (tmp_path / name).chmod(0o644)

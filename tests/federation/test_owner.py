@@ -1,15 +1,18 @@
-"""What an owner takes part in, and what a server is told and not told."""
+"""What an owner takes part in, what leaves it, and what a server is told and not told."""
 
 import numpy as np
 import pytest
-from asking import N, ask, method, refused, signs, site
+from asking import N, ask, known, method, refused, signs, site
+from federations import private_patterns
 
+from hopfed import kernels
 from hopfed.errors import DataError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import digest
-from hopfed.hopfield.ledger import Ledger
+from hopfed.hopfield.batches import Batches, Elsewhere
+from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.owner import Owner
 from hopfed.tables.examples import as_examples
 
@@ -75,3 +78,30 @@ def test_taking_part_needs_one_of_two_ways(tmp_path, hopfed, ways):
     assert "--epsilon E" in err
     assert "--trust-server" in err
     assert err.count("\n") == 1
+
+
+def test_with_epsilon_one_noisy_table_leaves_and_nothing_else(tmp_path):
+    """Whatever is asked, in whatever order: counts with noise, and how many rows these are of."""
+    rows = signs(300)
+    node = site(tmp_path, rows, epsilon=1.0)
+    asked = [private(2), *(method(r, groups=g) for r in (1, 2) for g in (0, 4)), private(2, 0.5)]
+    asked += [private(1), private(2, 1.0, 1e-6), private(2, 2.0), private(2)]
+    basis, patterns = {"basis": np.eye(N, 2, dtype="f4")}, known(rows[:3])
+    replies = []
+    for i, each in enumerate(asked):
+        for t in range(2):
+            for exchange, down in enumerate(({}, basis, patterns)):
+                replies.append(ask(node, each, t, exchange, None, down, client=i))
+    sent = [reply.up for reply in replies if reply.up]
+    assert all(set(up) == {"counts", "examples"} for up in sent)
+    assert len(sent) == 4
+    assert len({digest(up) for up in sent}) == 2
+    order = Ledger(tmp_path / "privacy").charge(as_examples(rows), Terms(1.0, 1e-5, 2))[0]
+    x = kernels.unpack(Batches((order,), 2).examples(0, 0)).astype(int)
+    noise = sent[0]["counts"] - (x.T @ x)[np.tri(N, k=-1, dtype=bool)]
+    scale = private(2).client.mechanism.scale
+    assert 0.8 * scale < noise.std() < 1.2 * scale
+
+
+def private(rounds, epsilon=1.0, delta=1e-5):
+    return private_patterns(Elsewhere(rounds), N, epsilon, delta)

@@ -1,12 +1,16 @@
-"""Recipes and questions that are damaged or hostile: one line, and the client goes on."""
+"""What a client is to do as plain text, and questions that are damaged or hostile: one line."""
 
 from dataclasses import fields
 
 import numpy as np
 import pytest
 from asking import N, ask, method, refused, site
+from federations import of_patterns, private_classes
 
-from hopfed.federation.recipes import describe
+from hopfed.errors import ArgumentError, DataError
+from hopfed.federation.recipes import describe, rebuild
+from hopfed.hopfield.batches import Elsewhere
+from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.owner import ALLOWED
 
 
@@ -65,3 +69,22 @@ def test_a_malformed_question_is_one_line(tmp_path, down):
     node, asked = site(tmp_path), method()
     started = ask(node, asked)
     refused(ask(node, asked, 0, 1, started.state, down), "malformed message from the server")
+
+
+def test_a_client_comes_back_equal():
+    for made in (
+        of_patterns(Elsewhere(3), Encoding(50, "factors", 7), groups=0),
+        private_classes(Elsewhere(2), 9, 1.5),
+    ):
+        assert rebuild(describe(made.client), ALLOWED) == made.client
+
+
+def test_what_is_not_plain_has_no_recipe():
+    with pytest.raises(DataError, match="cannot be sent to another machine"):
+        describe(of_patterns(object(), Encoding(50)).client)
+
+
+def test_classes_check_their_settings_when_they_are_made_again():
+    text = describe(Encoding(50))
+    with pytest.raises((ArgumentError, DataError), match="between 1 and"):
+        rebuild(text.replace('"counts"', '"factors"').replace("64", "99"), ALLOWED)

@@ -1,19 +1,25 @@
-"""A malicious server, over TLS on loopback: a client says a line, waits, and stays what it was."""
+"""A malicious server, also one without end: a client says a line, waits, stays what it was."""
 
+import resource
 import time
 
 import grpc
 import numpy as np
 import pytest
+from asking import N, ask, known, method, refused, site
 from rogue import Raw, Rogue, packed, request
 
-from hopfed.errors import HopfedError
+from hopfed._lib.settings import to_plain
+from hopfed.cli.machines.join import _finish
+from hopfed.errors import DataError, HopfedError
+from hopfed.experiments import serve
 from hopfed.federation.machines.client import ClientProcess
 from hopfed.federation.machines.keys import client_key, make_keys
-from hopfed.federation.machines.node import Node
+from hopfed.federation.machines.node import MOST, Node, Sparing
 from hopfed.federation.machines.wire import LIMIT
 from hopfed.hopfield.encoding import unpack_patterns
 from hopfed.hopfield.owner import ALLOWED
+from hopfed.runs import Run
 
 ESC = "\x1b]0;owned\x07\x1b[2J"
 
@@ -99,3 +105,44 @@ def test_a_client_gives_up_on_a_server_that_makes_no_sense(keys):
             mine.run()
     assert time.monotonic() - began < 60
     assert len(said) <= 3, "once, however often"
+
+
+def test_patterns_without_end_do_not_fill_the_memory(tmp_path):
+    """Of 1.7 MB that a server tells, unpacking made 34."""
+    node, K = site(tmp_path), 100_000
+    down = known(np.ones((1, N))) | {"sure": np.ones(K, np.float32)}
+    down["patterns"] = np.zeros((K, -(-N // 8)), np.uint8)
+    refused(ask(node, method(), down=down), "100,000 patterns of 40 columns, which are too many")
+    assert not ask(node, method(), down=known(np.ones((10, N)))).fault
+
+
+def test_a_server_that_asks_without_end_fills_no_log():
+    said = []
+    sparing = Sparing(said.append)
+    for t in range(100):
+        sparing(f"round {t}: not answered: rows are few", "rows are few")
+    assert said == ["round 0: not answered: rows are few"]
+    for t in range(2 * MOST):
+        sparing(f"a request that is none: {t}")
+    assert len(said) == MOST
+    assert said[-1].endswith("no more follow")
+
+
+def test_a_last_word_without_end_fills_neither_memory_nor_disk(tmp_path):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(DataError, match="too many"):
+        _finish({"patterns": np.zeros((2_000_000, 98), np.uint8)}, 784, tmp_path / "found.h5")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+    assert not any(tmp_path.iterdir())
+
+
+def test_rounds_without_end_are_refused_before_anyone_is_waited_for(tmp_path, hopfed):
+    path = tmp_path / "run.h5"
+    config = to_plain(serve.Config(columns=20)) | {"rounds": 10**12}
+    Run("serve", config, {}, {}, {}, 0, 1).save(path)
+    asked = "serve", "--keys", tmp_path / "none", "--out", path
+    for words in (("--resume",), ("--resume", "--rounds", 10**12)):
+        status, _, error = hopfed(*asked, *words)
+        assert (status, error.count("\n")) == (2, 1)
+        assert "rounds" in error
+        assert "1000000000000" in error

@@ -1,10 +1,12 @@
 """Rounds: who is heard, what is counted, what a fault does, and what is carried on."""
 
 from dataclasses import dataclass
+from functools import partial
 
+import federations
 import numpy as np
 import pytest
-from helpers import arrays_of
+from helpers import assert_same
 
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import EVERYONE
@@ -13,9 +15,7 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault, TooFewClientsError
 from hopfed.federation.messages import Field
 from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import FederationState, play_round
-
-LOCAL = LocalEngine()
+from hopfed.federation.rounds import FederationState
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,7 @@ class Sum:
         return state, down, metrics
 
 
-def play(method, rounds=1, state=None, start=0, **options):
-    options = {"seed": 1, "clients": 4, "engine": LOCAL} | options
-    played = None
-    for t in range(start, start + rounds):
-        played = play_round(method, state, t, **options)
-        state = played.state
-    return played
+play = partial(federations.played, seed=1)
 
 
 def test_bytes_and_numbers_are_counted_in_both_directions():
@@ -166,13 +160,7 @@ def test_clients_join_and_leave():
     assert played.faults.codes.tolist() == [0, Fault.ABSENT, 0]
 
 
-@pytest.mark.parametrize(
-    "rate",
-    [
-        0.3,
-        1.0,
-    ],
-)
+@pytest.mark.parametrize("rate", [0.3, 1.0])
 def test_cohorts_are_of_the_right_size_and_cover_everyone(rate):
     who = Participation(rate=rate)
     cohorts = [who.cohort(7, t, 10) for t in range(200)]
@@ -189,9 +177,7 @@ def test_the_state_survives_a_run_file():
     for t in range(5):
         played = play(Sum(), state=state, start=t, participation=late)
         state = FederationState.of_arrays(played.state.arrays())
-    assert arrays_of(state).keys() == arrays_of(through.state).keys()
-    for name, array in arrays_of(through.state).items():
-        np.testing.assert_array_equal(arrays_of(state)[name], array)
+    assert_same(through.state.arrays(), state.arrays())
 
 
 def test_large_cohorts_are_asked_in_blocks(monkeypatch):
@@ -206,8 +192,7 @@ def test_large_cohorts_are_asked_in_blocks(monkeypatch):
     monkeypatch.setattr("hopfed.federation.rounds.BLOCK", 4)
     state = play(Sum(), rounds=3, clients=9, engine=Counting()).state
     assert asked == [4, 4, 1] * 2 * 3
-    for name, array in arrays_of(whole.state).items():
-        np.testing.assert_array_equal(arrays_of(state)[name], array, err_msg=name)
+    assert_same(whole.state.arrays(), state.arrays())
 
 
 def test_what_goes_wrong_with_all_together_is_looked_for_client_by_client():

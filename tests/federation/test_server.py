@@ -121,10 +121,7 @@ def test_a_stranger_ends_in_the_handshake_before_a_byte_is_read(keys, server, sa
     ):
         next(theirs)
     assert error.value.code() == grpc.StatusCode.UNAVAILABLE
-    with (
-        grpc.insecure_channel(f"127.0.0.1:{server.port}") as plain,
-        pytest.raises(grpc.RpcError),
-    ):
+    with grpc.insecure_channel(f"127.0.0.1:{server.port}") as plain, pytest.raises(grpc.RpcError):
         next(plain.stream_stream(CALL)(iter([b"x"]), timeout=10))
     assert said == []
 

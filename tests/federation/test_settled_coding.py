@@ -1,33 +1,47 @@
 """With epsilon no row decides how others are coded, or which column or row holds names."""
 
-from contextlib import suppress
+import re
 
 import numpy as np
 import pytest
 
 from hopfed import kernels
 from hopfed._lib.random import stream
-from hopfed.cli import main
+from hopfed.tables import reading
 from hopfed.tables.reading import read_table
 
 M = 400
 
 
-@pytest.fixture
-def survey(tmp_path, monkeypatch):
-    """Write 400 rows of yes and no and a column more."""
+@pytest.fixture(autouse=True)
+def _home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def survey(tmp_path):
+    """Write 400 rows of yes and no and a column more."""
     answers = stream(0, "answers").integers(0, 2, (M, 6)).tolist()
 
-    def write(name, column):
-        lines = [
-            ",".join(map(str, row)) + f",{cell}" for row, cell in zip(answers, column, strict=True)
-        ]
-        path = tmp_path / name
+    def write(column):
+        lines = [",".join(map(str, [*row, x])) for row, x in zip(answers, column, strict=True)]
+        path = tmp_path / "a.csv"
         path.write_text("\n".join(["a,b,c,d,e,f,own", *lines]))
         return path
 
     return write
+
+
+@pytest.fixture
+def join(hopfed):
+    """What `hopfed join` says of a file that it would take part with."""
+
+    def said(path, *options, way=("--epsilon", "1")):
+        status, out, err = hopfed("join", "--data", path, "--dry-run", *way, *options)
+        assert status == (2 if err else 0)
+        return err or out
+
+    return said
 
 
 CHANGED = [  # the column of one table, and what the last person says in the other one
@@ -41,17 +55,41 @@ CHANGED = [  # the column of one table, and what the last person says in the oth
 
 
 @pytest.mark.parametrize(("column", "last", "options"), CHANGED)
-def test_with_epsilon_no_row_decides_how_others_are_coded(survey, capsys, column, last, options):
+def test_with_epsilon_no_row_decides_how_others_are_coded(survey, join, column, last, options):
     """Of "ash" alone and of 399 "ash" and a "yew", 399 rows were opposite; noise is for one."""
-    for name, cells in (("a.csv", column), ("b.csv", [*column[:-1], last])):
-        words = ["join", "--data", str(survey(name, cells)), "--dry-run", "--epsilon", "1"]
-        with pytest.raises(SystemExit) as end:
-            main([*words, *options])
-        assert end.value.code == 2
-        assert "decides how column 'own' is coded" in capsys.readouterr().err
+    for cells in (column, [*column[:-1], last]):
+        assert "decides how column 'own' is coded" in join(survey(cells), *options)
 
 
-def test_what_is_said_of_words_and_numbers_is_enough(survey, capsys):
+CODED = [  # cells of a column, and what the last row says in the other table
+    (["0", "1"] * 200, "-1"),
+    (["-"] * 400, "+"),
+    (["0", "1"] * 199 + ["0", ""], "-1"),
+]
+
+
+@pytest.mark.parametrize(("cells", "last"), CODED, ids=["zero", "dash", "gap"])
+def test_no_row_decides_which_entries_of_others_are_missing(survey, join, monkeypatch, cells, last):
+    """Where both tables are taken, the first 399 rows are the same."""
+    taken, read_tables, accepted = [], reading.read_tables, []
+
+    def reads(*arguments, **named):
+        tables = read_tables(*arguments, **named)
+        taken.append(kernels.unpack(tables[0].rows)[: M - 1])
+        return tables
+
+    monkeypatch.setattr(reading, "read_tables", reads)
+    for column in (cells, [*cells[:-1], last]):
+        said = join(survey(column))
+        if "Nothing was sent" in said:
+            accepted.append(taken[-1])
+        else:
+            assert re.search("decides how column|if there is no answer|if 0 means no answer", said)
+    if len(accepted) == 2:
+        np.testing.assert_array_equal(*accepted)
+
+
+def test_what_is_said_of_words_and_numbers_is_enough(survey, join):
     """The rows other than the changed one are the same."""
     for column, last, options in (
         (["ash"] * M, "yew", ("--words", "ash=-1", "--words", "yew=+1")),
@@ -59,10 +97,8 @@ def test_what_is_said_of_words_and_numbers_is_enough(survey, capsys):
         (["10"] * 200 + ["20"] * 200, "90", ("--binarize", "own=12")),
         (["yes"] * M, "no", ()),
     ):
-        for name, cells in (("a.csv", column), ("b.csv", [*column[:-1], last])):
-            path = survey(name, cells)
-            main(["join", "--data", str(path), "--dry-run", "--epsilon", "1", *options])
-            assert "Nothing was sent" in capsys.readouterr().out
+        for cells in (column, [*column[:-1], last]):
+            assert "Nothing was sent" in join(survey(cells), *options)
 
 
 SETTLED = [  # a column, and how the whole table was to be read
@@ -79,15 +115,10 @@ SETTLED = [  # a column, and how the whole table was to be read
 
 
 @pytest.mark.parametrize(("column", "options"), SETTLED[:1] + SETTLED[3:4] + SETTLED[6:7])
-def test_the_option_that_settles_it_is_named(survey, capsys, column, options):
-    words = ["join", "--data", str(survey("a.csv", column)), "--dry-run", "--epsilon", "1"]
-    with pytest.raises(SystemExit):
-        main([*words, *options])
-    advice = capsys.readouterr().err.partition("without these rows: ")[2]
-    due = {"ash=-1,yew=+1": "yew", "--binarize COLUMN=NUMBER": "40", "--ignore": "fir"}
-    assert [option for option in due if option in advice] == [
-        option for option, word in due.items() if word == column[-1]
-    ]
+def test_the_option_that_settles_it_is_named(survey, join, column, options):
+    advice = join(survey(column), *options).partition("without these rows: ")[2]
+    due = {"yew": "ash=-1,yew=+1", "40": "--binarize COLUMN=NUMBER", "fir": "--ignore"}
+    assert [option for option in due.values() if option in advice] == [due[column[-1]]]
 
 
 BY_ROWS = [
@@ -96,12 +127,9 @@ BY_ROWS = [
 
 
 @pytest.mark.parametrize(("column", "options"), BY_ROWS)
-def test_without_noise_owners_say_alike_what_rows_would_decide(survey, capsys, column, options):
+def test_without_noise_owners_say_alike_what_rows_would_decide(survey, join, column, options):
     """One owner's 2 was another's "ja", and each cut at a median of its own."""
-    path = survey("a.csv", column)
-    with pytest.raises(SystemExit):
-        main(["join", "--data", str(path), "--trust-server", "--dry-run", *options])
-    said = capsys.readouterr().err
+    said = join(survey(column), *options, way=("--trust-server",))
     assert "decides how column 'own' is coded, so that other owners' columns mean" in said
 
 
@@ -117,37 +145,26 @@ def visits(path, changed):
     return path
 
 
-def join(capsys, *words):
-    with suppress(SystemExit):
-        main(["join", "--dry-run", "--epsilon", "1", *map(str, words)])
-    said = capsys.readouterr()
-    return said.err or said.out
-
-
-def test_with_epsilon_no_row_decides_which_column_is_left_out(tmp_path, capsys, monkeypatch):
+def test_with_epsilon_no_row_decides_which_column_is_left_out(tmp_path, join):
     """One row swapped a whole column of the table for another of the same width."""
-    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     a, b = (visits(tmp_path / f"{name}.csv", name) for name in ("key", "index"))
     tables = [read_table(path, binarize=50) for path in (a, b)]
     assert [table.columns[0] for table in tables] == ["key", "index"]
     first, second = (kernels.unpack(table.rows).astype(int) for table in tables)
     assert (first != second).any(axis=1).sum() > 50
     for path in (a, b):
-        told = join(capsys, "--data", path, "--binarize", "50")
+        told = join(path, "--binarize", "50")
         assert "how column 'index' is" in told or "how column 'key' is" in told
         for settled in (["--id", "key"], ["--id", ""], ["--ignore", "key", "--ignore", "index"]):
-            told = join(capsys, "--data", path, "--binarize", "50", *settled)
-            assert "Nothing was sent" in told
+            assert "Nothing was sent" in join(path, "--binarize", "50", *settled)
 
 
 @pytest.mark.parametrize("last", [["ash", "yew"], ["0", "1"]])
-def test_the_first_row_is_not_taken_for_names(tmp_path, capsys, monkeypatch, last):
+def test_the_first_row_is_not_taken_for_names(tmp_path, join, last):
     """Where its words are said to be entries, it told of itself by the number of rows."""
-    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     draws = stream(0, "tables")
     cells = np.column_stack([draws.choice(words, M + 1) for words in (["ash", "yew"], last)])
     path = tmp_path / "own.csv"
     path.write_text("\n".join(",".join(row) for row in cells))
     assert len(read_table(path, words={"ash": True, "yew": False})) == M + 1
-    told = join(capsys, "--data", path, "--words", "ash=+1", "--words", "yew=-1")
-    assert "Nothing was sent" in told
+    assert "Nothing was sent" in join(path, "--words", "ash=+1", "--words", "yew=-1")

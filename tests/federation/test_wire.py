@@ -52,14 +52,7 @@ def test_a_client_cannot_fill_the_server_with_its_state():
             read_reply(write_reply(Reply(state)))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"reason": None},
-        {"fault": int(Fault.LATE)},
-        {"fault": True},
-    ],
-)
+@pytest.mark.parametrize("change", [{"reason": None}, {"fault": int(Fault.LATE)}, {"fault": True}])
 def test_words_of_a_reply_that_are_none_are_errors_in_words(change):
     data = write_reply(Reply({}, {"w": np.ones(2)}))
     assert read_reply(worded(data, {})).up["w"].tolist() == [1.0, 1.0]
@@ -97,13 +90,7 @@ def test_what_a_client_says_cannot_steer_a_terminal():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("client", -1),
-        ("seed", "\u00b2"),
-        ("seed", "1" * 5000),
-        ("round", 2**62),
-        ("last", 1),
-    ],
+    [("client", -1), ("seed", "\u00b2"), ("seed", "1" * 5000), ("round", 2**62), ("last", 1)],
 )
 def test_requests_that_are_none_are_errors_in_words(name, value):
     with pytest.raises(DataError):

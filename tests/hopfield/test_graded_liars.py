@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from federations import unjudged
+from federations import Changed, played, unjudged
 from graded_tables import classes, error
 from helpers import rest_slow
 
 from hopfed.experiments import serve
-from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.rounds import play_round
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.guard import capped, trimmed
 from hopfed.hopfield.noise import PARTS
@@ -19,22 +17,15 @@ OWN = np.sign(np.random.default_rng(9).standard_normal(N))
 GROWING = ("counts", "signed", "seen", "products", "pairs", "log_likelihood", "examples")
 
 
-class Lying(LocalEngine):
-    """The first clients change what they say."""
+def lying(lie, liars):
+    """An engine whose first clients change what they say."""
 
-    def __init__(self, lie, liars):
-        super().__init__()
-        self.lie, self.liars = lie, liars
+    def change(call, message):
+        if call.context.client < liars:
+            told = lie(call.context.exchange, message, call.down)
+            message.update({k: np.asarray(v).astype(message[k].dtype) for k, v in told.items()})
 
-    def step(self, method, calls):
-        outcomes = super().step(method, calls)
-        for call, outcome in zip(calls, outcomes, strict=True):
-            if call.context.client < self.liars and outcome.message:
-                told = self.lie(call.context.exchange, outcome.message, call.down)
-                outcome.message.update(
-                    {k: np.asarray(v).astype(outcome.message[k].dtype) for k, v in told.items()}
-                )
-        return outcomes
+    return Changed(change)
 
 
 def honest(_, message, __):
@@ -63,16 +54,25 @@ def inflated_flipped(*said):
     return grown | flipped(said[0], grown, said[2])
 
 
-def one_class(_, message, __):
-    """Claim that three medians of rows are all of one class, and of a pattern of one's own."""
-    told = {"examples": 600}
+def claim(message, examples, parts, likelihood):
+    """Say that so many rows are of the classes in parts, and of a pattern of one's own."""
+    told = {"examples": examples}
     if "counts" in message:
-        told["counts"] = 600.0 * (np.arange(len(message["counts"])) == 0)
+        told["counts"] = examples * parts(len(message["counts"]))
         told["seen"] = np.tile(told["counts"][:, None], N)
         told["signed"] = told["seen"] * OWN
     if "log_likelihood" in message:
-        told["log_likelihood"] = -200.0 * N
+        told["log_likelihood"] = likelihood
     return told
+
+
+def one_class(_, message, __):
+    """Claim that three medians of rows are all of one class."""
+    return claim(message, 600, lambda K: 1.0 * (np.arange(K) == 0), -200.0 * N)
+
+
+def billion(_, message, __):
+    return claim(message, 10**9, lambda K: np.full(K, 0.99 / K), -0.69e9 * N)
 
 
 def shifted(_, message, __):
@@ -105,15 +105,19 @@ LIES = [
 ]  # fmt: skip
 
 
-def federation(lie, clients=10, rows=200, seed=3, engine=None, **settings):
+def federation(
+    lie, clients=10, rows=200, seed=3, engine=None, columns=N, missing=0.0, small=1.0, **settings
+):
     """Means of the classes, as they are and as they are found, and what went wrong."""
-    T, _, x = classes(3, N, clients * rows, seed)
-    owners = tuple(as_examples(part, gaps=True) for part in np.array_split(x, clients))
-    config = serve.Config(columns=N, clients=clients, graded=True, **settings)
-    engine = engine or Lying(lie, -(-clients // 10))
+    T, _, x = classes(3, columns, clients * rows, seed, missing=missing)
+    parts = np.array_split(x, clients)
+    parts[0] = parts[0][: int(small * rows)]
+    owners = tuple(as_examples(part, gaps=True) for part in parts)
+    config = serve.Config(columns=columns, clients=clients, graded=True, **settings)
+    engine = engine or lying(lie, -(-clients // 10))
     method = unjudged(config.make(Batches(owners, config.rounds)))
-    played = play_round(method, None, 0, seed=0, clients=clients, engine=engine)
-    return T, played.state.server["memory/means"], played.faults.words()
+    result = played(method, clients=clients, engine=engine)
+    return T, result.state.server["memory/means"], result.faults.words()
 
 
 CASES = [(inflated_own, 5), (one_class, 5), *((lie, 10) for lie in LIES)]
@@ -142,19 +146,14 @@ def test_one_of_three_is_held_where_owners_have_rows_enough():
     assert error(means, T) < 0.09
 
 
-class Silent(LocalEngine):
-    """Clients stop answering, each in an exchange of its own."""
+def silent(when):
+    """An engine whose clients stop answering, each in an exchange of its own."""
 
-    def __init__(self, when):
-        super().__init__()
-        self.when = when
+    def change(call, message):
+        if when.get(call.context.client, np.inf) <= call.context.exchange:
+            message.clear()
 
-    def step(self, method, calls):
-        outcomes = super().step(method, calls)
-        for call, outcome in zip(calls, outcomes, strict=True):
-            if self.when.get(call.context.client, np.inf) <= call.context.exchange:
-                outcome.message.clear()
-        return outcomes
+    return Changed(change)
 
 
 @pytest.mark.parametrize(
@@ -163,14 +162,14 @@ class Silent(LocalEngine):
     ids=["two", "four", "fit", "products", "sides", "trial"],
 )
 def test_who_falls_silent_keeps_no_class_from_being_found(when):
-    T, means, faults = federation(honest, 5 if len(when) == 2 else 10, engine=Silent(when))
+    T, means, faults = federation(honest, 5 if len(when) == 2 else 10, engine=silent(when))
     assert len(faults) == len(when)
     assert len(means) == 3
     assert error(means, T) < (0.1 if len(when) == 2 else 0.06)
 
 
 def test_a_round_in_which_all_fall_silent_ends_with_what_was_heard():
-    T, means, _ = federation(honest, 3, engine=Silent(dict.fromkeys(range(3), 20)))
+    T, means, _ = federation(honest, 3, engine=silent(dict.fromkeys(range(3), 20)))
     assert len(means) >= 2
     assert np.abs(means).max() < 1
 
@@ -185,21 +184,92 @@ def test_what_one_client_alone_holds_stays_with_it_and_moves_nobody(holders):
         parts.append(np.where(rng.random((300, N)) < (1 + T[y]) / 2, 1, -1).astype(np.int8))
     owners = tuple(as_examples(part, gaps=True) for part in parts)
     method = unjudged(serve.Config(columns=N, clients=10, graded=True).make(Batches(owners)))
-    played = play_round(method, None, 0, seed=0, clients=10, engine=LocalEngine())
-    means = played.state.server["memory/means"]
+    means = played(method, clients=10).state.server["memory/means"]
     off = np.sqrt(((T[:, None] - means[None]) ** 2).mean(axis=2)).min(axis=1)
     assert len(means) == (2 if holders == 1 else 3)
     assert off[:2].max() < 0.06
     assert (off[2] > 0.4) == (holders == 1)
 
 
-def test_a_liar_with_noise_says_nothing_that_no_noise_gives():
-    def steep(_, message, __):
-        return {"signed": np.full_like(message["signed"], 10_000 * PARTS)}
+def billion_later(exchange, *said):
+    return billion(exchange, *said) if exchange else {}
 
-    _, means, faults = federation(steep, 3, epsilon=8.0)
-    assert "signed" in faults[0]
+
+def impossible(exchange, message, _):
+    return {"log_likelihood": -1e300} if exchange > 2 and "log_likelihood" in message else {}
+
+
+def steep(_, message, __):
+    return {"products": np.full_like(message["products"], 1e30)} if "products" in message else {}
+
+
+def loud(_, message, __):
+    return {"signed": np.full_like(message["signed"], 10_000 * PARTS)}
+
+
+@pytest.mark.parametrize(
+    ("lie", "settings", "words"),
+    [
+        (billion_later, {}, "1000000000 examples, and 200 before"),
+        (impossible, {}, "log_likelihood holds 1e+300, above examples"),
+        (steep, {}, "products holds 1e+30, above examples"),
+        (honest, {"engine": silent({0: 6})}, "is missing"),  # while classes are halved
+        (loud, {"epsilon": 8.0}, "signed"),
+    ],
+    ids=["billion", "impossible", "steep", "silent", "loud"],
+)
+def test_what_no_rows_give_is_refused_and_does_not_end_the_round(lie, settings, words):
+    _, means, faults = federation(lie, 3, **settings)
+    assert words in faults[0]
     assert np.abs(means).max() <= 1
+
+
+def test_a_claim_of_a_billion_rows_does_not_put_the_classes_of_others_away():
+    T, means, _ = federation(billion, 5)
+    assert len(means) >= 3
+    assert error(means, T) < 0.3  # it counts for three medians, and moves them all the same
+
+
+FEW = 24  # columns
+LEFT, RIGHT = np.triu_indices(FEW, 1)
+PAIRS = OWN[LEFT] * OWN[RIGHT]
+
+
+def two_rows(_, message, __):
+    """Say that there are two rows, and something small of every column."""
+    told = {name: np.ones_like(array) for name, array in message.items()} | {"examples": 2}
+    return told | {"counts": told["counts"] + 2 * PARTS // len(told["counts"])}
+
+
+def own_pairs(_, message, __):
+    return {"pairs": message["counts"][:, None] * PAIRS} if "pairs" in message else {}
+
+
+def all_pairs(_, message, __):
+    """Say that columns of its rows agree as in a pattern of its own."""
+    most = PARTS * float(message["examples"]) * PAIRS
+    return {"pairs": np.tile(most, (len(message["pairs"]), 1))} if "pairs" in message else {}
+
+
+NOISY = (own_pairs, 1.0), (two_rows, 1.0), (honest, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("seed", "lie", "small"), rest_slow([(seed, *case) for seed in (4, 2) for case in NOISY], 1)
+)
+def test_with_noise_one_of_ten_does_not_keep_classes_from_being_found(seed, lie, small):
+    more = {"columns": FEW, "missing": 0.2, "small": small, "epsilon": 4.0}
+    T, means, _ = federation(lie, 10, 1500, seed, **more)
+    assert len(means) == 3
+    assert error(means, T) < 0.12
+
+
+@pytest.mark.slow
+def test_a_liar_does_not_split_classes_by_products_of_columns():
+    """A trimmed mean keeps a little of every entry: along one direction it adds up."""
+    T, means, _ = federation(all_pairs, 10, 1000, columns=FEW, epsilon=8.0)
+    assert len(means) == 3
+    assert error(means, T) < 0.05
 
 
 def test_trimmed_means_are_those_of_the_middle():
@@ -211,9 +281,8 @@ def test_trimmed_means_are_those_of_the_middle():
     np.testing.assert_allclose(trimmed(values, ones, 2), order[2:9].mean(axis=0))
     np.testing.assert_allclose(trimmed(values, ones, 5), np.median(values, axis=0))
     np.testing.assert_allclose(trimmed(values, ones, 50), np.median(values, axis=0))
-    np.testing.assert_allclose(
-        trimmed(values, weights, 0), (weights @ values) / weights.sum(), rtol=1e-12
-    )
+    whole = (weights @ values) / weights.sum()
+    np.testing.assert_allclose(trimmed(values, weights, 0), whole, rtol=1e-12)
     changed = values.copy()
     changed[0], changed[1] = 1e30, -1e30
     assert (np.abs(trimmed(changed, weights, 2)) <= np.abs(values).max()).all()

@@ -4,38 +4,38 @@ import dataclasses
 
 import numpy as np
 import pytest
-from federations import of_classes
+from federations import Changed, of_classes, played
 from graded_owners import Drawn, planted
 from graded_tables import error
-from helpers import arrays_of, rest_slow
+from helpers import assert_same, rest_slow
 
 import hopfed
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import EVERYONE
-from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import below
 from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import FederationState, play_round
+from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.classes import Memory
 from hopfed.hopfield.flat import flatten
 
 
-def played(source, rounds=None, clients=4, **settings):
+def memory_of(result):
+    return Memory(**below(result.state.server, "memory"))
+
+
+def history(source, **settings):
     """Memory and metrics after each round."""
-    method, state, found = of_classes(source, source.T.shape[1], **settings), None, []
-    for t in range(rounds or source.rounds):
-        result = play_round(method, state, t, seed=0, clients=clients, engine=LocalEngine())
-        assert not result.faults.words()
-        state = result.state
-        found.append((Memory(**below(state.server, "memory")), result.server_metrics))
-    return found
+    found = []
+    played(of_classes(source, source.T.shape[1], **settings), source.rounds, each=found.append)
+    assert not any(result.faults.words() for result in found)
+    return [(memory_of(result), result.server_metrics) for result in found]
 
 
 @pytest.mark.parametrize("seed", rest_slow(range(3), 1))
 def test_classes_are_found_and_rounds_add_up(seed):
     source = planted(3, 60, np.full((4, 3), 1 / 3), seed=seed)
-    found = played(source)
+    found = history(source)
     assert [memory.size for memory, _ in found] == [3] * 4
     errors = [error(memory.means, source.T) for memory, _ in found]
     alone = [error(source.known(t), source.T) for t in range(4)]
@@ -50,7 +50,7 @@ def test_what_is_new_is_born_in_the_round_in_which_it_comes(seed):
     shares = np.full((4, 3), 1 / 3)
     shares[:2] = [1 / 2, 1 / 2, 0]
     source = planted(3, 60, shares, seed=seed)
-    found = played(source)
+    found = history(source)
     assert [memory.size for memory, _ in found] == [2, 2, 3, 3]
     last = found[-1][0]
     assert last.born.tolist() == [0, 0, 2]
@@ -61,7 +61,7 @@ def test_what_is_new_is_born_in_the_round_in_which_it_comes(seed):
 @pytest.mark.parametrize("seed", rest_slow(range(3), 1))
 def test_means_that_drift_are_followed(seed):
     source = planted(3, 60, np.full((7, 3), 1 / 3), drift=0.08, seed=seed)
-    found = played(source)
+    found = history(source)
     assert [memory.size for memory, _ in found] == [3] * 7
     assert (found[-1][0].numbers == range(3)).all()
     follow = [error(memory.means, source.means(t)) for t, (memory, _) in enumerate(found)]
@@ -80,7 +80,7 @@ def test_a_class_that_turns_at_once_is_forgotten_and_not_averaged():
         def examples(self, t, who):
             return (one if t < 2 else other).examples(t, who)
 
-    found = played(Turning(one.T, one.shares), discount=1.0)
+    found = history(Turning(one.T, one.shares), discount=1.0)
     memory = found[-1][0]
     assert error(other.T, memory.means) < 0.12  # the new one among them
     assert memory.size in (3, 4)  # the old one may be remembered still
@@ -91,7 +91,7 @@ def test_a_class_that_stays_away_is_remembered_for_a_while_and_then_dropped():
     shares = np.full((9, 4), 0.25)
     shares[2:, 3] = 0
     source = planted(4, 100, shares / shares.sum(axis=1, keepdims=True), rows=60)
-    found = played(source, discount=0.5)
+    found = history(source, discount=0.5)
     sizes = [memory.size for memory, _ in found]
     assert sizes[:4] == [4] * 4
     assert sizes[-1] == 3
@@ -100,52 +100,35 @@ def test_a_class_that_stays_away_is_remembered_for_a_while_and_then_dropped():
 
 def test_a_run_that_is_stopped_goes_on_to_the_same_bits():
     method = of_classes(planted(2, 24, np.full((2, 2), 1 / 2), rows=60), 24)
-    first = play_round(method, None, 0, seed=3, clients=4, engine=LocalEngine()).state
+    first = played(method).state
     resumed = FederationState.of_arrays(first.arrays())
-    one, two = (
-        arrays_of(play_round(method, state, 1, seed=3, clients=4, engine=LocalEngine()).state)
-        for state in (first, resumed)
-    )
-    assert one.keys() == two.keys()
-    for name, array in one.items():
-        np.testing.assert_array_equal(array, two[name])
+    assert_same(*(played(method, 1, s, 1).state.arrays() for s in (first, resumed)))
 
 
 def test_absent_late_and_failing_clients_do_not_stop_the_round():
     source = planted(3, 60, np.full((6, 3), 1 / 3))
 
-    class Failing(LocalEngine):
-        def step(self, method, calls):
-            outcomes = super().step(method, calls)
-            for call, outcome in zip(calls, outcomes, strict=True):
-                if call.context.client == 1 and call.context.exchange == 4 * call.context.round:
-                    outcome.message.clear()
-            return outcomes
+    def failing(call, message):
+        if call.context.client == 1 and call.context.exchange == 4 * call.context.round:
+            message.clear()
 
-    some, faults = Participation(rate=0.8, late=0.3, delay=2), set()
-    method, state = of_classes(source, 60), None
-    for t in range(6):
-        result = play_round(
-            method, state, t, seed=5, clients=4, engine=Failing(), participation=some
-        )
-        state, faults = result.state, faults | set(result.faults.codes.tolist())
+    how = {"engine": Changed(failing), "participation": Participation(rate=0.8, late=0.3, delay=2)}
+    faults = set()
+    note = lambda result: faults.update(result.faults.codes.tolist())  # noqa: E731
+    means = memory_of(played(of_classes(source, 60), 6, each=note, seed=5, **how)).means
     assert {Fault.ABSENT, Fault.LATE, Fault.MALFORMED} <= faults
-    assert len(state.server["memory/means"]) == 3
-    assert error(state.server["memory/means"], source.T) < 0.09
+    assert len(means) == 3
+    assert error(means, source.T) < 0.09
 
 
 def test_one_client_that_lies_about_its_sums_is_refused():
     source = planted(3, 60, np.full((2, 3), 1 / 3))
 
-    class Lying(LocalEngine):
-        def step(self, method, calls):
-            outcomes = super().step(method, calls)
-            for call, outcome in zip(calls, outcomes, strict=True):
-                if call.context.client == 2 and "signed" in outcome.message:
-                    outcome.message["signed"] = outcome.message["seen"] + np.float32(20)
-            return outcomes
+    def lying(call, message):
+        if call.context.client == 2 and "signed" in message:
+            message["signed"] = message["seen"] + np.float32(20)
 
-    result = play_round(of_classes(source, 60), None, 0, seed=0, clients=4, engine=Lying())
+    result = played(of_classes(source, 60), engine=Changed(lying))
     assert result.faults.words() == ["client 2 malformed: sums of entries beyond their number"]
     assert len(result.state.server["memory/means"]) == 3
 
@@ -202,24 +185,17 @@ def test_columns_that_are_independent_are_one_class():
 def test_a_class_that_is_remembered_twice_becomes_one_again():
     source = planted(3, 60, np.full((2, 3), 1 / 3))
     method = of_classes(source, 60)
-    state = play_round(method, None, 0, seed=0, clients=4, engine=LocalEngine()).state
-    memory = Memory(**below(state.server, "memory"))
+    first = played(method)
+    state, memory = first.state, memory_of(first)
     assert memory.size == 3
     twice = memory.select(np.array([0, 1, 2, 2]))
     numbers, half = np.array([*memory.numbers, memory.used]), np.array([1, 1, 0.5, 0.5])
     halves = {n: getattr(twice, n) * half[:, None] for n in ("signed", "seen")}
-    twice = dataclasses.replace(
-        twice,
-        numbers=numbers,
-        used=memory.used + 1,
-        counts=twice.counts * half,
-        noise=0 * half,
-        **halves,
-    )
+    more = {"used": memory.used + 1, "counts": twice.counts * half, "noise": 0 * half}
+    twice = dataclasses.replace(twice, numbers=numbers, **halves, **more)
     server = {**state.server, **{f"memory/{k}": v for k, v in flatten(twice).items()}}
     told = {EVERYONE: twice.message()} | {c: twice.message(c) for c in range(4)}
     state = dataclasses.replace(state, server=server, down=state.down | told)
-    played = play_round(method, state, 1, seed=0, clients=4, engine=LocalEngine())
-    after = Memory(**below(played.state.server, "memory"))
+    after = memory_of(played(method, 1, state, 1))
     assert (after.numbers == memory.numbers).all()
     assert error(after.means, source.T) < 0.08

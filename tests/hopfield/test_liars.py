@@ -8,7 +8,7 @@ import pytest
 from helpers import rest_slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from liars import against, claiming, close, lying, noise, own, owners, served
+from liars import against, assert_found, claiming, close, lying, noise, own, owners, served
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.experiments.serve import Config, play, remarks
@@ -42,9 +42,7 @@ def test_one_client_that_claims_a_billion_examples_does_not_tell_its_own_archety
     attack = [own(r=quality)], honest, claiming(MANY)
     assert overlap(served(*attack, settings=BELIEVING)[1], U) > 0.9
     xi, told, arrays = served(*attack, settings=asking)
-    found = retrieval(told, xi)
-    assert found.magnetisation.min() == 1
-    assert found.false_discoveries == 0
+    assert_found(told, xi)
     assert overlap(told, U) < 0.3
     lines = remarks(arrays)
     assert lines[0] == "client 0 claims 900000000 examples and counts for 900"
@@ -61,9 +59,7 @@ BLURS = [*((make, 2) for make in BLUR), *((make, 9) for make in BLUR[1:]), (BLUR
 def test_one_client_does_not_take_archetypes_away_or_blur_them(make, honest, asking):
     """Nor where nobody votes: operators without their extremes set right what one blurs."""
     xi, told, _ = served([make], honest, claiming(MANY), settings=asking)
-    found = retrieval(told, xi)
-    assert found.magnetisation.min() == 1
-    assert found.false_discoveries == 0
+    assert_found(told, xi)
 
 
 def test_one_client_does_not_turn_archetypes_into_their_negatives():
@@ -104,9 +100,7 @@ def test_counts_that_no_examples_have_are_refused_and_the_sender_is_named():
     assert not believed[2]["faults/code"].any(), "in silence"
     xi, told, arrays = served(*attack)
     assert arrays["faults/code"].tolist() == [Fault.MALFORMED, 0, 0]
-    found = retrieval(told, xi)
-    assert found.magnetisation.min() == 1
-    assert found.false_discoveries == 0
+    assert_found(told, xi)
 
 
 def spike(message, down, step, rng):

@@ -2,17 +2,18 @@
 
 from dataclasses import replace
 
+import federations
 import numpy as np
 import pytest
 from federations import of_patterns
-from helpers import arrays_of
+from helpers import assert_same
+from liars import assert_found
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError
-from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import below
-from hopfed.federation.rounds import FederationState, play_round
+from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.flat import flatten
@@ -30,14 +31,10 @@ def stream(K=3, rounds=6, schedule=None, M=120, r=0.8, seed=0, clients=L):
     return ArchetypeStream(xi, np.repeat(mixture[:, None], clients, axis=1), M, r, seed)
 
 
-def play(method, rounds, *, seed=0, clients=L, state=None, start=0, **options):
+def play(method, rounds, **how):
+    """All rounds that are played."""
     out = []
-    for t in range(start, start + rounds):
-        played = play_round(
-            method, state, t, seed=seed, clients=clients, engine=LocalEngine(), **options
-        )
-        state = played.state
-        out.append(played)
+    federations.played(method, rounds, each=out.append, **({"clients": L} | how))
     return out
 
 
@@ -51,9 +48,7 @@ def test_it_finds_the_archetypes_in_every_form_with_and_without_projections(form
     source = stream()
     method = of_patterns(source, Encoding(N, form, width=40), groups=groups)
     last = play(method, 2)[-1]
-    found = retrieval(patterns(last), source.archetypes)
-    assert found.magnetisation.min() == 1
-    assert found.false_discoveries == 0
+    assert_found(patterns(last), source.archetypes)
     assert method.client.exchanges == (3 if groups else 2)
     assert not last.faults.codes.any()
 
@@ -177,12 +172,9 @@ def test_the_server_keeps_a_secret_and_tells_nobody():
 def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
     source = stream(schedule=Sequential(), rounds=6)
     method = of_patterns(source, Encoding(N), rule=Structure(), discount=0.7)
-    whole = arrays_of(play(method, 6)[-1].state)
     half = FederationState.of_arrays(play(method, 3)[-1].state.arrays())
-    rest = arrays_of(play(method, 3, state=half, start=3)[-1].state)
-    assert whole.keys() == rest.keys()
-    for name, array in whole.items():
-        np.testing.assert_array_equal(array, rest[name], err_msg=name)
+    rest = play(method, 3, state=half, start=3)[-1].state.arrays()
+    assert_same(play(method, 6)[-1].state.arrays(), rest)
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
-from federations import private_patterns
+from federations import played, private_patterns
 from liars import lying
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context
-from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import digest, malformed
-from hopfed.federation.rounds import play_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import lower, unpack_patterns
 from hopfed.hopfield.stream import ArchetypeStream
@@ -26,14 +24,6 @@ def method(epsilon=3.0, rounds=2, **options):
     return private_patterns(source, 100, epsilon, **options)
 
 
-def play(made, rounds=2):
-    state = None
-    for t in range(rounds):
-        played = play_round(made, state, t, seed=1, clients=3, engine=LocalEngine())
-        state = played.state
-    return played
-
-
 class Same:
     """Every client has the same examples in every round."""
 
@@ -41,16 +31,21 @@ class Same:
         return method().source.examples(0, 0)
 
 
-def exact(made, t, client):
-    rows = as_examples(made.source.examples(t, client))
+def exact(made):
+    rows = as_examples(made.source.examples(0, 0))
     return lower(np.asarray(DenseOperator.from_examples(rows).matrix)).astype(int)
+
+
+def released(made, client=0):
+    """What a client sends in the first round."""
+    return made.client.client_step({}, {}, Context(1, 0, 0, client))[1]
 
 
 def test_a_release_is_integers_with_the_noise_of_its_budget():
     made = method(epsilon=1.0)
-    message = made.client.client_step({}, {}, Context(1, 0, 0, 0))[1]
+    message = released(made)
     assert message["counts"].dtype == np.int32
-    noise = message["counts"] - exact(made, 0, 0)
+    noise = message["counts"] - exact(made)
     assert np.std(noise) == pytest.approx(100 * private.noise_multiplier(1.0, 1e-5), rel=0.04)
     assert abs(noise.mean()) < 4 * np.std(noise) / np.sqrt(len(noise))
 
@@ -60,28 +55,15 @@ def test_shuffled_rows_are_released_with_the_same_noise():
         def examples(self, t, client):
             return np.random.default_rng(3).permutation(super().examples(t, client))
 
-    one, two = (
-        private_patterns(source(), 100, 3.0, secret=7).client.client_step(
-            {}, {}, Context(1, 0, 0, 0)
-        )[1]
-        for source in (Same, Shuffled)
-    )
-    assert digest(one) == digest(two)
+    made = [private_patterns(source(), 100, 3.0, secret=7) for source in (Same, Shuffled)]
+    assert len({digest(released(each)) for each in made}) == 1
 
 
 def test_whatever_is_asked_has_noise_of_its_own():
-    told = [
-        private_patterns(
-            Same(), 100, secret=secret, epsilon=epsilon, delta=delta
-        ).client.client_step({}, {}, Context(1, 0, 0, 0))[1]["counts"]
-        - exact(method(), 0, 0)
-        for secret, epsilon, delta in (
-            (7, 3.0, 1e-5),
-            (8, 3.0, 1e-5),
-            (7, np.nextafter(3.0, 0), 1e-5),
-            (7, 3.0, np.nextafter(1e-5, 0)),
-        )
-    ]
+    base = {"secret": 7, "epsilon": 3.0, "delta": 1e-5}
+    changes = {"secret": 8}, {"epsilon": np.nextafter(3.0, 0)}, {"delta": np.nextafter(1e-5, 0)}
+    made = [private_patterns(Same(), 100, **base | change) for change in ({}, *changes)]
+    told = [released(each)["counts"] - exact(method()) for each in made]
     between = np.corrcoef(told) - np.eye(4)
     assert np.abs(between).max() < 4 / np.sqrt(4950)
 
@@ -89,8 +71,7 @@ def test_whatever_is_asked_has_noise_of_its_own():
 def test_absurd_claims_are_not_believed_and_cannot_stop_the_server():
     made = method()
     context = Context(1, 0, 0)
-    _, good, _ = made.client.client_step({}, {}, Context(1, 0, 0, 0))
-    spec = made.client.expects({}, context)
+    good, spec = released(made), made.client.expects({}, context)
     assert malformed(good | {"examples": np.array(-5)}, spec) == "examples is -5, below 2"
     bad = good | {"examples": np.array(10**15)}
     assert made.client.expects({}, context)["counts"].kinds == "i"
@@ -98,12 +79,12 @@ def test_absurd_claims_are_not_believed_and_cannot_stop_the_server():
     bad = good | {"examples": np.array(10**12)}
     assert malformed(bad, spec) is None, "so it reaches the server"
     loud = lying(made, lambda *_: {"examples": np.array(10**12)})
-    played = play_round(loud, None, 0, seed=1, clients=3, engine=LocalEngine())
-    each, state = float(good["examples"]), played.state.server
-    assert played.server_metrics["examples"] == 12 * each
+    result = played(loud, seed=1, clients=3)
+    each, state = float(good["examples"]), result.state.server
+    assert result.server_metrics["examples"] == 12 * each
     noise = made.client.mechanism.variance
     assert 2 <= state["evidence/mass"][2] / noise < 2 + 1e-9, "scaled, and its noise with it"
-    assert played.server_metrics["claims"].tolist()[0] == [0, 1e12, 10 * each]
+    assert result.server_metrics["claims"].tolist()[0] == [0, 1e12, 10 * each]
 
 
 @pytest.mark.parametrize("least", [False, True])
@@ -112,8 +93,8 @@ def test_counts_beyond_what_examples_and_noise_give_are_malformed(least):
     made, context = method(), Context(1, 0, 0)
     spec = made.client.expects({}, context)
     for client in range(3):
-        assert malformed(made.client.client_step({}, {}, Context(1, 0, 0, client))[1], spec) is None
-    _, good, _ = made.client.client_step({}, {}, Context(1, 0, 0, 0))
+        assert malformed(released(made, client), spec) is None
+    good = released(made)
     limit = int(good["examples"]) + int(made.client.mechanism.reach())
     counts = good["counts"].astype(np.int64)
     counts[17] = -(limit - 1) if least else limit - 1
@@ -131,9 +112,9 @@ def test_a_pattern_of_few_examples_is_not_broadcast():
     heard = {}
     for support in (1.0, 50.0):
         made = private_patterns(source, 100, epsilon=100.0, support=support)
-        played = play_round(made, None, 0, seed=1, clients=1, engine=LocalEngine())
-        metrics = played.server_metrics
-        told = unpack_patterns(played.state.down[EVERYONE]["patterns"], 100)
+        result = played(made, seed=1, clients=1)
+        metrics = result.server_metrics
+        told = unpack_patterns(result.state.down[EVERYONE]["patterns"], 100)
         heard[support] = retrieval(told, XI[:2]).magnetisation > 0.9, metrics["unsupported"]
     assert heard[1.0][0].tolist() == [True, True]
     assert heard[1.0][1] == 0
@@ -141,13 +122,7 @@ def test_a_pattern_of_few_examples_is_not_broadcast():
     assert heard[50.0][1] == 1
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"secret": -1},
-        {"epsilon": 0.0},
-    ],
-)
+@pytest.mark.parametrize("change", [{"secret": -1}, {"epsilon": 0.0}])
 def test_bad_settings(change):
     with pytest.raises(ArgumentError):
         method(**change)

@@ -4,15 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from federations import private_classes
+from federations import played, private_classes
 from graded_tables import classes, error
 from helpers import rest_slow
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Context
-from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.rounds import FederationState, play_round
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.noise import PARTS, ClassNoise, exact_sums, memberships
 from hopfed.hopfield.noisy_classes import NoisySums, Residuals
@@ -68,13 +66,7 @@ def test_what_is_said_is_reached():
         assert moved.max() >= least * rho
 
 
-@pytest.mark.parametrize(
-    "epsilon",
-    [
-        0.1,
-        8.0,
-    ],
-)
+@pytest.mark.parametrize("epsilon", [0.1, 8.0])
 def test_budgets_are_those_of_gaussian_noise_or_less(epsilon):
     rho = concentrated_rho(epsilon, 1e-5)
     assert np.exp(_log_delta(epsilon, rho)) <= 1e-5
@@ -134,22 +126,16 @@ def owners(K, N, rows, seed, clients=5, missing=0.2):
     return T, [as_examples(part, gaps=True) for part in np.array_split(x, clients)]
 
 
-def played(asking, clients=5, engine=None):
-    state = None
-    for t in range(asking.source.rounds):
-        result = play_round(
-            asking, state, t, seed=0, clients=clients, engine=engine or LocalEngine()
-        )
-        state = FederationState.of_arrays(result.state.arrays())
-    return result
+def means_of(asking, clients=5):
+    result = played(asking, asking.source.rounds, clients=clients)
+    assert result.faults.words() == []
+    return result.state.server["memory/means"]
 
 
 @pytest.mark.parametrize("seed", rest_slow(range(2), 1))
 def test_classes_are_found_beside_the_noise(seed):
     T, rows = owners(3, 24, 1500, seed)
-    result = played(method(rows, 24))
-    means = result.state.server["memory/means"]
-    assert result.faults.words() == []
+    means = means_of(method(rows, 24))
     assert means.shape == (3, 24)
     assert error(means, T) < 0.09
 
@@ -157,17 +143,17 @@ def test_classes_are_found_beside_the_noise(seed):
 @pytest.mark.parametrize("seed", rest_slow(range(2), 1))
 def test_where_noise_hides_the_classes_none_are_made_up(seed):
     T, rows = owners(3, 24, 200, seed)
-    assert len(played(method(rows, 24, epsilon=0.5)).state.server["memory/means"]) == 1
+    assert len(means_of(method(rows, 24, epsilon=0.5))) == 1
     T, rows = owners(1, 24, 400, seed)
     for epsilon in (0.5, 8.0):
-        assert len(played(method(rows, 24, epsilon=epsilon)).state.server["memory/means"]) == 1
+        assert len(means_of(method(rows, 24, epsilon=epsilon))) == 1
 
 
 @pytest.mark.slow
 def test_rounds_add_up():
     T, rows = owners(3, 20, 3000, 1, clients=3)
-    found = [error(played(method(rows, 20, r), 3).state.server["memory/means"], T) for r in (1, 3)]
-    one = played(method([r[:1000] for r in rows], 20), 3).state.server["memory/means"]
+    found = [error(means_of(method(rows, 20, r), 3), T) for r in (1, 3)]
+    one = means_of(method([r[:1000] for r in rows], 20), 3)
     assert found[1] < 0.8 * error(one, T)  # of a third of the rows
     assert found[0] < 1.2 * found[1]  # a row is in one batch, with all of its budget
 
@@ -190,10 +176,7 @@ def test_noise_needs_the_secret_and_follows_the_rows_and_not_their_order():
 
 @pytest.mark.parametrize(
     ("settings", "words"),
-    [
-        ({"epsilon": 1e-9}, "epsilon must be larger"),
-        ({"looks": 0}, "looks must be at least 1"),
-    ],
+    [({"epsilon": 1e-9}, "epsilon must be larger"), ({"looks": 0}, "looks must be at least 1")],
 )
 def test_wrong_settings_are_refused_in_a_line(settings, words):
     with pytest.raises(ArgumentError, match=words):

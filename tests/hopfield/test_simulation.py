@@ -4,15 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from federations import of_patterns
-from helpers import arrays_of
+from federations import of_patterns, played
+from helpers import assert_same
 
 import hopfed
 from hopfed.errors import ArgumentError, DataError
-from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import TooFewClientsError
 from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import play_round
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding
@@ -28,27 +26,22 @@ def owners():
 
 
 def loop(method, rounds, clients, **options):
-    state, up = None, 0
-    for t in range(rounds):
-        played = play_round(
-            method, state, t, seed=4, clients=clients, engine=LocalEngine(), **options
-        )
-        state, up = played.state, up + played.traffic.up
-    return state, up
+    up, how = [], {"seed": 4, "clients": clients, **options}
+    last = played(method, rounds, each=lambda result: up.append(result.traffic.up), **how)
+    return last.state, sum(up)
 
 
 def test_it_is_the_loop_to_the_bit(owners):
     xi, tables = owners
     half = Participation(rate=0.7)
-    played = hopfed.simulate(tables, 3, seed=4, participation=half, discount=0.8, persistence=2)
+    found = hopfed.simulate(tables, 3, seed=4, participation=half, discount=0.8, persistence=2)
     source = Batches(tuple(as_examples(x) for x in tables), 3)
     method = of_patterns(source, Encoding(150), discount=0.8, persistence=2)
     state, up = loop(method, 3, 3, participation=half)
-    for name, array in arrays_of(state).items():
-        np.testing.assert_array_equal(arrays_of(played.state)[name], array)
-    np.testing.assert_array_equal(played.traffic.up, up)
-    assert sorted(played.patterns.tolist()) == sorted(xi.tolist())
-    assert len(played.metrics) == 3
+    assert_same(state.arrays(), found.state.arrays())
+    np.testing.assert_array_equal(found.traffic.up, up)
+    assert sorted(found.patterns.tolist()) == sorted(xi.tolist())
+    assert len(found.metrics) == 3
 
 
 def test_a_stream_is_played_to_its_end_or_as_far_as_is_asked(owners):
@@ -67,9 +60,9 @@ def test_wide_tables_travel_as_factors():
     rng = np.random.default_rng(1)
     xi = rademacher(2, 3000, rng)
     tables = [draw_examples(xi, 60, 0.9, rng)[0] for _ in range(2)]
-    played = hopfed.simulate(tables)
-    assert sorted(played.patterns.tolist()) == sorted(xi.tolist())
-    assert played.traffic.up.max() < 3000 * 3000 * 2
+    found = hopfed.simulate(tables)
+    assert sorted(found.patterns.tolist()) == sorted(xi.tolist())
+    assert found.traffic.up.max() < 3000 * 3000 * 2
 
 
 def test_a_client_that_fails_is_named_and_the_others_go_on(owners):
@@ -83,9 +76,9 @@ def test_a_client_that_fails_is_named_and_the_others_go_on(owners):
                 raise ValueError("the disk is gone")
             return tables[client][150 * t : 150 * t + 150]
 
-    played = hopfed.simulate(Source())
-    assert played.faults == ("round 1: client 2 raised: ValueError: the disk is gone",)
-    assert len(played.patterns) == 3
+    found = hopfed.simulate(Source())
+    assert found.faults == ("round 1: client 2 raised: ValueError: the disk is gone",)
+    assert len(found.patterns) == 3
     with pytest.raises(TooFewClientsError, match="round 1: 2 of 3 clients were heard"):
         hopfed.simulate(Source(), minimum=3)
 
@@ -119,11 +112,11 @@ def test_examples_with_gaps_or_other_values_are_refused(owners):
 
 
 def test_what_was_played_says_what_it_is_and_whether_rows_lie_so(owners):
-    played = hopfed.simulate(owners[1])
-    assert str(played).startswith(f"{len(played.patterns)} archetypes after 1 round of ")
-    status, advice = played.verdict
+    found = hopfed.simulate(owners[1])
+    assert str(found).startswith(f"{len(found.patterns)} archetypes after 1 round of ")
+    status, advice = found.verdict
     assert (status, "that the spectrum shows were found" in advice) == ("ok", True)
-    assert "verdict" in str(played)
+    assert "verdict" in str(found)
 
 
 def test_graded_classes_are_judged_by_the_rows_of_all_clients():
@@ -131,11 +124,11 @@ def test_graded_classes_are_judged_by_the_rows_of_all_clients():
     T = rng.uniform(-1, 1, (2, 30))
     x = np.where(rng.random((600, 30)) < (1 + T[rng.integers(2, size=600)]) / 2, 1, -1)
     gappy = np.where(rng.random((300, 30)) < 0.1, 0, x[300:])
-    played = hopfed.simulate([x[:300], gappy], channel="graded")
-    assert str(played).startswith("2 classes after 1 round of 2 clients")
-    assert played.verdict[0] == "ok"
-    fewer = replace(played, classes=played.classes.select(np.array([0])))
+    found = hopfed.simulate([x[:300], gappy], channel="graded")
+    assert str(found).startswith("2 classes after 1 round of 2 clients")
+    assert found.verdict[0] == "ok"
+    fewer = replace(found, classes=found.classes.select(np.array([0])))
     assert fewer.verdict[0] == "structure, but not classes"
     assert "the federation found fewer classes than there are" in fewer.verdict[1]
-    unknown = replace(played, tables=())
+    unknown = replace(found, tables=())
     assert unknown.verdict == ("not judged", "A source drew the rows, which are not kept.")

@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.stream import (
-    ArchetypeStream,
-    budget,
-    client_mixtures,
-    supports,
-)
+from hopfed.hopfield.stream import ArchetypeStream, budget, client_mixtures, supports
 
 seeds = st.integers(0, 2**32)
 K, N, T, L = 4, 30, 3, 2
@@ -86,10 +81,7 @@ def test_the_order_of_calls_and_the_number_of_clients_change_nothing():
         (lambda: ArchetypeStream(XI * 1.0, np.ones((1, 1, K)), 1, 1, 0), "archetypes must be int8"),
         (lambda: supports(10, 3, 0.2, 0), "share must be large enough for 3 clients of 2 to cover"),
         (lambda: budget(5, 2, 3), "total must be at least 6, one each, got 5"),
-        (
-            lambda: client_mixtures(np.ones((1, 2)), np.ones((1, 2))),
-            "supports must be bool",
-        ),
+        (lambda: client_mixtures(np.ones((1, 2)), np.ones((1, 2))), "supports must be bool"),
     ],
 )
 def test_bad_input_is_named_in_one_line(build, message):

@@ -1,12 +1,34 @@
 """What several neural tests need."""
 
+from importlib.util import find_spec
+
+import numpy as np
 import pytest
+
+# Without PyTorch there is nothing to test but how data sets are read and divided.
+NEED_TORCH = ("test_*", "readouts", "training", "data/test_given.py", "data/test_tensors.py")
+collect_ignore_glob = [] if find_spec("torch") else [*NEED_TORCH]
+collect_ignore = [] if find_spec("dp_accounting") else ["test_private.py"]
 
 
 @pytest.fixture
-def one_thread():
+def table(tmp_path):
+    """Path of a table of 150 plants: six numbers and a label each."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 150)
+    rows = (3 * rng.normal(size=(3, 6)))[labels] + rng.normal(size=(150, 6))
+    lines = ["a,b,c,d,e,f,label"]
+    for row, k in zip(rows, labels, strict=True):
+        lines.append(",".join([*(f"{v:.3f}" for v in row), ("ash", "oak", "yew")[k]]))
+    (tmp_path / "plants.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path / "plants.csv"
+
+
+@pytest.fixture(autouse=bool(find_spec("torch")))
+def _one_thread():
     """Two threads on nets this small are many times slower than one."""
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    import torch
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -4,27 +4,26 @@ A tensor of the device that meets one of the CPU is an error there, and whatever
 wait is counted.
 """
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import pretend
 import pytest
+import torch
+from asked import short_run
+from helpers import rest_slow
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
-
-import pretend  # noqa: E402
-from helpers import rest_slow  # noqa: E402
-
-from hopfed.errors import BackendError  # noqa: E402
-from hopfed.experiments import fl  # noqa: E402
-from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.neural.data.tensors import opened  # noqa: E402
-from hopfed.neural.memory import Index  # noqa: E402
-from hopfed.neural.methods import METHODS, method  # noqa: E402
-from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
+from hopfed.experiments import fl
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.neural.memory import Index
+from hopfed.neural.methods import METHODS
+from hopfed.neural.training.task import task_of
 
 # What the fast tests play, with a small network; all methods with LeNet are slow.
 FAST = [("fedavg", "stacked"), ("apfl", "sequential"), ("fedh2l", "stacked")]
+PLAYED = [(*both, "mlp:8") for both in FAST]
+PLAYED += product(METHODS, ("sequential", "stacked"), ("lenet",))
 
 pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
 
@@ -37,9 +36,8 @@ def _forget():
 
 
 def settings(name, **changes):
-    small = "proxy=mlp:8" if any(f.name == "proxy" for f in fields(method(name))) else ""
-    base = {"models": ("lenet",), "clients": 3, "rounds": 2, "rate": 0.7, "examples": 100}
-    return fl.Config(method=name, options=small, partition="iid", **(base | changes))
+    base = {"clients": 3, "rate": 0.7, "examples": 100, "partition": "iid"}
+    return short_run(name, **(base | changes))
 
 
 def play(config):
@@ -52,7 +50,8 @@ def play(config):
     return found
 
 
-def check(monkeypatch, name, way, model="lenet"):
+@pytest.mark.parametrize(("name", "way", "model"), rest_slow(PLAYED, len(FAST)))
+def test_a_method_on_a_device(monkeypatch, name, way, model):
     """Nothing is mixed, results are those of the CPU, and waits do not grow with the epochs."""
     waits = []
     for epochs in (1, 3):
@@ -72,22 +71,10 @@ def check(monkeypatch, name, way, model="lenet"):
     assert all(count <= waits[0].get(what, 0) for what, count in waits[1].items()), waits
 
 
-@pytest.mark.parametrize(("name", "way"), FAST)
-def test_a_method_on_a_device(monkeypatch, name, way):
-    check(monkeypatch, name, way, "mlp:8")
+WAYS = sorted(product(("sgd", "adam", "amsgrad"), ("stacked", "sequential")))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["sequential", "stacked"])
-@pytest.mark.parametrize("name", METHODS)
-def test_any_method_on_a_device(monkeypatch, name, way):
-    check(monkeypatch, name, way)
-
-
-WAYS = product(("sgd", "adam", "amsgrad"), ("stacked", "sequential"))
-
-
-@pytest.mark.parametrize(("optimizer", "way"), rest_slow(sorted(WAYS), 1))
+@pytest.mark.parametrize(("optimizer", "way"), rest_slow(WAYS, 1))
 def test_every_optimizer_keeps_its_state_on_the_way(monkeypatch, optimizer, way):
     # FedMD's optimizers go on from round to round.
     own = {"optimizer": optimizer, "lr": 0.003, "clip": 1.0, "augment": True}
@@ -129,19 +116,9 @@ def test_neighbours_are_the_same_on_a_device(monkeypatch):
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_device_that_is_not_there_is_one_line():
-    if torch.cuda.is_available():
-        pytest.skip("there is a CUDA device")
-    with pytest.raises(BackendError, match="device cuda:0: ") as caught:
-        opened("cuda:0")
-    assert "\n" not in str(caught.value)
-    with pytest.raises(BackendError, match="device cuda:0: "):
-        task_of(TaskSpec(clients=2, examples=100, device="cuda:0"))
-
-
 @pytest.mark.parametrize("way", rest_slow(["sequential", "stacked"], 1))
 def test_compiled_losses_are_the_same(way):
-    config = settings("fedprox", way=way, models=("mlp:8",), rounds=1)
+    config = settings("fedprox", way=way, rounds=1)
     plain, compiled = play(config), play(replace(config, compile="eager"))
     for (loss, _), (other, _) in zip(plain, compiled, strict=True):
         np.testing.assert_allclose(loss, other, rtol=1e-4)

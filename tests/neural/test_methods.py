@@ -1,60 +1,29 @@
-"""What holds for every method: it learns, says what it expects, and survives what clients do.
+"""What holds for every method: it says what it expects, and survives what clients do.
 
 That a method computes what its paper says is held in test_plain_loops.py.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from helpers import arrays_of, rest_slow
+import torch
+from asked import SILENT, TRAINED, known, play, short_run
+from helpers import arrays_of, first_fast
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+from hopfed.errors import ArgumentError
+from hopfed.experiments import fl
+from hopfed.experiments.runner import execute
+from hopfed.federation.contract import EVERYONE, Context
+from hopfed.federation.faults import Fault
+from hopfed.federation.messages import malformed
+from hopfed.federation.rounds import FederationState
+from hopfed.neural.methods import method
 
-import asked  # noqa: E402
-from torch import nn  # noqa: E402
-
-from hopfed.errors import ArgumentError  # noqa: E402
-from hopfed.experiments import fl  # noqa: E402
-from hopfed.experiments.runner import execute  # noqa: E402
-from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
-from hopfed.federation.faults import Fault  # noqa: E402
-from hopfed.federation.messages import malformed  # noqa: E402
-from hopfed.federation.participation import Participation  # noqa: E402
-from hopfed.federation.rounds import FederationState  # noqa: E402
-from hopfed.neural.methods import METHODS, method  # noqa: E402
-
-SMALL = {
-    "clients": 4,
-    "rounds": 3,
-    "examples": 400,
-    "models": ("mlp:20",),
-    "lr": 0.05,
-    "way": "sequential",
-}
-PROXIED = ("fml", "fedkd", "fedmrl")
-TRAINED = [name for name in METHODS if name not in ("hebbian", "afl", "ranpac", "safle")]
+SMALL = {"rounds": 3, "examples": 400, "models": ("mlp:20",), "lr": 0.05}
 APART = ("fedh2l", "fedmd")  # whose messages are outputs on public examples
 FAST = ("fedavg", "apfl", "fedproto", "fedh2l", "sohip")  # a method of each kind of answer
-EVERY = rest_slow(sorted(TRAINED, key=lambda n: n not in FAST), len(FAST))
+EVERY = first_fast(TRAINED, FAST)
 
 pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
-
-
-class Normed(nn.Sequential):
-    """A network with batch norm."""
-
-    def __init__(self):
-        maps = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten()
-        super().__init__(*maps, nn.Linear(4 * 36, 10))
-
-
-NORMED = {"models": (f"{__name__}:Normed",)}
-
-
-def config(name="fedavg", options="", **settings):
-    options += ",proxy=mlp:8" if name in PROXIED and "proxy" not in options else ""
-    return fl.Config(method=name, options=options.strip(","), **(SMALL | settings))
 
 
 SHORT = {  # by default 100 steps, 10 epochs, and 100 and 50 passes
@@ -62,39 +31,18 @@ SHORT = {  # by default 100 steps, 10 epochs, and 100 and 50 passes
 }  # fmt: skip
 
 
-def make(name="fedavg", options="", **settings):
-    return config(name, options or SHORT.get(name, ""), **settings).make(0)
+def config(name="fedavg", options="", **settings):
+    return short_run(name, options or SHORT.get(name, ""), **(SMALL | settings))
 
 
-def play(made, rounds=2, state=None, first=0, each=None, **who):
-    how = {"participation": Participation(**who)} if who else {}
-    return asked.play(made, rounds, state, first, each, **how)
-
-
-def down_of(state, c):
-    return state.down.get(c, state.down.get(EVERYONE, {}))
+def make(*words, **settings):
+    return config(*words, **settings).make(0)
 
 
 def scores(made, state):
     x, _ = made.loaded.tensors.batch(torch.arange(6))
     for c in range(len(made.loaded.split)):
-        yield made.classifier(state.clients.get(c, {}), down_of(state, c), c)(x)
-
-
-@pytest.mark.parametrize(
-    "name", rest_slow(sorted(METHODS, key=lambda n: n not in ("fedavg", "hebbian")), 2)
-)
-def test_it_learns_and_its_run_is_complete(name):
-    run = execute(fl, config(name, SHORT.get(name, ""), rounds=8, models=("mlp:64",)))
-    assert run.complete
-    assert run.summary["test"][0] > 0.5  # chance is .1
-    assert run.arrays["test"].shape == (1, 8, 4)
-    sent = run.arrays["traffic/up"][:, : None if name in TRAINED else 1]  # they send once
-    assert (sent > 0).all() == (name not in ("standalone", "standalone-bias", "agg"))
-
-
-def nan_of(array):
-    return np.float32("nan") if array.dtype.kind == "f" else 1
+        yield made.classifier(*known(state, c), c)(x)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -103,30 +51,28 @@ def test_nan_absence_and_lateness_harm_nobody(name):
 
     class Sick(cls):
         def client_steps(self, calls):
-            return [
-                replace(o, message={n: a * nan_of(a) for n, a in o.message.items()})
-                if call.context.client == 1
-                else o
-                for call, o in zip(calls, super().client_steps(calls), strict=True)
-            ]
+            outcomes = super().client_steps(calls)
+            for call, outcome in zip(calls, outcomes, strict=True):
+                for n, array in outcome.message.items() if call.context.client == 1 else ():
+                    outcome.message[n] = array * (np.nan if array.dtype.kind == "f" else 1)
+            return outcomes
 
     made, seen = make(name, clients=5), set()
     sick = Sick(**vars(made))
     look = lambda played: seen.update(played.faults.codes.tolist())  # noqa: E731
     played = play(sick, 5, each=look, rate=0.6, late=0.3)
     assert {Fault.NONE, Fault.ABSENT, Fault.LATE} <= seen
-    silent = name in ("standalone", "standalone-bias", "agg")  # they have nothing to refuse
-    assert (Fault.NOT_FINITE in seen) == (not silent)
+    assert (Fault.NOT_FINITE in seen) == (name not in SILENT)  # which have nothing to refuse
     for message in played.state.down.values():
         assert all(np.isfinite(a).all() for a in message.values())
-    if not silent:
+    if name not in SILENT:
         assert all(s.isfinite().any() and not s.isnan().any() for s in scores(made, played.state))
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_run_survives_dropouts_and_stragglers_and_newcomers_are_tuned(name):
     more = {"drop": 0.6, "epochs": 3, "stragglers": 0.5, "unseen": 0.25, "newcomers": 2}
-    run = execute(fl, config(name, SHORT.get(name, ""), **more))
+    run = execute(fl, config(name, **more))
     codes, reasons = (run.arrays[f"faults/{n}"][0] for n in ("code", "reason"))
     assert {1} <= set(codes.ravel().tolist()) <= {0, 1}
     assert ((reasons == b"dropped out of the round") == (codes == 1))[:, :3].all()
@@ -207,53 +153,21 @@ HEAD, BODY, D = 10 * 21, 64 * 20 + 20, 20  # numbers in the network of these tes
     ],
 )
 def test_bytes_on_the_wire(name, options, up, down):
-    traffic = play(make(name, options, partition="iid", batch=8)).traffic
+    traffic = play(make(name, options, partition="iid", batch=8), 2).traffic
     assert traffic.up.tolist() == [up] * 4
     assert traffic.down.tolist() == [down] * 4
 
 
-@pytest.mark.parametrize(
-    ("ablation", "up", "down"),
-    [
-        ("", "seen", "seen"),
-        ("m1-b", "all", "seen"),
-        ("m2-a", "seen", "all"),
-        ("M2-B",) + 2 * ("seen",),
-    ],
-)
+FEDSSA = [("", "seen", "seen"), ("m1-b", "all", "seen"), ("m2-a", "seen", "all")]
+
+
+@pytest.mark.parametrize(("ablation", "up", "down"), [*FEDSSA, ("M2-B", "seen", "seen")])
 def test_fedssa_sends_rows_of_seen_classes(ablation, up, down):
     made = make("fedssa", f"ablation={ablation}" if ablation else "", partition="classes:4")
     rows = {"all": [10] * 4, "seen": [int(made.seen(c).sum()) for c in range(4)]}
-    traffic = play(made).traffic
+    traffic = play(made, 2).traffic
     assert traffic.up.tolist() == [4 * (D + 1) * n for n in rows[up]]
     assert traffic.down.tolist() == [4 * (D + 1) * n for n in rows[down]]
-
-
-def networks(name, options="", **settings):
-    """Networks with which clients classify after two rounds."""
-    made = make(name, options, **settings)
-    state = play(made).state
-    own = [state.clients.get(c, {}) for c in range(4)]
-    return [made.personal(*made.readied(own[c], down_of(state, c), c)) for c in range(4)]
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "plain"),
-    [
-        ("fedbn", "", "fedavg"),
-        ("fedgen", "lam=0", "lg-fedavg"),
-        ("clustered-fl", "tol_1=0", "fedavg"),
-        ("apfl", "alpha=1,learn=false", "standalone"),
-        ("sohip", "ablation=d", "standalone"),
-        ("fedssa", "ablation=m1-a", "lg-fedavg,weights=equal"),
-    ],
-)
-def test_without_its_part_a_method_is_the_plainer_one_to_the_bit(name, options, plain):
-    plain, _, more = plain.partition(",")
-    pairs = zip(networks(name, options), networks(plain, more), strict=True)
-    for ours, theirs in pairs:
-        for n, t in theirs.items():
-            torch.testing.assert_close(ours[n], t, rtol=0, atol=0, msg=n)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +197,7 @@ def test_flops_are_those_of_steps_and_passes(name, options, epochs, passes):
 
 
 def test_buffers_are_averaged_and_a_batch_of_one_has_statistics():
-    settings = {"clients": 2, "lr": 0.001} | NORMED
+    settings = {"clients": 2, "lr": 0.001, "models": ("asked:Normed",)}
     made = make(examples=51, batch=20, partition="iid", **settings)
     assert {len(rows) % 20 for rows in made.loaded.split.train} & {0, 1}
     played = play(made, 1)
@@ -307,7 +221,9 @@ def test_local_and_pool_agree():
     np.testing.assert_allclose(a.arrays["test"], b.arrays["test"], atol=0.03)
 
 
-MIXED = {"models": ("mlp", "lenet")}
+ONE = ("fedavg", "clustered-fl", "ditto", "fedrep", "apfl", "pfedgp")
+OF_A_LENGTH = ("fedssa", "lg-fedavg", "fedproto", "fedgh", "fedtgp", "fedral")
+LENGTH = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
 
 
 @pytest.mark.parametrize(
@@ -325,26 +241,12 @@ MIXED = {"models": ("mlp", "lenet")}
         ("fml", "proxy=cnn-6", "proxy must be one of .* got 'cnn-6'"),
         ("fedmrl", "width=21", "width must be at most 20"),
         ("sohip", "m=4,memory=sample", "m must be at least 8, the number of patterns"),
+        ("fedh2l", {"clients": 1}, "clients must be 2 or more for fedh2l"),
+        *((name, {"models": ("mlp", "lenet")}, "models must be one architecture") for name in ONE),
+        *((name, {"models": ("mlp", "lenet")}, LENGTH) for name in OF_A_LENGTH),
     ],
 )
 def test_bad_settings(name, options, message):
+    settings = {"options": options} if isinstance(options, str) else options
     with pytest.raises(ArgumentError, match=message):
-        config(name, options, examples=150).make(0).server_start(0)
-
-
-@pytest.mark.parametrize("name", ["fedavg", "clustered-fl", "ditto", "fedrep", "apfl", "pfedgp"])
-def test_some_need_one_architecture(name):
-    with pytest.raises(ArgumentError, match="models must be one architecture"):
-        make(name, **MIXED)
-
-
-@pytest.mark.parametrize("name", ["fedssa", "lg-fedavg", "fedproto", "fedgh", "fedtgp", "fedral"])
-def test_others_need_one_length_of_features(name):
-    rule = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
-    with pytest.raises(ArgumentError, match=rule):
-        make(name, **MIXED).server_start(0)
-
-
-def test_fedh2l_needs_a_peer():
-    with pytest.raises(ArgumentError, match="clients must be 2 or more for fedh2l"):
-        make("fedh2l", clients=1)
+        make(name, **({"examples": 150} | settings)).server_start(0)

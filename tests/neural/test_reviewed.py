@@ -1,56 +1,41 @@
 """What a reviewer of a comparison asks: divergence is said, costs are whole, networks stay."""
 
 import json
-from functools import cache, partial
+from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
-from helpers import rest_slow
+import torch
+from asked import known, no_bias, short_run
+from torch import nn
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-from torch import nn  # noqa: E402
-
-from hopfed.errors import ArgumentError, DataError, HopfedError  # noqa: E402
-from hopfed.experiments import fl  # noqa: E402
-from hopfed.experiments.runner import execute  # noqa: E402
-from hopfed.experiments.shared.kept_networks import ABOUT  # noqa: E402
-from hopfed.federation.contract import EVERYONE  # noqa: E402
-from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.federation.messages import nbytes  # noqa: E402
-from hopfed.neural.data import partition  # noqa: E402
-from hopfed.neural.data.dataset import from_arrays  # noqa: E402
-from hopfed.neural.methods import METHODS  # noqa: E402
-from hopfed.neural.models.networks import HeadWarning, build, load_weights  # noqa: E402
-from hopfed.neural.training.task import ScalingWarning, TaskSpec, task_of  # noqa: E402
-
-SMALL = {"clients": 4, "rounds": 2, "examples": 200, "models": ("mlp:8",), "way": "sequential"}
-PROXIED = ("fml", "fedkd", "fedmrl")
+from hopfed.errors import ArgumentError, DataError, HopfedError
+from hopfed.experiments import fl
+from hopfed.experiments.runner import execute
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.messages import nbytes
+from hopfed.neural.data import partition
+from hopfed.neural.data.dataset import from_arrays
+from hopfed.neural.methods import METHODS
+from hopfed.neural.models.networks import HeadWarning, build, load_weights, read_tensors
+from hopfed.neural.training.task import ScalingWarning, TaskSpec, task_of
 
 
-def config(name="fedavg", options="", **settings):
-    options += ",proxy=mlp:8" if name in PROXIED else ""
-    return fl.Config(method=name, options=options.strip(","), **(SMALL | settings))
-
-
-def played(conf, rounds=1):
-    method, state = conf.make(0), None
-    for t in range(rounds):
-        arrays, state = fl.train_round(conf, method, t, state, LocalEngine())
-        arrays |= fl.score(conf, method, t, state, fl.heard_in(arrays))
-    return method, state, arrays
-
-
-# Divergence
+def played(name, **settings):
+    conf = short_run(name, **settings)
+    method = conf.make(0)
+    arrays, state = fl.train_round(conf, method, 0, None, LocalEngine())
+    return method, state, arrays | fl.score(conf, method, 0, state, fl.heard_in(arrays))
 
 
 def test_who_diverges_is_told_at_once_and_in_the_summary():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(120, 4)), np.arange(120) % 2
     x[:40] *= 1e30  # the first client's rows, which overflow
-    rows = [np.arange(40), np.arange(40, 80), np.arange(80, 120)]
-    part = saved(partition(rows, from_arrays(x, y)))
-    conf = config(data=(x, y), clients=3, scaling="none", partition=part, rounds=3, batch=8)
+    part = partition(np.split(np.arange(120), 3), from_arrays(x, y)).scheme
+    more = {"clients": 3, "scaling": "none", "rounds": 3, "batch": 8}
+    conf = short_run(data=(x, y), partition=part, **more)
     words = "round 1: updates discarded, 1 in all, of clients 0"
     with pytest.warns(fl.TroubleWarning, match=words):
         run = execute(fl, conf)
@@ -59,34 +44,19 @@ def test_who_diverges_is_told_at_once_and_in_the_summary():
     assert "lr = 0.01 is likely too high" in said
 
 
-@cache
-def folder():
-    from tempfile import mkdtemp
-
-    return mkdtemp()
-
-
-def saved(part):
-    part.save(f"{folder()}/part.npz")
-    return f"given:{folder()}/part.npz"
-
-
 def test_a_network_that_is_not_finite_has_no_accuracy(hopfed, tmp_path):
     small = ("--clients", 3, "--rounds", 2, "--models", "mlp:8", "--set", "examples=200")
-    out = tmp_path / "run.h5"
+    out, more = tmp_path / "run.h5", (*small, "--set", "lr=1e20")
     with pytest.warns(fl.TroubleWarning, match="networks not finite"):
-        status, text, err = hopfed(
-            "fl", "run", "standalone", *small, "--set", "lr=1e20", "--json", "--out", out
-        )
+        status, text, err = hopfed("fl", "run", "standalone", *more, "--json", "--out", out)
     assert status == 2
     assert "error: no network is finite; lr = 1e+20 is likely too high" in err
     summary = json.loads(text)["summary"]
     assert summary["test"] == [None, None]
-    assert (
-        "networks not finite, without accuracy, 6 in all, of clients 0, 1, 2" in summary["trouble"]
-    )
+    said = "networks not finite, without accuracy, 6 in all, of clients 0, 1, 2"
+    assert said in summary["trouble"]
     assert "networks not finite" in " ".join(hopfed("show", out)[1].split())
-    status, _, err = hopfed("fl", "run", "fedavg", *small, "--set", "lr=1e20")
+    status, _, err = hopfed("fl", "run", "fedavg", *more)
     assert (status, err.count("\n")) == (2, 1)
     assert err.endswith("lr = 1e+20 is likely too high\n")
 
@@ -112,18 +82,14 @@ def test_a_round_in_which_a_network_is_lost_is_not_chosen():
     assert not fl.all_lost(arrays)
 
 
-# Who never takes part
-
-
 def test_who_never_takes_part_changes_no_scale():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(200, 3)), np.arange(200) % 2
-    rows = np.split(np.arange(200), 4)
-    part = saved(partition(rows, from_arrays(x, y)))
+    part = partition(np.split(np.arange(200), 4), from_arrays(x, y)).scheme
     moved = x.copy()
     moved[150:] += 100
-    small = {"clients": 4, "unseen": 0.25, "partition": part, "examples": 0}
-    one, two = (execute(fl, config(data=(d, y), **small)) for d in (x, moved))
+    small = {"unseen": 0.25, "partition": part, "examples": 0}
+    one, two = (execute(fl, short_run(data=(d, y), **small)) for d in (x, moved))
     for name in ("test", "validation", "client/loss"):
         np.testing.assert_array_equal(one.arrays[name][..., :3], two.arrays[name][..., :3])
 
@@ -132,7 +98,7 @@ def test_scaling_is_a_setting_and_its_sums_are_counted():
     sums = 8 * (1 + 2), 8 * 2  # number, sum and sum of squares of a channel; mean and deviation
     base = {"models": ("mlp:8",), "clients": 4, "examples": 200}
     for scaling, counted in (("train", True), ("none", False), ("8:4", False)):
-        _, _, arrays = played(config("standalone", scaling=scaling, unseen=0.25))
+        _, _, arrays = played("standalone", scaling=scaling, unseen=0.25)
         assert arrays["traffic/up"].tolist() == [sums[0] * counted] * 3 + [0]
         assert arrays["traffic/down"].tolist() == [sums[1] * counted] * 3 + [0]
     raw = task_of(TaskSpec(scaling="none", **base)).tensors
@@ -155,57 +121,19 @@ def test_a_trained_network_sees_what_it_was_trained_on_and_it_is_said():
     assert tensors.batch(torch.arange(5))[0].max() > 10
 
 
-# Networks stay as they are
-
-
-class NoBias(nn.Module):
-    def __init__(self, classes=10):
-        super().__init__()
-        self.body, self.top = nn.Linear(64, 12), nn.Linear(12, classes, bias=False)
-
-    def forward(self, x):
-        return self.top(self.body(x.flatten(1)).tanh())
-
-
-class TwoLayers(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body = nn.Linear(64, 12)
-        self.head = nn.Sequential(nn.Tanh(), nn.Linear(12, 6), nn.ReLU(), nn.Linear(6, 10))
-
-    def forward(self, x):
-        return self.head(self.body(x.flatten(1)))
-
-
-# The others train no network.
-KEPT = [n for n in METHODS if n not in ("hebbian", "afl", "ranpac", "safle")]
-FAST = ("fedavg", "fml", "sohip", "pfedgp", "fedssa", "fedh2l")  # modules of their own, and rows
-
-
-@pytest.mark.filterwarnings("ignore::hopfed.neural.memory.SmallStoreWarning")
-@pytest.mark.parametrize("name", rest_slow(sorted(KEPT, key=lambda n: n not in FAST), len(FAST)))
-def test_a_kept_network_loads_into_its_own_class(name, tmp_path):
-    conf = config(name, models=(NoBias,), keep=str(tmp_path / "kept"), rounds=1)
-    execute(fl, conf)
-    held = tmp_path / "kept" / "seed-0"
-    files = json.loads((held / ABOUT).read_text())["files"]
-    from hopfed.neural.models.networks import read_tensors
-
-    for file in files:
-        NoBias().load_state_dict(read_tensors(held / file))
+def two_layers():
+    head = nn.Sequential(nn.Tanh(), nn.Linear(12, 6), nn.ReLU(), nn.Linear(6, 10))
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), head)
 
 
 @pytest.mark.filterwarnings("ignore::hopfed.neural.training.task.ScalingWarning")
-@pytest.mark.parametrize("make", [TwoLayers, partial(nn.Linear, 64, 10, bias=False)])
+@pytest.mark.parametrize("make", [two_layers, partial(nn.Linear, 64, 10, bias=False)])
 def test_heads_of_any_form_are_kept_whole(make, tmp_path):
     net, rng = make(), np.random.default_rng(0)
     rows = rng.normal(size=(200, 64)), np.arange(200) % 10
-    more = {"data": rows, "keep": str(tmp_path / "kept"), "partition": "iid"}
-    conf = config("fedprox", models=(net,), rounds=1, epochs=0, **more)
-    execute(fl, conf)
-    (file,) = (tmp_path / "kept" / "seed-0").glob("everyone.*")
-    from hopfed.neural.models.networks import read_tensors
-
+    more = {"data": rows, "keep": str(tmp_path), "partition": "iid"}
+    execute(fl, short_run("fedprox", models=(net,), rounds=1, epochs=0, **more))
+    (file,) = (tmp_path / "seed-0").glob("everyone.*")
     again = make()
     again.load_state_dict(read_tensors(file))
     for n, t in net.state_dict().items():
@@ -214,113 +142,76 @@ def test_heads_of_any_form_are_kept_whole(make, tmp_path):
 
 def test_a_head_that_does_not_fit_is_replaced_with_a_word_and_misfits_are_counted():
     small = {"channels": 1, "size": 8, "classes": 7, "seed": 0}
-    name = TaskSpec(models=(NoBias(),)).models[0]
-    with pytest.warns(HeadWarning, match="its head top is for 10 classes, the data have 7"):
+    name = TaskSpec(models=(no_bias(),)).models[0]
+    with pytest.warns(HeadWarning, match="its head 3 is for 10 classes, the data have 7"):
         model = build(name, **small)
     assert model.head.bias is None
     with pytest.warns(HeadWarning, match="head.weight fits other classes"):
-        load_weights(model, NoBias().state_dict())
+        load_weights(model, no_bias().state_dict())
     wrong = {f"layer{i}": torch.ones(1) for i in range(5)}
     with pytest.raises(DataError, match=r"lacks 2 of 3: .*; adds 5 of 3: layer0, layer1, layer2, "):
         load_weights(model, wrong)
 
 
-# Costs
+class Unread(dict):
+    """A message that cannot be read."""
+
+    __getitem__ = get = items = values = None
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_model_that_is_scored_was_sent(name):
     """A classifier reads the last message from the server exactly where it says so."""
-
-    class Watched(dict):
-        read = False
-
-        def _seen(self, result):
-            self.read = True
-            return result
-
-        def __getitem__(self, key):
-            return self._seen(super().__getitem__(key))
-
-        def get(self, key, default=None):
-            return self._seen(super().get(key, default))
-
-        def items(self):
-            return self._seen(super().items())
-
-        def values(self):
-            return self._seen(super().values())
-
-    method, state, _ = played(config(name, rate=0.5))
-    known = sorted(state.clients)[0]
+    method, state, _ = played(name, rate=0.5)
     absent = next(c for c in range(4) if c not in state.clients)
-    for c in (known, absent):
-        down = Watched(state.down.get(c, state.down.get(EVERYONE, {})))
-        method.classifier(state.clients.get(c, {}), down, c)
-        assert not down or down.read == method.fetches(c in state.clients), c
+    for c in (min(state.clients), absent):
+        own, down = known(state, c)
+        reads = down and method.fetches(c in state.clients)
+        with pytest.raises(TypeError) if reads else nullcontext():
+            method.classifier(own, Unread(down), c)
 
 
 def test_the_first_and_the_scored_model_are_downloads():
     whole = 4 * (65 * 8 + 9 * 10)
-    conf = config(rate=0.5, rounds=3, scaling="none")
-    run = execute(fl, conf)
+    run = execute(fl, short_run(rate=0.5, rounds=3, scaling="none"))
     asked = run.arrays["faults/code"][0] == 0
     np.testing.assert_array_equal(run.arrays["traffic/down"][0, 0], whole * asked[0])
     assert (run.arrays["scoring/bytes"] == whole).all()  # to every client, in every round
     assert not run.arrays["traffic/down"][0, 1:].any()  # which begins with what it was scored with
-    seldom = execute(fl, config(rate=0.5, rounds=3, scaling="none", every=3)).arrays
+    seldom = execute(fl, short_run(rate=0.5, rounds=3, scaling="none", every=3)).arrays
     np.testing.assert_array_equal(seldom["traffic/down"][0], whole * asked)
     assert seldom["scoring/bytes"][0].sum(axis=1).tolist() == [0, 0, 4 * whole]
-    part = execute(fl, config(rate=0.25, rounds=2, scaling="none", scoring="part")).arrays
+    part = execute(fl, short_run(rate=0.25, scaling="none", scoring="part")).arrays
     assert part["scored"][0].sum(axis=1).tolist() == [1, 2]
     assert np.isnan(part["test"][0]).sum(axis=1).tolist() == [3, 2]
     head = nbytes({"w": np.zeros((10, 9), np.float32)})
-    first = played(config("lg-fedavg", scaling="none"))[2]["traffic/down"]
+    first = played("lg-fedavg", scaling="none")[2]["traffic/down"]
     assert first.tolist() == [head] * 4
 
 
 @pytest.mark.parametrize("name", ["fedrep", "ditto", "apfl", "fedavg+"])
 def test_training_for_scores_is_counted_apart(name):
-    method, state, arrays = played(config(name, rate=0.5, partition="iid"))
+    method, state, arrays = played(name, rate=0.5, partition="iid")
     took = np.isin(range(4), list(state.clients))
     assert (arrays["scoring/flops"][took] == 0).all()
-    if name == "fedavg+":  # an epoch, which those that took part have beside their own training
-        due = arrays["client/flops"][took][0] / 2
-    else:
-        due = arrays["client/flops"][took][0]
+    # An epoch, which those that took part have beside their own training.
+    due = arrays["client/flops"][took][0] / (2 if name == "fedavg+" else 1)
     np.testing.assert_allclose(arrays["scoring/flops"][~took], due, rtol=0.05)
 
 
-# Labels and clients
-
-
-def test_measured_labels_that_are_whole_numbers_are_no_classes():
-    from sklearn.datasets import load_diabetes
-
-    with pytest.raises(DataError, match="214 different values in 442 rows"):
-        from_arrays(*load_diabetes(return_X_y=True))
-    assert from_arrays(np.eye(150), np.arange(150) % 50).classes == 50
-
-
-def test_clients_with_too_little_are_named_together_with_the_minimum():
-    data = from_arrays(np.eye(20), np.arange(20) % 2)
-    rows = [np.arange(2), np.arange(2, 18), np.arange(18, 20)]
-    with pytest.raises(DataError, match=r"clients 0 \(2\), 2 \(2\) of 3, at least 3 each"):
-        partition(rows, data)
-
-
 def test_a_client_that_fails_in_every_round_is_told():
-    class Failing(type(config().make(0))):
+    conf = short_run()
+
+    class Failing(type(conf.make(0))):
         def answer(self, client, question, down):
             if client.number == 2:
                 raise RuntimeError("no room")
             return (yield from super().answer(client, question, down))
 
-    conf = config()
     made = Failing(**vars(conf.make(0)))
     arrays, _ = fl.train_round(conf, made, 0, None, LocalEngine())
     scored = {"scored": np.ones(4, bool), "test": np.ones(4)}
     with pytest.warns(fl.TroubleWarning, match="of clients 2 raised: RuntimeError: no room"):
         fl.Alarm(conf)(0, 0, arrays | scored)
     with pytest.raises(HopfedError):
-        fl.train_round(config(minimum=4), made, 0, None, LocalEngine())
+        fl.train_round(short_run(minimum=4), made, 0, None, LocalEngine())

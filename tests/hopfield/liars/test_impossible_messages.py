@@ -15,11 +15,7 @@ from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.clients import PatternClient, vote
 from hopfed.hopfield.encoding import FORMS, Encoding, lower, symmetric
 from hopfed.hopfield.plasticity import Broadcast
-from hopfed.hopfield.possible import (
-    operator_complaint,
-    projections_complaint,
-    votes_complaint,
-)
+from hopfed.hopfield.possible import operator_complaint, projections_complaint, votes_complaint
 
 
 def project(x, V, seed):

@@ -24,8 +24,6 @@ from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.kernels import Rows
-from hopfed.privacy.discrete_gaussian import DiscreteGaussian
-from hopfed.spectral.operators import DenseOperator
 from hopfed.tables.examples import as_examples
 
 N = 24
@@ -52,28 +50,11 @@ def ledger(tmp_path):
     return Ledger(tmp_path / "home" / "privacy")
 
 
-def exact_of(rows):
-    return np.asarray(DenseOperator.from_examples(rows).matrix)[np.tril_indices(N, -1)]
-
-
-# --- averages
-
-
-def test_many_budgets_a_little_below_the_first_cannot_be_averaged(ledger):
-    rows = examples()
-    heard = [asked(ledger, rows)]
-    for k in range(1, 300):
-        with pytest.raises(DataError, match="not released on other terms"):
-            heard.append(asked(ledger, rows, epsilon=1 - 1e-9 * k))
-    average = np.mean([m["counts"] for m in heard], axis=0)
-    scale = DiscreteGaussian(N, 1.0, 1e-5).scale
-    assert np.std(average - exact_of(rows)) > 0.8 * scale
-
-
 @pytest.mark.parametrize(
     "change",
     [
         {"epsilon": np.nextafter(1.0, 0)},
+        {"epsilon": 1 - 1e-9},
         {"epsilon": 0.1},
         {"delta": np.nextafter(1e-5, 0)},
         {"rounds": 2},
@@ -108,9 +89,6 @@ def test_the_noise_is_another_one_for_everything_that_is_asked(tmp_path):
         told[name] = secret
         assert len(rows_) == 60
     assert len(set(told.values())) == len(told)
-
-
-# --- rows that were released before
 
 
 @pytest.mark.parametrize(
@@ -157,9 +135,6 @@ def test_a_row_is_in_one_batch_so_that_rounds_do_not_add_up(ledger):
     assert dealt == sorted(examples(61).signs.tolist())
 
 
-# --- files
-
-
 def test_files_are_private_small_and_hold_no_rows(ledger):
     rows = examples(1000)
     asked(ledger, rows)
@@ -174,13 +149,7 @@ def test_files_are_private_small_and_hold_no_rows(ledger):
     assert first["released"][0]["rows"] != second["released"][0]["rows"], "marks are keyed"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"12\n",
-        b"\xb2" * 64,
-    ],
-)
+@pytest.mark.parametrize("text", [b"12\n", b"\xb2" * 64])
 def test_a_broken_secret_is_remade_only_where_nothing_was_released(ledger, text):
     ledger.folder.mkdir(parents=True)
     (ledger.folder / "secret").write_bytes(text)
@@ -229,9 +198,6 @@ def test_a_damaged_ledger_stops_everything_and_stays_as_it_is(ledger, text):
             act(ledger, examples())
         assert "\n" not in str(told.value)
     assert (ledger.folder / "ledger").read_bytes() == text
-
-
-# --- crashes and races
 
 
 def test_it_is_on_the_disk_before_anything_can_be_sent(ledger, monkeypatch):
@@ -294,13 +260,7 @@ def test_of_processes_at_once_one_sets_the_terms(ledger):
     assert sorted(process.wait() for process in racing) == [3, 3, 9]
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"epsilon": np.nan},
-        {"rounds": 0},
-    ],
-)
+@pytest.mark.parametrize("wrong", [{"epsilon": np.nan}, {"rounds": 0}])
 def test_terms_that_are_none(wrong):
     with pytest.raises(ArgumentError) as raised:
         replace(Terms(1.0, 1e-5), **wrong)

@@ -4,16 +4,15 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+import torch
+from asked import short_run
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-
-from hopfed._lib.random import stream  # noqa: E402
-from hopfed.errors import ArgumentError  # noqa: E402
-from hopfed.experiments import fl  # noqa: E402
-from hopfed.experiments.runner import execute  # noqa: E402
-from hopfed.experiments.shared.cells import Bench  # noqa: E402
-from hopfed.neural.training import together  # noqa: E402
-from hopfed.neural.training.evaluation import (  # noqa: E402
+from hopfed._lib.random import stream
+from hopfed.errors import ArgumentError
+from hopfed.experiments import fl
+from hopfed.experiments.runner import execute
+from hopfed.neural.training import together
+from hopfed.neural.training.evaluation import (
     MEASURES,
     Network,
     accuracies,
@@ -22,11 +21,9 @@ from hopfed.neural.training.evaluation import (  # noqa: E402
     domains,
     measures,
 )
-from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
-from hopfed.neural.training.together import stacks, train, train_alone, train_together  # noqa: E402
-from hopfed.neural.training.training import Job, Optimizer, Training  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("one_thread")
+from hopfed.neural.training.task import TaskSpec, task_of
+from hopfed.neural.training.together import stacks, train, train_alone, train_together
+from hopfed.neural.training.training import Job, Optimizer, Training
 
 PLAIN = {
     "sgd": lambda p, t: torch.optim.SGD(p, t.lr, t.momentum, weight_decay=t.weight_decay),
@@ -35,12 +32,6 @@ PLAIN = {
         p, t.lr, weight_decay=t.weight_decay, amsgrad=True, foreach=False
     ),
 }
-
-
-class Normed(torch.nn.Sequential):
-    def __init__(self):
-        maps = torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU()
-        super().__init__(*maps, torch.nn.Flatten(), torch.nn.Linear(4 * 36, 10))
 
 
 def task(model="mlp:30", clients=4, **settings):
@@ -52,11 +43,11 @@ def objective(net, batch):
 
 
 def jobs_of(made, training=Training(batch=16), augment=False):  # noqa: B008  (frozen)
+    more = objective, training, augment
     return [
-        Job(made.model(c), made.initial(c), made.split.train[c], (0, 0, 0, c), objective, training,
-            augment)
-        for c in range(len(made.split))
-    ]  # fmt: skip
+        Job(made.model(c), made.initial(c), rows, (0, 0, 0, c), *more)
+        for c, rows in enumerate(made.split.train)
+    ]
 
 
 def each_alone(jobs, data):
@@ -151,7 +142,7 @@ def test_the_rule_goes_by_the_size_of_a_step(monkeypatch, settings, large, wide)
 
 
 def test_batch_norm_statistics_move_and_the_last_example_joins_the_batch_before():
-    made = task(f"{__name__}:Normed", clients=2, partition="iid")
+    made = task("asked:Normed", clients=2, partition="iid")
     job = jobs_of(made, Training(batch=12, way="stacked"))[0]
     assert not together._together(job, made.tensors)
     job.rows = job.rows[:25]  # and padding would count, so nobody is stacked
@@ -163,14 +154,10 @@ def test_batch_norm_statistics_move_and_the_last_example_joins_the_batch_before(
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_an_optimizer_goes_on_as_if_it_had_never_stopped_with_fewer_clients(name):
-    draw = torch.Generator().manual_seed(0)
-    start, training = (
-        torch.randn(3, 4, 5, generator=draw),
-        Training(name, lr=0.1, weight_decay=0.01),
-    )
+    draw, training = torch.Generator().manual_seed(0), Training(name, lr=0.1, weight_decay=0.01)
+    start = torch.randn(3, 4, 5, generator=draw)
     grads = [torch.randn(3, 5, 4, generator=draw).mT for _ in range(4)]
-    whole, parts, state = Optimizer(training, {}), start.clone(), {}
-    p = start.clone()
+    whole, state, p, parts = Optimizer(training, {}), {}, start.clone(), start.clone()
     for g, count in zip(grads, (3, 3, 3, 2), strict=True):  # the last client leaves early
         whole.step([p], [g])
         part = Optimizer(training, state, fused=True)
@@ -225,16 +212,18 @@ ROTATED = TaskSpec(
 
 def networks(made):
     """A network of each client, with weights of its own."""
-    draws = [torch.Generator().manual_seed(c) for c in range(len(made.split))]
-    noisy = [
-        {n: t + torch.randn(t.shape, generator=g) / 10 for n, t in made.initial(c).items()}
-        for c, g in enumerate(draws)
-    ]
-    return [Network(made.model(c), params) for c, params in enumerate(noisy)]
+
+    def noisy(c):
+        draw = torch.Generator().manual_seed(c)
+        return {
+            n: t + torch.randn(t.shape, generator=draw) / 10 for n, t in made.initial(c).items()
+        }
+
+    return [Network(made.model(c), noisy(c)) for c in range(len(made.split))]
 
 
 def test_clients_of_one_network_are_scored_as_each_would_alone():
-    made = task_of(TaskSpec(models=("mlp:16",), clients=4, examples=400))
+    made = task()
     parts, first = (made.split.validation, made.split.test), networks(made)[0]
     apart = accuracies([Network(first.model, first.params) for _ in range(4)], made.tensors, parts)
     np.testing.assert_array_equal(apart, accuracies([first] * 4, made.tensors, parts))
@@ -255,11 +244,11 @@ def test_scores_within_and_across_domains_count_every_test_example():
 
 
 def test_a_client_without_domains_is_its_own_and_one_alone_has_no_others():
-    made = task_of(TaskSpec(partition="dirichlet:0.5", clients=3, models=("mlp:16",), examples=200))
+    made = task(clients=3, partition="dirichlet:0.5")
     found = domains(networks(made)[:1] * 3, made.tensors, made.split, "validation")
     assert found["own"].tolist() == [0, 1, 2]
     assert found["sizes"].tolist() == made.split.sizes[:, 1].tolist()
-    alone = task_of(TaskSpec(partition="iid", clients=1, models=("mlp:16",), examples=100))
+    alone = task(clients=1)
     assert np.isnan(domains(networks(alone), alone.tensors, alone.split)["cdp"]).all()
 
 
@@ -296,16 +285,15 @@ def test_a_run_has_measures_where_they_are_asked_for():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 120)
     rows = rng.normal(size=(120, 4)) + labels[:, None]
-    asked = {"models": ("mlp:8",), "clients": 4, "rounds": 2, "partition": "iid", "unseen": 0.25}
-    run = execute(fl, fl.Config(data=(rows, labels), measures=True, **asked))
+    plain = short_run(data=(rows, labels), partition="iid", unseen=0.25)
+    run = execute(fl, replace(plain, measures=True))
     confusion = run.arrays["measures/confusion"]
     right = np.trace(confusion, axis1=-2, axis2=-1) / confusion.sum(axis=(-2, -1))
     assert right == pytest.approx(run.arrays["test"])
     assert {"auc", "f1", "balanced", "loss", "train_loss", "newcomers"} <= set(run.summary)
     best = int(run.summary["round"][0]) - 1
     assert run.summary["newcomers"][0] == pytest.approx(run.arrays["test"][0, best, 3])
-    plain = execute(fl, fl.Config(data=(rows, labels), **asked))
-    assert not any(name.startswith("measures/") for name in plain.arrays)
+    assert not any(name.startswith("measures/") for name in execute(fl, plain).arrays)
 
 
 PART = {"rounds", "seed", "seen"}  # which a run sets for its parts
@@ -319,8 +307,3 @@ def declared(cls):
 @pytest.mark.parametrize("part", [TaskSpec, Training])
 def test_a_run_has_every_setting_of_its_parts(part):
     assert declared(part).items() <= declared(fl.Config).items()
-
-
-def test_cells_are_trained_as_a_run_is():
-    training = declared(Training)
-    assert {name: declared(Bench)[name] for name in training} == training

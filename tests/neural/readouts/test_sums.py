@@ -1,0 +1,245 @@
+"""Sums with noise: what is guaranteed, sent and lost; and sums of those who come and leave."""
+
+import numpy as np
+import pytest
+from asked import examples, known, play
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopfed.errors import ArgumentError
+from hopfed.federation.contract import EVERYONE, Context
+from hopfed.federation.messages import malformed
+from hopfed.neural.collected_sums import Collected
+from hopfed.neural.methods.hebbian import Hebbian, added, broadcast, forgotten
+from hopfed.neural.readouts.ridge import PrivateSums, Spectrum, Sums
+from hopfed.neural.training.task import TaskSpec
+
+
+def drawn(n, width=17, classes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(classes, size=n)
+    patterns = np.where(rng.random((classes, width)) < 0.5, 1, -1)
+    z = np.where(rng.random((n, width)) < 0.75, 1, -1) * patterns[y]
+    z[:, -1] = 1
+    return z.astype(np.int8), y
+
+
+def numbers(operator, by_class):
+    below = np.tri(len(operator), k=-1, dtype=bool)
+    return np.concatenate([operator[below], by_class.ravel()])
+
+
+def exact(z, y, mechanism):
+    """The numbers of a release without its noise, one after the other."""
+    z = z.astype(float)
+    by_class = mechanism.weight * z.T @ np.eye(mechanism.classes)[y]
+    return numbers(z.T @ z, by_class)
+
+
+def test_no_example_moves_a_release_by_more_than_the_sensitivity():
+    mechanism = PrivateSums(17, 3, epsilon=1.0, delta=1e-5)
+    assert mechanism.weight == 4
+    found = mechanism.mechanism.sensitivity(17 + 3)
+    np.testing.assert_allclose(found, 17 + 4**2)  # D + w^2
+    rng, largest = np.random.default_rng(0), 0.0
+    base = exact(*drawn(5), mechanism)
+    for _ in range(500):
+        z = np.where(rng.random((2, 17)) < rng.choice([0.1, 0.5, 0.9]), 1, -1)
+        z[1, rng.random(17) < 0.5] *= rng.choice([-1, 1])
+        z[:, -1] = 1
+        y = rng.integers(3, size=2)
+        one, other = (base + exact(z[i : i + 1], y[i : i + 1], mechanism) for i in (0, 1))
+        largest = max(largest, float(np.linalg.norm(one - other)))
+    assert 0.85 * found < largest <= found + 1e-9
+
+
+def test_noise_is_what_the_mechanism_says():
+    mechanism = PrivateSums(65, 3, epsilon=1.0, delta=1e-5)
+    z, y = drawn(200, 65)
+    sent = mechanism.release(z, y, np.random.default_rng(0))
+    noise = numbers(sent.operator, sent.by_class) - exact(z, y, mechanism)
+    assert len(noise) == 65 * 32 + 195
+    scale = mechanism.mechanism.noise_multiplier * (65 + 8**2)
+    np.testing.assert_allclose(mechanism.scale, scale)
+    assert abs(noise.std() / scale - 1) < 5 / np.sqrt(2 * len(noise))
+    assert abs(noise.mean()) < 5 * scale / np.sqrt(len(noise))
+
+
+def test_releases_are_integers_that_add_up_exactly():
+    mechanism = PrivateSums(17, 3, epsilon=0.5, delta=1e-6)
+    rng = np.random.default_rng(1)
+    sent = [mechanism.release(*drawn(40, seed=c), rng) for c in range(5)]
+    assert all(each.operator.dtype == each.by_class.dtype == np.int64 for each in sent)
+    back = Sums.sum(sent) - sent[3]
+    np.testing.assert_array_equal(back.operator, Sums.sum(sent[:3] + sent[4:]).operator)
+
+
+def test_accuracy_is_predicted():
+    """From the sums without noise, against the mean over draws of the noise; ridges at its norm."""
+    width, clients = 41, 4
+    z, y = drawn(4000, width, classes=4)
+    parts = [(z[i:2000:clients], y[i:2000:clients]) for i in range(clients)]
+    whole = Spectrum.of(Sums.of(z[:2000], y[:2000], 4))
+    accuracies = []
+    for epsilon in (0.25, 4.0):
+        mechanism = PrivateSums(width, 4, epsilon, 1e-5)
+        ridge = 1 + mechanism.radius(clients) / 2000
+        predicted = mechanism.predicted_accuracy(whole, ridge, clients, z[2000:], y[2000:])
+        measured = []
+        for seed in range(12):
+            rng = np.random.default_rng(seed)
+            sent = Sums.sum([mechanism.release(*part, rng) for part in parts])
+            W = Spectrum.of(mechanism.read(sent, 2000)).readouts((ridge,))[0]
+            measured.append(((z[2000:] @ W).argmax(axis=1) == y[2000:]).mean())
+        error = np.std(measured) / np.sqrt(12)
+        assert abs(predicted - np.mean(measured)) < 0.02 + 4 * error
+        accuracies.append(predicted)
+    assert accuracies[1] - accuracies[0] > 0.1  # so there was something to predict
+
+
+def test_without_noise_nothing_changes():
+    mechanism = PrivateSums(17, 3, epsilon=np.inf, delta=1e-5)
+    z, y = drawn(60)
+    found = mechanism.read(mechanism.release(z, y, np.random.default_rng(0)), 60)
+    wanted = Sums.of(z, y, 3)
+    np.testing.assert_array_equal(found.operator, wanted.operator)
+    np.testing.assert_array_equal(found.by_class, wanted.by_class)
+    np.testing.assert_allclose(found.counts, wanted.counts, atol=1e-6)
+
+
+def test_in_a_federation_only_noisy_sums_leave_a_client():
+    task = TaskSpec(models=("mlp",), clients=3, examples=400)
+    method = Hebbian(task, filters=4, bits="public", choose="own", epsilon=5.0)
+    played = play(method)
+    assert not played.faults.words()
+    numbers = 33 * 16 + 33 * 10 + 1
+    assert played.traffic.up.max() <= 4 * numbers + 8  # one message, nothing else
+    down = played.state.down.get(EVERYONE)
+    state, message, _ = method.client_step({}, down | {"members": []}, Context(0, 0, 2, 1))
+    assert not np.array_equal(message["counts"], state["counts"])  # which the client keeps
+    assert malformed(message, method.expects({**down, "members": []}, Context(0, 0, 2, 1))) is None
+    logs = method.classifier(*known(played.state, 0), 0)(examples(method, 0)[0])
+    np.testing.assert_allclose(logs.exp().sum(dim=1), 1.0)
+
+
+def method(clients=4, **own):
+    own = {"filters": 5, "bits": "public", "choose": "own", "keep": True} | own
+    return Hebbian(TaskSpec(models=("mlp",), clients=clients, examples=300), **own)
+
+
+def equal(one, other):
+    """Names, kinds of numbers, shapes and bits."""
+    assert one.keys() == other.keys()
+    for name, array in one.items():
+        a, b = np.asarray(array), np.asarray(other[name])
+        assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes()), name
+
+
+def message(client):
+    rng = np.random.default_rng(client)
+    counts = rng.integers(-20_000, 20_000, size=6).astype(np.int16)
+    by_class = rng.integers(-9, 9, size=(4, 3)).astype(np.int32)
+    return {"counts": counts, "by_class": by_class, "examples": np.asarray(20_000)}
+
+
+@given(st.lists(st.integers(0, 5), max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_only_who_is_there_counts(moves):
+    """A client that is named comes, or leaves if it is there."""
+    state = {}
+    for c in moves:
+        there = c in set(np.asarray(state.get("members", ())).tolist())
+        state = forgotten(state, c) if there else added(state, {c: message(c)}, keep=True)
+    left = {c for c in moves if moves.count(c) % 2}
+    equal(state, added({}, {c: message(c) for c in left}, keep=True) if left else {})
+
+
+def test_a_choice_of_all_does_not_outlive_who_made_it():
+    state = both() | {"choice": np.asarray(3)}
+    assert "choice" not in forgotten(state, 1)
+    assert "choice" not in added(state, {2: message(2)}, keep=True)
+
+
+def test_clients_do_not_see_what_each_gave():
+    assert sorted(broadcast(both())) == ["by_class", "counts", "examples", "members"]
+
+
+def test_forgetting_in_a_federation_is_never_having_taken_part():
+    """The state of the server after a round with all, one client subtracted, and after one
+    that this client was never asked in; and what the others classify with."""
+    made = method()
+    all_four, two = play(made).state, play(made, rate=0.5).state
+    here = np.asarray(two.server["members"]).tolist()
+    assert len(here) == 2
+    state = all_four.server
+    for c in set(range(4)) - set(here):
+        state = forgotten(state, c)
+    equal(state, two.server)
+    equal(broadcast(state), two.down[EVERYONE])
+    x, _ = examples(made, 0)
+    for c in here:
+        both = all_four.clients[c], two.clients[c]
+        logs = [made.classifier(own, broadcast(state), c)(x) for own in both]
+        np.testing.assert_array_equal(*logs)
+
+
+def test_late_clients_were_there_from_the_beginning():
+    made, members = method(), []
+    late = play(made, 8, each=lambda p: members.append(len(p.state.server["members"])), rate=0.3)
+    assert members[0] < members[1] < members[-1] == 4
+    equal(late.state.server, play(made).state.server)
+
+
+def test_clients_come_and_leave_without_a_trace():
+    whole, few = Collected.of(method(), range(4)), Collected.of(method(), [3, 0])
+    equal(whole.forget(2).forget(1).state, few.state)
+    equal(few.admit(1).admit(2).state, whole.state)
+    assert few.accuracy().shape == (4,)
+    assert few.accuracy().mean() > 0.5
+    nobody = few.forget(0).forget(3)
+    assert (nobody.members, nobody.examples) == ([], 0)
+    assert nobody.admit(2).members == [2]
+
+
+def test_pooled_bits_keep_a_trace_of_who_left():
+    whole, few = (Collected.of(method(bits="pooled"), who) for who in (range(4), [0, 1, 2]))
+    assert not whole.exact
+    left = whole.forget(3).state
+    assert not np.array_equal(left["thresholds"], few.state["thresholds"])
+    assert Collected.of(method(), [0]).exact
+
+
+def test_noise_is_drawn_from_a_secret_for_each_client():
+    private = method(epsilon=30.0)
+    one, same, other = (Collected.of(private, [0, 1], bytes([k]) * 32).state for k in (1, 1, 2))
+    equal(one, same)
+    for name in ("sent/0/counts", "sent/0/by_class", "sent/1/counts"):
+        assert not np.array_equal(one[name], other[name])
+    exact = Collected.of(method(), [0, 1]).state
+    noise = [one[f"sent/{c}/counts"] - exact[f"sent/{c}/counts"] for c in (0, 1)]
+    assert abs(np.corrcoef(*noise)[0, 1]) < 0.1
+    assert abs(np.std(noise) / private.private.scale - 1) < 0.1
+
+
+def both():
+    return added({}, {0: message(0), 1: message(1)}, keep=True)
+
+
+SHORT = "secret must be 32 bytes"
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda: forgotten(both(), 7), "client must be among"),
+        (lambda: added(both(), {1: message(1)}), "client must be one that is not"),
+        (lambda: forgotten(added({}, {1: message(1)}), 1), "client must be one whose sums"),
+        (lambda: Collected.of(method(keep=False), [0]), "keep must be"),
+        (lambda: Collected.of(method(choose="all"), [0]), "choose must be"),
+        (lambda: Collected.of(method(epsilon=30.0), [0], b""), SHORT),
+        (lambda: Collected.of(method(epsilon=30.0), [0], bytes(32)).admit(1, b"short"), SHORT),
+    ],
+)
+def test_what_cannot_be_is_told(act, words):
+    with pytest.raises(ArgumentError, match=words):
+        act()
