@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hopfed import kernels
 from hopfed._lib.arrays import to_host
 from hopfed._lib.guarded_reading import raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
@@ -32,7 +33,7 @@ from hopfed.tables.files import (
     size_of,
     unpacked,
 )
-from hopfed.tables.table import NAME, Block, Numbers, Source, listed, made_up, named, places_of
+from hopfed.tables.table import NAME, Block, Source, listed, made_up, named, places_of
 from hopfed.tables.text import LINES, layout, of_text
 from hopfed.tables.words import MISSING, Cells, number, spelt, token
 from hopfed.tables.writers import Dialect
@@ -66,7 +67,7 @@ def source_of(given: Any, what: str = "examples", words: Collection[str] = ()) -
     if hasattr(given, "tocsr"):
         return _of_numbers(given.tocsr(), what)
     if isinstance(given, Rows):
-        return _of_parts(given.shape, lambda: iter(()), what, given)
+        return _of_numbers(given, what)
     if hasattr(given, "shape"):
         return _of_array(of_tensor(given, what), what)
     return _of_rows(given, what)
@@ -155,22 +156,11 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
     if len(body) < len(rows) - laid.above:
         notes.append(f"{len(rows) - laid.above - len(body)} blank row(s) are left out")
     width = max(laid.width, len(rows[0]))
-    columns = [_mixed([None if row[j] == "" else row[j] for row in body]) for j in range(width)]
+    columns = [as_arrow([None if row[j] == "" else row[j] for row in body]) for j in range(width)]
     named_as = [*(laid.names or ()), *[""] * width][:width]
     source = _of_columns(named_as, columns, str(path), [*notes, *laid.notes])
     source.dialect = Dialect(mark=True)  # without it spreadsheets take UTF-8 for something else
     return source
-
-
-def _mixed(cells: Sequence[Any]) -> Any:
-    """Cells of any kind as an array of Arrow: numbers, truth values, dates; else as words."""
-    import pyarrow as pa
-
-    plain = [cell for cell in cells if cell is not None]
-    if not any(isinstance(c, str) for c in plain) and len({*map(type, plain)} - {int, float}) < 2:
-        with suppress(pa.ArrowException, TypeError, OverflowError):
-            return pa.array(cells, from_pandas=True)
-    return pa.array([None if c is None else spelt(c) for c in cells], pa.string())
 
 
 def _of_study(path: Path, kind: str, size: int) -> Source:
@@ -234,11 +224,11 @@ def _of_records(path: Path) -> Source:
         lists = [v for v in held.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
         held = lists[0] if len(lists) == 1 else held
     if isinstance(held, dict) and held and all(isinstance(v, list) for v in held.values()):
-        return _of_columns(list(held), list(map(_mixed, held.values())), str(path))
+        return _of_columns(list(held), list(map(as_arrow, held.values())), str(path))
     if not isinstance(held, list) or not held or not all(isinstance(row, dict) for row in held):
         raise DataError(f"{path}: a list of records, or of columns, is needed")
     names = list(dict.fromkeys(name for row in held for name in row))
-    columns = [_mixed([row.get(name) for row in held]) for name in names]
+    columns = [as_arrow([row.get(name) for row in held]) for name in names]
     return _of_columns(names, columns, str(path))
 
 
@@ -404,22 +394,6 @@ def _of_annotated(given: Any, what: str) -> Source:
     return source
 
 
-def _of_stored(path: Path) -> Source:
-    """An array in a file; a large one is read in parts."""
-    held = arrays.stored(path)
-    large = held.nbytes > arrays.LARGE and len(held.shape) > 1
-    if held.dtype.kind in "US" or not (large or path.suffix.lower() == ".zarr"):
-        with reading(path):
-            return _of_array(held.whole(str(path)), str(path))
-    width = math.prod(held.shape[1:])
-
-    def parts() -> Iterator[np.ndarray]:
-        for part in held.rows(max(1, 4 * PART // max(width, 1))):
-            yield part.reshape(len(part), width)
-
-    return _of_parts((held.shape[0], width), parts, str(path))
-
-
 def _of_array(given: Any, what: str) -> Source:
     """An array of any library, in memory or not."""
     names = getattr(getattr(given, "dtype", None), "names", None)
@@ -437,37 +411,44 @@ def _of_array(given: Any, what: str) -> Source:
     return _of_columns([""] * len(columns), columns, what)
 
 
+def _of_stored(path: Path) -> Source:
+    """An array in a file; a large one is read in parts."""
+    held = arrays.stored(path)
+    large = held.nbytes > arrays.LARGE and len(held.shape) > 1
+    if held.dtype.kind not in "US" and (large or path.suffix.lower() == ".zarr"):
+        return _of_numbers(held, str(path))
+    with reading(path):
+        return _of_array(held.whole(str(path)), str(path))
+
+
 def _of_numbers(given: Any, what: str) -> Source:
-    """Numbers of an array, dense or sparse, in which what is not stored is 0, in memory or not."""
-    m, n = given.shape[0], math.prod(given.shape[1:])
-
-    def parts() -> Iterator[np.ndarray]:
-        size = max(1, PART // max(n, 1))
-        for start in range(0, m, size):
-            part = given[start : start + size]
-            part = part.toarray() if hasattr(part, "toarray") else part
-            yield (part if isinstance(part, np.ndarray) else np.asarray(part)).reshape(-1, n)
-
-    whole = given.reshape(m, n) if isinstance(given, np.ndarray) else None
-    return _of_parts((m, n), parts, what, whole)
-
-
-def _of_parts(
-    shape: tuple[int, int], parts: Callable[[], Iterator[np.ndarray]], what: str, whole: Any = None
-) -> Source:
-    """Numbers of an array, some rows at a time; all of them where they are in memory."""
-    rows, columns = shape
-
-    def blocks() -> Iterator[Block]:
-        for part in parts():
-            yield [as_arrow(part[:, j]) for j in range(columns)]
-
+    """Numbers without names, in memory or not; of a sparse array what is not stored is 0."""
+    rows, columns = given.shape[0], math.prod(given.shape[1:])
     if not rows:
         raise DataError(f"{what}: there are no rows in it, of {columns:,} column(s)")
     if not columns:
         raise DataError(f"{what}: there are no columns in its {rows:,} row(s)")
     require_memory(NAME // 4 * columns, f"{what}: names of {columns:,} columns")
-    return Source(what, made_up(columns), blocks, numbers=Numbers(shape, parts, whole))
+    step = max(1, PART // columns)
+
+    def parts() -> Iterator[np.ndarray]:
+        if isinstance(given, arrays.Stored):
+            made = given.rows(max(1, 4 * PART // columns))
+        else:
+            made = (given[start : start + step] for start in range(0, rows, step))
+        for part in made:
+            part = kernels.unpack(part) if isinstance(part, Rows) else part
+            part = part.toarray() if hasattr(part, "toarray") else part
+            yield (part if isinstance(part, np.ndarray) else np.asarray(part)).reshape(-1, columns)
+
+    def blocks() -> Iterator[Block]:
+        for part in parts():
+            yield [as_arrow(part[:, j]) for j in range(columns)]
+
+    source = Source(what, made_up(columns), blocks, numbers=parts)
+    if isinstance(given, np.ndarray | Rows):
+        source.whole = given if isinstance(given, Rows) else given.reshape(rows, columns)
+    return source
 
 
 def _of_rows(given: Any, what: str) -> Source:

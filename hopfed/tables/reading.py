@@ -34,7 +34,6 @@ from hopfed.tables.options import Choices
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.table import (
     SHOWN,
-    Numbers,
     Source,
     Table,
     aligned_sources,
@@ -189,7 +188,7 @@ def _decided(
     """Look at all that the columns hold, choose a coding, and pack."""
     if len(sources) == 1 and sources[0].numbers is not None and choices == Choices():
         with suppress(NotBinaryError):  # then its columns are as those of any table
-            return [_binary(sources[0], sources[0].numbers, most)]
+            return [_binary(sources[0], most)]
     choices = choices.among(sources[0].names)
     looked = [Looked.begun(source, choices) for source in sources]
 
@@ -241,14 +240,14 @@ def _table(packing: Packing, notes: Sequence[str], least: int) -> Table:
     return Table(rows, packing.coding.columns, packing.ids(), packing.coding, notes)
 
 
-def _binary(source: Source, numbers: Numbers, most: int | None) -> Table:
+def _binary(source: Source, most: int | None) -> Table:
     """Pack an array of +-1, 0/1 or booleans, as `hopfed.tables.examples` does."""
     minus = zeros = False
     for part in source.parts():
         minus, zeros = minus or (part == -1).any(), zeros or (part == 0).any()
         if minus and zeros:
             break
-    rows: Rows | Reread = numbers.whole
+    rows: Rows | Reread = source.whole
     if rows is None or getattr(rows, "nbytes", 0) > min(LARGE, most or LARGE):
         gathered = Gathered(source.what, most)
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any
 from unicodedata import normalize
 
 import numpy as np
@@ -35,14 +35,6 @@ Block = list[Any]
 _POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 
 
-class Numbers(NamedTuple):
-    """The rows of an array of `shape` (M, N): what begins to read parts, and all if it is held."""
-
-    shape: tuple[int, int]
-    parts: Callable[[], Iterator[np.ndarray]]
-    whole: Any = None
-
-
 @dataclass
 class Source:
     """A table that can be read as often as is needed."""
@@ -52,7 +44,9 @@ class Source:
     read: Callable[[], Iterator[Block]]  # begins to read
     ids: np.ndarray | None = None  # names of rows that it brings with it, beside its columns
     notes: list[str] = field(default_factory=list)  # what was taken for what
-    numbers: Numbers | None = None  # of an array without words or names
+    # begins to read the numbers of an array without names, some rows at a time
+    numbers: Callable[[], Iterator[np.ndarray]] | None = None
+    whole: Any = None  # that array (M, N), if it is held
     dialect: Dialect = PLAIN  # how it is written, of a text file
     commas: frozenset[int] = frozenset()  # places of columns of numbers with a decimal comma
     doubts: dict[str, str] = field(default_factory=dict)  # why points may be of thousands, by name
@@ -103,7 +97,7 @@ class Source:
         """Yield all rows of an array, some at a time."""
         if self.numbers is not None:
             self.readings += 1
-            yield from self.numbers.parts()
+            yield from self.numbers()
 
     def arranged(self, names: Sequence[str], places: Sequence[int | None]) -> Source:
         """The source with other columns: those at some places, or none, which is missing."""
