@@ -178,43 +178,29 @@ class Held:
         return cut if cut < values[-1] and near else float(values[misses.argmin()])
 
 
-@dataclass
-class Looked:
-    """What the columns of a table hold; of one in partitions also what those of each hold."""
+def begin(source: Source, choices: Choices) -> None:
+    """Prepare a source for what its columns hold."""
+    source.held = [Held.of(choices, name) for name in source.names]
 
-    what: str
-    names: tuple[str, ...]
-    held: list[Held]
-    doubts: dict[str, str]  # why points in numbers may be those of thousands, by name
-    notes: list[str]
-    parts: list[Looked] = field(default_factory=list)
 
-    @classmethod
-    def begun(cls, source: Source, choices: Choices) -> Looked:
-        """Return what is known of a source before its first row."""
-        held = [Held.of(choices, name) for name in source.names]
-        return cls(source.what, source.names, held, source.doubts, source.notes)
+def look(source: Source, cells: Sequence[Cells], left: Collection[str] = ()) -> None:
+    """Look at a block of rows of a source, but for the columns that are `left` out."""
+    for name, column, some in zip(source.names, source.held, cells, strict=True):
+        if name not in left:
+            column.add(some)
 
-    def add(self, cells: Sequence[Cells], left: Collection[str] = ()) -> None:
-        """Look at a block of rows, but for the columns that are `left` out."""
-        for name, column, some in zip(self.names, self.held, cells, strict=True):
-            if name not in left:
-                column.add(some)
 
-    def ordered(self, first: Looked) -> Looked:
-        """Return it with its columns in the order of those of the first."""
-        places = places_of(self.names, first.names, self.what, first.what)
-        return replace(self, names=first.names, held=[self.held[j] for j in places])
-
-    @classmethod
-    def together(cls, parts: Sequence[Looked], what: str) -> Looked:
-        """Return what one table holds that is in partitions; errors call it `what`."""
-        full = [part for part in parts if any(h.rows for h in part.held)] or parts[:1]
-        full = [part.ordered(full[0]) for part in full]
-        held = [Held.together(each) for each in zip(*(p.held for p in full), strict=True)]
-        for column in held:
-            column.different &= column.many or len(column.words) == column.rows
-        return replace(full[0], what=what, held=held, parts=full)
+def together(parts: Sequence[Source], what: str) -> Source:
+    """Return one table that is in partitions, which errors call `what`."""
+    full = [part for part in parts if any(held.rows for held in part.held)] or list(parts[:1])
+    names = full[0].names
+    for part in full:
+        places = places_of(part.names, names, part.what, full[0].what)
+        part.held = [part.held[j] for j in places]
+    held = [Held.together(each) for each in zip(*(part.held for part in full), strict=True)]
+    for column in held:
+        column.different &= column.many or len(column.words) == column.rows
+    return replace(full[0], what=what, held=held, partitions=full)
 
 
 class Column:
@@ -310,7 +296,7 @@ class Fault(NamedTuple):
 class Decider:
     """Chooses how each column is coded, from what `tables` hold, whose columns are alike."""
 
-    def __init__(self, tables: Sequence[Looked], choices: Choices):
+    def __init__(self, tables: Sequence[Source], choices: Choices):
         self.tables, self.names, self.what = tables, tables[0].names, tables[0].what
         self.choices = choices.among(self.names)
         told, parts = self.choices.named(), zip(*(table.held for table in tables), strict=True)
@@ -649,7 +635,7 @@ class Decider:
 
     def _where(self, c: Column, odd: Collection[str]) -> tuple[str, int, str]:
         """Table and row, from 1, that first hold one of some words, and that word as it stands."""
-        for part in (part for table in self.tables for part in table.parts or [table]):
+        for part in (part for table in self.tables for part in table.partitions or [table]):
             first = part.held[c.place].first
             if found := [(row, word) for word, row in first.items() if canonical(word) in odd]:
                 row, word = min(found)

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
@@ -25,7 +25,7 @@ from hopfed.spectral.partitions import Partitioned
 from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables import arrays
 from hopfed.tables.arrays import LARGE
-from hopfed.tables.choosing import Decider, Looked
+from hopfed.tables.choosing import Decider, begin, look, together
 from hopfed.tables.coding import UNKNOWN, Code, Coding
 from hopfed.tables.examples import NotBinaryError, as_examples, packed
 from hopfed.tables.files import files_of, reading
@@ -190,26 +190,23 @@ def _decided(
         with suppress(NotBinaryError):  # then its columns are as those of any table
             return [_binary(sources[0], most)]
     choices = choices.among(sources[0].names)
-    looked = [Looked.begun(source, choices) for source in sources]
-
-    def decide() -> tuple[Coding, list[str]]:
-        return Decider(looked, choices).decide()
-
+    for source in sources:
+        begin(source, choices)
     packing = None
-    for source, table in zip(sources, looked, strict=True):
+    for source in sources:
         for first, block in zip(chain([True], repeat(False)), source.blocks(), strict=False):
             cells = [Cells(array) for array in block]
-            table.add(cells, choices.ignore)
+            look(source, cells, choices.ignore)
             try:  # the first rows may allow no coding, and later ones hold words that it lacks
                 if first and len(sources) == 1:
-                    packing = Packing(source, decide()[0], most)
+                    packing = Packing(source, Decider(sources, choices).decide()[0], most)
                 if packing is not None:
                     packing.add(cells)
             except DataError:
                 if first and source.numbers is not None:
                     raise
                 packing = None
-    coding, said = decide()
+    coding, said = Decider(sources, choices).decide()
     if packing is not None and packing.coding == coding:
         return [_table(packing, [*sources[0].notes, *said], least)]
     return [_coded(source, coding, [*source.notes, *said], most, least) for source in sources]
@@ -271,22 +268,6 @@ def _binary(source: Source, most: int | None) -> Table:
 # Cells to bits
 
 
-class _Unknown(NamedTuple):
-    """What a coding does not know of a column: its first row, the first words, and why."""
-
-    name: str
-    row: int
-    words: tuple[str, ...]
-    code: Code
-
-    def __str__(self) -> str:
-        word, *others = (f"'{shown(word, 40)}'" for word in self.words)
-        more = f" (and {', '.join(others)})" if others else ""
-        why = f"was not there when the coding was made: {shown(self.code)}"
-        why = "is not a number" if self.code.kind == "number" else why
-        return f"row {self.row}, column '{shown(self.name, 60)}': {word}{more} {why}"
-
-
 class Packing:
     """Packs rows block by block, as they are read."""
 
@@ -311,7 +292,7 @@ class Packing:
         """Pack the rows of a block."""
         rows = len(cells[0]) if cells else 0
         parts: list[np.ndarray] = []
-        unknown: list[_Unknown] = []
+        unknown: dict[str, tuple[str, list[str]]] = {}  # by column: a line, and the first words
         columns = zip(self.coding.names, self.coding.codes, self.places, strict=True)
         for name, code, j in columns:
             if j is None:
@@ -321,8 +302,14 @@ class Packing:
             odd = np.flatnonzero(parts[-1][0] == UNKNOWN)
             if len(odd):
                 places = list(dict.fromkeys(cells[j].places[odd].tolist()))[: WORDS + 1]
-                held = tuple(cells[j].words[k].strip() for k in places)
-                unknown.append(_Unknown(name, self._count + int(odd[0]) + 1, held, code))
+                words = [cells[j].words[k].strip() for k in places]
+                why = f"was not there when the coding was made: {shown(code)}"
+                why = "is not a number" if code.kind == "number" else why
+                word, *others = (f"'{shown(word, 40)}'" for word in words)
+                word += f" (and {', '.join(others)})" * bool(others)
+                row = self._count + int(odd[0]) + 1
+                line = f"row {row}, column '{shown(name, 60)}': {word} {why}"
+                unknown[name] = line, words
         if unknown:
             raise _unknown_words(self.source.what, unknown)
         codes = np.concatenate(parts)
@@ -394,17 +381,16 @@ def _places(source: Source, coding: Coding) -> list[int | None]:
     raise DataError(f"{source.what}: lacks the column(s) {listed(lacks)}{way}")
 
 
-def _unknown_words(what: str, columns: list[_Unknown]) -> ColumnsError:
-    """Return the error about all columns that hold words that a coding does not know."""
-    words = list(dict.fromkeys(word for each in columns for word in each.words))
-    gone = dict.fromkeys((word for word in words if shown(word, 60) == word), GONE)
+def _unknown_words(what: str, columns: dict[str, tuple[str, list[str]]]) -> ColumnsError:
+    """Return the error about columns that hold words that a coding does not know."""
+    lines, words = zip(*columns.values(), strict=True)
+    gone = {word: GONE for word in chain(*words) if shown(word, 60) == word}
     own = Choices().give(words=dict(list(gone.items())[:1]))
     more = " and so on" if len(gone) > 1 else ""
     way = f"{Choices(options=True).give(words=gone)} ({own}{more})"
     last = f"if there is no answer, read them as missing, or say +1 or -1: {way}"
     said = f"{len(columns):,} column(s) hold words that are not known"
-    names = [each.name for each in columns]
-    return columns_error(what, said, list(map(str, columns[:SHOWN])), names, last)
+    return columns_error(what, said, lines[:SHOWN], list(columns), last)
 
 
 def with_words(coding: Coding, given: Choices) -> Coding | None:
@@ -444,11 +430,9 @@ def read_partitions(
     dask = dask_itself()
     choices, notes = choices or Choices(), list[str]()
     parts = _parts_of_collection(given) if is_partitioned(given) else _parts_of(given)
-    # What a partition is goes to a worker by itself: Dask finds tasks in arguments alone.
-    tasks = [(part.given, replace(part, given=None)) for part in parts]
 
     def run(work: Any, *more: Any) -> list[Any]:
-        return [dask.delayed(work, pure=False)(*task, *more) for task in tasks]
+        return [dask.delayed(work, pure=False)(part.given, part.what, *more) for part in parts]
 
     if all(part.plain for part in parts) and choices == Choices() and coding is None:
         with suppress(NotBinaryError):  # then columns are as those of any table
@@ -461,7 +445,7 @@ def read_partitions(
             return _partitioned(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
     if coding is None:
         what = "examples" if is_partitioned(given) else parts[0].what
-        looked = Looked.together(dask.compute(*run(_looked, choices)), what)
+        looked = together(dask.compute(*run(_looked, choices)), what)
         coding, said = Decider([looked], choices).decide()
         notes = [*looked.notes, *said]
     return _partitioned(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
@@ -473,12 +457,11 @@ def _partitioned(rows: Partitioned, coding: Coding, notes: Sequence[str]) -> Tab
     return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A partition: what it is called, what is read (a task, or a path), if it is numbers."""
+class _Part(NamedTuple):
+    """A partition: what is read (a task, or a path), its name, and whether it is numbers."""
 
-    what: str
     given: Any
+    what: str
     plain: bool
 
 
@@ -490,7 +473,7 @@ def _parts_of_collection(given: Any, what: str = "partition") -> list[_Part]:
         given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
         plain = given.dtype.kind in "biuf"
     blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
-    return [_Part(f"{what} {i}", block, plain) for i, block in enumerate(blocks)]
+    return [_Part(block, f"{what} {i}", plain) for i, block in enumerate(blocks)]
 
 
 def _parts_of(given: Any) -> list[_Part]:
@@ -516,16 +499,16 @@ def _parts_of_file(path: Path) -> list[_Part]:
 # Work of a task, once Dask has made what it is given
 
 
-def _packed(given: Any, part: _Part) -> tuple[Rows, bool, bool]:
+def _packed(given: Any, what: str) -> tuple[Rows, bool, bool]:
     """Rows of numbers as if there were no others, and whether -1 and 0 occur in them."""
     if not isinstance(given, np.ndarray):
-        source = source_of(given, part.what)
+        source = source_of(given, what)
         if source.numbers is None:
             raise DataError(f"{source.what}: an array of words; give words in .csv or .parquet")
         found = list(source.parts())
         given = np.concatenate(found) if found else np.empty((0, len(source.names)))
     x = given.reshape(len(given), -1)
-    return packed(x, part.what), bool((x == -1).any()), bool((x == 0).any())
+    return packed(x, what), bool((x == -1).any()), bool((x == 0).any())
 
 
 def _settled(bits: Rows, own: bool, minus: bool) -> Rows:
@@ -537,16 +520,16 @@ def _settled(bits: Rows, own: bool, minus: bool) -> Rows:
     return ones if whole else replace(ones, seen=bits.signs)
 
 
-def _looked(given: Any, part: _Part, choices: Choices) -> Looked:
-    source = source_of(given, part.what, choices.entries())
+def _looked(given: Any, what: str, choices: Choices) -> Source:
+    source = source_of(given, what, choices.entries())
     choices = choices.among(source.names)
-    looked = Looked.begun(source, choices)
+    begin(source, choices)
     for block in source.blocks():
-        looked.add([Cells(array) for array in block], choices.ignore)
-    return looked
+        look(source, [Cells(array) for array in block], choices.ignore)
+    return replace(source, read=iter, numbers=None, whole=None, _kept=None)
 
 
-def _packed_by(given: Any, part: _Part, choices: Choices, coding: Coding) -> Rows:
-    packing = Packing(source_of(given, part.what, choices.entries()), coding)
+def _packed_by(given: Any, what: str, choices: Choices, coding: Coding) -> Rows:
+    packing = Packing(source_of(given, what, choices.entries()), coding)
     found = [packing.packed([Cells(a) for a in block]) for block in packing.source.blocks()]
     return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])

@@ -53,6 +53,8 @@ class Source:
     watch: Callable[[float], None] | None = None  # is told what part is read
     most: int = KEPT  # bytes of blocks that are kept
     readings: int = 0  # times that it was read
+    held: list[Any] = field(default_factory=list)  # what its columns hold (choosing.Held)
+    partitions: list[Source] = field(default_factory=list)  # of a table that workers look at
     _kept: list[Block] | None = None
 
     def blocks(self) -> Iterator[Block]:
