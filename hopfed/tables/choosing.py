@@ -31,7 +31,6 @@ from hopfed.tables.table import (
     places_of,
 )
 from hopfed.tables.words import (
-    FAMILIES,
     FULL,
     GONE,
     KNOWN,
@@ -42,7 +41,6 @@ from hopfed.tables.words import (
     Cells,
     as_numbers,
     canonical,
-    in_order,
     level,
     meanings,
     number,
@@ -279,9 +277,6 @@ DRESSED = re.compile(
 )
 THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+")
 SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"}
-KNOWN_SIGNS = {
-    word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
-} | {"-1": -1, "0": -1, "1": 1}
 
 
 class Fault(NamedTuple):
@@ -500,8 +495,8 @@ class Decider:
             return self._fault(c, f"holds more than {LEVELS} levels")
         odd = {w for w in levels if number(w) is None} if not told else levels - {*told}
         if odd and not told:
-            why = "holds words: give its levels from the lowest to the highest"
-            return self._fault(c, why, {"ordinal": {c.name: in_order(levels)}})
+            why = "holds words: put its levels in order, from the lowest to the highest"
+            return self._fault(c, why, {"ordinal": {c.name: tuple(sorted(levels))}})
         if odd:
             return self._odd(c, {canonical(w) for w in odd}, "is not among the levels told")
         return Code("ordinal", tuple(gone.items()), levels=told or sorted_levels(levels) or ("0",))
@@ -680,48 +675,54 @@ class Decider:
 
 def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: bool) -> list[str]:
     """What was chosen for columns and could have been meant otherwise, a line each."""
-    give = choices.give
+    give, lines = choices.give, list[str]()
     made = [c for c in columns if c.code.kind == "category"]
-    more = [c.name for c in made if c.code.width > 1]
-    width = sum(c.code.width for c in made if c.code.width > 1)
-    two = [c.name for c in made if len(c.code.levels) == 2]
+    more = [c for c in made if c.code.width > 1]
+    width = sum(c.code.width for c in more)
+    became = f"{len(more)} column(s) of categories became {width} of +-1, one for each category: "
+    _say(lines, became, more)
+    two = [c for c in made if len(c.code.levels) == 2]
+    _say(lines, "two categories each, of which the second is +1: ", two)
+    for c in columns:
+        lines += _of_levels(c, choices)
+    for word in sorted({word for c in columns for word in c.unsaid}):
+        held = [c for c in columns if word in c.unsaid]
+        _say(lines, f"'{word}' is taken for no answer in ", held)
     ticked = [c for c in made if len(c.code.levels) == 1 and c.blanks]
-    twos = [c.name for c in columns if c.code.words == (("1", -1), ("2", 1))]
-    zeros = [c.name for c in columns if minus and 0.0 in c.numbers]
-    unsaid = sorted({word for c in columns for word in c.unsaid})
-    lines = []
-    if more:
-        lines.append(
-            f"{len(more)} column(s) of categories became {width} of +-1, one for each category: "
-            f"{listed(more)}"
-        )
-    if two:
-        lines.append(f"two categories each, of which the second is +1: {listed(two)}")
-    lines += [line for c in columns if c.code.levels for line in _of_levels(c, choices)]
-    for word in unsaid:
-        held = [c.name for c in columns if word in c.unsaid]
-        lines.append(f"'{word}' is taken for no answer in {listed(held)}")
-    if ticked:
-        way = give(words={ticked[0].name: {ticked[0].code.levels[0]: 1, "": -1}})
-        names = listed([c.name for c in ticked])
-        lines.append(f"{TICKED} in {names}: if blanks mean no, say so: {way}")
-    if twos:
-        lines.append(f"2 is +1 and 1 is -1 in {listed(twos)}")
+    for c in ticked[:1]:
+        way = give(words={c.name: {c.code.levels[0]: 1, "": -1}})
+        _say(lines, f"{TICKED} in ", ticked, f": if blanks mean no, say so: {way}")
+    twos = [c for c in columns if c.code.words == (("1", -1), ("2", 1))]
+    _say(lines, "2 is +1 and 1 is -1 in ", twos)
+    zeros = [c for c in columns if minus and 0.0 in c.numbers]
     if zeros:
-        where = "" if made_up else f" in {listed(zeros)}"
+        where = "" if made_up else f" in {listed([c.name for c in zeros])}"
         own = [c.name for c in columns if c.numbers == {0.0, 1.0} and not made_up]
         no = give(words={own[0]: {"0": -1}} if own else {"0": -1})
         lines.append(
             f"0 is missing{where}, as -1 occurs; where 0 means no, say so: {no}; where 0 means no "
             f"and -1 no answer: {give(words={'-1': 0, '0': -1})}"
         )
-    return lines + [line for c in columns for line in _far(c, choices)]
+    for c in columns:
+        codes = far_codes(c.numbers) if c.code.kind == "number" else []
+        if codes:
+            way = give(words={c.name: {spelt(v): 0 for v in codes}})
+            lines.append(
+                f"'{c.shown}' holds {' and '.join(map(spelt, codes))}, far from its other numbers: "
+                f"if that stands for no answer, say so ({way})"
+            )
+    return lines
+
+
+def _say(lines: list[str], text: str, columns: Sequence[Column], end: str = "") -> None:
+    """Add a line about some columns, if there are any."""
+    if columns:
+        lines.append(f"{text}{listed([c.name for c in columns])}{end}")
 
 
 def _of_levels(c: Column, choices: Choices) -> list[str]:
-    """Answers, and categories that are combinations of such."""
-    lines, levels = [], c.code.levels
-    mark, answers = several_answers(levels) if c.free else ("", ())
+    """Lines about answers, and categories that are combinations of such."""
+    levels, lines = c.code.levels, list[str]()
     if c.code.kind == "answers":
         lines.append(
             f"'{c.shown}' holds {len(levels)} answers with '{c.code.mark}' between them, "
@@ -730,26 +731,15 @@ def _of_levels(c: Column, choices: Choices) -> list[str]:
         if c.blanks and not c.code.words:
             way = choices.give(words={c.name: {"": -1}})
             lines.append(f"blanks in '{c.shown}' are missing: if they mean none, say so ({way})")
-    elif mark:
+        return lines
+    mark, answers = several_answers(levels) if c.free and levels else ("", ())
+    if mark:
         lines.append(
             f"'{c.shown}' holds {len(levels)} combinations of {len(answers)} answers "
             f"({listed(answers)}) with '{mark}' between them, each a category; for a column of "
             f"yes and no for each answer: {choices.give(words={c.name: 'answers'})}"
         )
     return lines
-
-
-def _far(c: Column, choices: Choices) -> list[str]:
-    """Codes such as -99 and 999 far from the other numbers of a column that is cut."""
-    if c.code.kind != "number" or c.held.many:
-        return []
-    codes = far_codes(c.numbers)
-    way = choices.give(words={c.name: {spelt(v): 0 for v in codes}})
-    line = (
-        f"'{c.shown}' holds {' and '.join(map(spelt, codes))}, far from its other numbers: if that "
-        f"stands for no answer, say so ({way})"
-    )
-    return [line] if codes else []
 
 
 def far_codes(numbers: set[float]) -> list[float]:
@@ -771,33 +761,3 @@ def no_columns(what: str, unknown: Sequence[str], names: Sequence[str]) -> DataE
     if not meant and names:
         way = f"; there are {listed(names)}"
     return DataError(f"{what}: there is no column {listed(unknown)}{way}")
-
-
-def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> dict[str, str]:
-    """Columns that are coded by what a row holds, each with a reason (`_reason`)."""
-    pairs = zip(coding.names, coding.codes, strict=True)
-    found = {name: why for name, code in pairs if (why := _reason(name, code, choices, gaps))}
-    own = () if choices.id is not None else (*coding.ids, *coding.ignored)
-    out = [name for name in own if name not in choices.among(own).ignore]
-    return found | {n: "ids" for n in out if number(str(choices.cut(n))) is not None}
-
-
-def _reason(name: str, code: Code, choices: Choices, gaps: bool) -> str:
-    """What decides how a column is coded; nothing where that is the same whatever a row held."""
-    cut, told = number(str(choices.cut(name))), choices.signs(name)
-    signs = {word: sign for word, sign in code.words if sign != GONE}
-    word, words = canonical(name), {w for w in signs if number(w) is None}
-    if word in told or (word in KNOWN_SIGNS and words and meanings([{word} | words - MISSING])):
-        return "name"
-    if code.kind == "number":
-        return "cut" if cut is None else ""
-    if code.levels:
-        return "category"
-    if any({**KNOWN_SIGNS, **told}.get(word) != sign for word, sign in signs.items()):
-        return "words"
-    values = {word: number(word) for word in signs}  # with a larger one they would be cut
-    if cut is not None and any(
-        v is not None and (v > cut) != (signs[w] > 0) for w, v in values.items()
-    ):
-        return "cut at all"
-    return "zero" if gaps and dict(code.words).get("0") == GONE and "0" not in told else ""

@@ -175,9 +175,7 @@ def read_tables(
             return matched(alone, [source.what for source in opened])  # each with its own values
     found = _decided(opened, choices, most, least or 2)
     if columns == "union":
-        used = set(found[0].coding.names)
-        held = [[name for name in source.names if name in used] for source in given]
-        check_joined(held, [source.what for source in opened])
+        check_joined(given, set(found[0].coding.names))
         found = [replace(t, coding=replace(t.coding, partial=True)) for t in found]
     return found
 

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 import numpy as np
 
 from hopfed import kernels
+from hopfed._lib.arrays import like, to_host
 from hopfed._lib.random import stream
 from hopfed.errors import shown
 from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import column_moments, is_blank, parts
+from hopfed.spectral.rows import column_moments, is_blank
 from hopfed.spectral.skips import Skip, skips
 from hopfed.tables.coding import Coding
 from hopfed.tables.table import listed
 
-TOGETHER = 1 << 22  # entries of pairs of columns that are compared at once
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 ZERO_IS_MISSING = "0 is missing, as -1 occurs; where 0 means no, say so: words={'0': -1}"
 
@@ -27,15 +27,17 @@ def oddities(rows: Rows | Reread, coding: Coding) -> list[str]:
     sums, seen = column_moments(rows)
     empty, constant = seen == 0, (np.abs(sums) == seen) & (seen > 0)
     lines = []
-    none, first = _blank_rows(rows)
+    if isinstance(rows, Reread):
+        none, first = rows.totals.blank
+    else:
+        blank = is_blank(rows)
+        none, first = int(blank.sum()), int(blank.argmax())
     if none:
         lines.append(f"without any entry: {none:,} row(s), the first of them row {first + 1:,}")
-    for what, which in (
-        ("without any entry", empty),
-        ("the same in every row, and of no use", constant),
-    ):
+    said = {"without any entry": empty, "the same in every row, and of no use": constant}
+    for line, which in said.items():
         if which.any():
-            lines.append(f"{what}: {listed([columns[j] for j in np.flatnonzero(which).tolist()])}")
+            lines.append(f"{line}: {listed([columns[j] for j in np.flatnonzero(which).tolist()])}")
     alike = copies(rows, np.flatnonzero(~empty & ~constant))
     if alike:
         pairs = [f"'{columns[i]}' and '{columns[j]}'" for i, j in alike]
@@ -72,36 +74,21 @@ def _value(coding: Coding, k: int, place: int, sign: int) -> str:
     return f"{verb[sign < 0]} {shown(code.levels[place], 60)}"
 
 
-def _blank_rows(rows: Rows | Reread) -> tuple[int, int]:
-    """Number of rows without any entry, and the first of them."""
-    if isinstance(rows, Reread):
-        return rows.totals.blank
-    blank = is_blank(rows)
-    return int(blank.sum()), int(blank.argmax())
-
-
 def copies(rows: Rows | Reread, of: np.ndarray) -> list[tuple[int, int]]:
-    """Return columns that are equal up to their sign: each with the first that it equals."""
-    m = rows.shape[0]
+    """Return columns that are equal up to their sign: each with the first that it equals.
+
+    Such have the same products with two draws, which others have by a chance of 1e-17.
+    """
     if isinstance(rows, Reread):
-        marks = np.abs(rows.totals.marks)[of]
+        marks = rows.totals.marks
     else:
-        marks = np.abs(kernels.rmatmat(rows, stream(0, "copies").standard_normal(m)))[of]
-    order = np.argsort(marks, kind="stable")
-    near = np.flatnonzero(np.diff(marks[order]) <= ROUNDING * np.sqrt(m))
-    if not len(near):
-        return []
-    pairs = np.sort(np.stack([of[order[near]], of[order[near + 1]]], axis=1), axis=1)
-    same = np.ones((len(pairs), 2), bool)  # as they are, and of opposite sign
-    for part in parts(rows):
-        turned = kernels.transpose(part)
-        alive = np.flatnonzero(same.any(axis=1))
-        size = max(1, TOGETHER // max(part.shape[0], 1))
-        for some in (alive[start : start + size] for start in range(0, len(alive), size)):
-            a, b = (kernels.unpack(turned[pairs[some, side]]) for side in (0, 1))
-            same[some] &= np.stack([(a == b).all(axis=1), (a == -b).all(axis=1)], axis=1)
-    found: dict[int, int] = {}
-    for (i, j), alike in zip(pairs.tolist(), same.tolist(), strict=True):
-        if any(alike):
-            found[j] = min(found.get(i, i), found.get(j, j))
-    return sorted((i, j) for j, i in found.items())
+        draws = stream(0, "copies").standard_normal((rows.shape[0], 2))
+        marks = to_host(kernels.rmatmat(rows, like(draws, rows.signs)))
+    marks = marks[of] * np.sign(marks[of, :1])
+    order = np.argsort(marks[:, 0], kind="stable")
+    apart = np.abs(np.diff(marks[order], axis=0)) > ROUNDING * np.sqrt(rows.shape[0])
+    group = np.cumsum([False, *apart.any(axis=1)])[: len(of)]
+    first = np.full(len(of), rows.shape[1])
+    np.minimum.at(first, group, of[order])
+    pairs = zip(first[group].tolist(), of[order].tolist(), strict=True)
+    return sorted((i, j) for i, j in pairs if i != j)

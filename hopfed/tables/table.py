@@ -320,10 +320,21 @@ def check_choice(columns: str) -> None:
 
 def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
     """Sources that have the same columns in one order, those that are chosen."""
-    kept, first = _kept([s.names for s in sources], [s.what for s in sources], columns), sources[0]
-    if kept is None:
+    first, held = sources[0], [set(source.names) for source in sources]
+    alike = all(names == held[0] for names in held)
+    if alike or columns == "same":
+        check_spelling([] if alike else sources)
         places = [places_of(s.names, first.names, s.what, first.what) for s in sources]
         return [s.arranged(first.names, own) for s, own in zip(sources, places, strict=True)]
+    for source in sources:
+        if is_made_up(source.names):
+            raise DataError(
+                f"{source.what}: its columns have no names, and others have other columns"
+            )
+    holders = Counter(name for source in sources for name in source.names)
+    kept = [n for n, count in holders.items() if columns == "union" or count == len(sources)]
+    if not kept:
+        raise DataError(f"{first.what}: no column is in all of the {len(sources)} tables")
     found = []
     for source in sources:
         place = {name: j for j, name in enumerate(source.names)}
@@ -337,46 +348,29 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
     return found
 
 
-def _kept(
-    tables: Sequence[Sequence[str]], whats: Sequence[str], columns: str
-) -> tuple[str, ...] | None:
-    """Names of the columns that are taken, in the order in which they first come; None for all."""
-    if all(set(names) == set(tables[0]) for names in tables):
-        return None
-    if columns == "same":
-        _check_spelling(tables, whats)
-        return None
-    for names, what in zip(tables, whats, strict=True):
-        if is_made_up(names):
-            raise DataError(f"{what}: its columns have no names, and others have other columns")
-    holders = Counter(name for names in tables for name in names)
-    kept = tuple(n for n, count in holders.items() if columns == "union" or count == len(tables))
-    if not kept:
-        raise DataError(f"{whats[0]}: no column is in all of the {len(tables)} tables")
-    return kept
+def check_joined(sources: Sequence[Source], used: Collection[str]) -> None:
+    """Refuse a table that shares no column of those that are used with others."""
+    check_spelling(sources, used)
+    holders = Counter(name for source in sources for name in source.names)
+    for source in sources:
+        alone = all(holders[name] == 1 for name in source.names if name in used)
+        if alone and len(sources) > 1:
+            raise DataError(f"{source.what}: shares no column with another table")
 
 
-def check_joined(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
-    """Refuse a table that shares no column with others, and names in several spellings."""
-    _check_spelling(tables, whats)
-    holders = Counter(name for names in tables for name in names)
-    for names, what in zip(tables, whats, strict=True):
-        if len(tables) > 1 and all(holders[name] == 1 for name in names):
-            raise DataError(f"{what}: shares no column with another table")
-
-
-def _check_spelling(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
+def check_spelling(sources: Sequence[Source], used: Collection[str] | None = None) -> None:
     """Refuse two spellings of one name, each in tables that have not the other."""
-    spellings: dict[str, str] = {}
-    for name in dict.fromkeys(name for names in tables for name in names):
-        plain = re.sub(r"[ _.-]", "", name.lower())
-        first = spellings.setdefault(plain, name)
-        if plain and first != name and not any({first, name} <= set(names) for names in tables):
-            one, other = (next(i for i, t in enumerate(tables) if n in t) for n in (first, name))
-            raise DataError(
-                f"{whats[other]}: column '{shown(name.strip(), 60)}' is '{shown(first, 60)}' in "
-                f"{whats[one]}: give both one name"
-            )
+    spellings: dict[str, tuple[str, str]] = {}
+    for source in sources:
+        for name in source.names:
+            plain = re.sub(r"[ _.-]", "", name.lower())
+            first, other = spellings.setdefault(plain, (name, source.what))
+            both = first == name or any({first, name} <= {*s.names} for s in sources)
+            if plain and not both and (used is None or {first, name} <= used):
+                raise DataError(
+                    f"{source.what}: column '{shown(name.strip(), 60)}' is '{shown(first, 60)}' in "
+                    f"{other}: give both one name"
+                )
 
 
 def lacking(what: str, names: Sequence[str]) -> str:

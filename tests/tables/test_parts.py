@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from hopfed import kernels
+from hopfed.cli.machines.join_checks import unsettled
 from hopfed.spectral.skips import skips
-from hopfed.tables.choosing import Held, far_codes, unsettled
+from hopfed.tables.choosing import Held, far_codes
 from hopfed.tables.coding import Code, Coding, is_empty
 from hopfed.tables.options import Choices
 from hopfed.tables.reading import read_table, with_words
