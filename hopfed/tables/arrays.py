@@ -56,9 +56,9 @@ class Stored:
         for part in self.read(max(step // self.chunk, 1) * self.chunk):
             yield np.asarray(part, part.dtype.newbyteorder("="))
 
-    def whole(self, what: str) -> np.ndarray:
+    def whole(self, label: str) -> np.ndarray:
         """Return the array."""
-        require_memory(2 * self.nbytes, what)
+        require_memory(2 * self.nbytes, label)
         parts = list(self.rows(max(self.shape[0], 1) if self.shape else 1))
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
@@ -89,7 +89,7 @@ def _pick(path: Path, names: Sequence[str]) -> str:
 
 
 def _array(
-    begin: Callable[[], AbstractContextManager[Any]], length: int, size: int, what: Path | str
+    begin: Callable[[], AbstractContextManager[Any]], length: int, size: int, label: Path | str
 ) -> Stored:
     """An array whose header and values come from a stream of some bytes, in a file of `size`."""
     with begin() as file:
@@ -120,7 +120,7 @@ def _array(
             if file.read(1):  # which checks the sum of a packed one as well
                 raise ValueError("holds more than the header says")
 
-    return Stored(shape, dtype, size, lambda step: pieces(read(step), what))
+    return Stored(shape, dtype, size, lambda step: pieces(read(step), label))
 
 
 def _header(file: Any, length: int) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -144,8 +144,7 @@ def _header(file: Any, length: int) -> tuple[tuple[int, ...], bool, np.dtype]:
 
 
 def _npy(path: Path) -> Stored:
-    with opened(path) as file:
-        size = size_of(file)
+    size = size_of(path)
     return _array(lambda: opened(path), size, size, path)
 
 
@@ -158,8 +157,8 @@ def _npz(path: Path) -> Stored:
             yield file
 
     with opened(path) as raw, zipfile.ZipFile(raw) as archive:
-        size, members = size_of(raw), archive.infolist()
-    tables = {}
+        members = archive.infolist()
+    tables, size = {}, size_of(path)
     for member in members:
         name, most = (
             member.filename.removesuffix(".npy"),
@@ -183,8 +182,7 @@ def _hdf5(path: Path) -> Stored:
     """A table in HDF5, whose library crashes on some damaged files: a child process tries it."""
     import h5py
 
-    with opened(path) as raw:
-        size = size_of(raw)
+    size = size_of(path)
 
     def table_of(file: Any) -> Any:
         tables: list[str] = []
@@ -228,8 +226,8 @@ def _checked(
     stated = math.prod(max(n, 1) for n in table.shape) * table.dtype.itemsize
     if stated > max(DENSEST * size, SMALL):
         raise ValueError(f"a table of {table.shape} cannot be in a file of {size:,} bytes")
-    chunk, what = max(int((table.chunks or [1])[0]), 1), f"cannot be read as {path.suffix[1:]}"
-    guarded = partial(pieces, path=path, what=what)
+    chunk, said = max(int((table.chunks or [1])[0]), 1), f"cannot be read as {path.suffix[1:]}"
+    guarded = partial(pieces, path=path, said=said)
     return Stored(tuple(table.shape), table.dtype, size, lambda n: guarded(read(n)), chunk)
 
 

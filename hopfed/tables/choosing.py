@@ -72,16 +72,6 @@ class Held:
     most: int = MOST  # different words that are kept
     why: str = ""  # it cannot be used, whatever the words are
 
-    @classmethod
-    def of(cls, choices: Choices, name: str) -> Held:
-        """Return what is known of the column `name` before its first row, given `choices`."""
-        gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
-        return cls(
-            kept=None if choices.cut(name) is None else [],
-            missing=cls.missing | gone if gone else cls.missing,  # one set for all, as a rule
-            most=COMBINED if choices.of(name) == "answers" else MOST,
-        )
-
     def add(self, cells: Cells) -> None:
         """Look at some more rows."""
         before, self.rows = self.rows, self.rows + len(cells)
@@ -178,7 +168,13 @@ class Held:
 
 def begin(source: Source, choices: Choices) -> None:
     """Prepare a source for what its columns hold."""
-    source.held = [Held.of(choices, name) for name in source.names]
+    source.held = []
+    for name in source.names:
+        gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
+        held = Held(kept=None if choices.cut(name) is None else [])
+        held.missing = held.missing | gone if gone else held.missing  # one set for all, as a rule
+        held.most = COMBINED if choices.of(name) == "answers" else MOST
+        source.held.append(held)
 
 
 def look(source: Source, cells: Sequence[Cells], left: Collection[str] = ()) -> None:
@@ -188,17 +184,17 @@ def look(source: Source, cells: Sequence[Cells], left: Collection[str] = ()) -> 
             column.add(some)
 
 
-def together(parts: Sequence[Source], what: str) -> Source:
+def together(parts: Sequence[Source], label: str) -> Source:
     """Return one table that is in partitions, which errors call `what`."""
     full = [part for part in parts if any(held.rows for held in part.held)] or list(parts[:1])
     names = full[0].names
     for part in full:
-        places = places_of(part.names, names, part.what, full[0].what)
+        places = places_of(part.names, names, part.label, full[0].label)
         part.held = [part.held[j] for j in places]
     held = [Held.together(each) for each in zip(*(part.held for part in full), strict=True)]
     for column in held:
         column.different &= column.many or len(column.words) == column.rows
-    return replace(full[0], what=what, held=held, partitions=full)
+    return replace(full[0], label=label, held=held, partitions=full)
 
 
 class Column:
@@ -245,9 +241,9 @@ class Column:
         alone = len(self.parts) == 1
         return [self.tokens if alone else self._tokens(part) for part in self.parts]
 
-    def meanings(self, told: Collection[str] = ()) -> dict[str, int] | None:
+    def meanings(self, known: Collection[str] = ()) -> dict[str, int] | None:
         """Code of each word that is not told, if those of each table are of one family."""
-        return meanings([tokens.difference(told) for tokens in self.each])
+        return meanings([tokens.difference(known) for tokens in self.each])
 
     def rows_of(self, words: Collection[str]) -> int:
         """Number of rows that hold one of some words."""
@@ -284,7 +280,7 @@ class Fault(NamedTuple):
 
     column: Column
     why: str
-    told: dict[str, Any]
+    settles: dict[str, Any]
     ways: Sequence[tuple[str, dict[str, Any]]] = ()  # when something may be given, and that
 
 
@@ -292,11 +288,11 @@ class Decider:
     """Chooses how each column is coded, from what `tables` hold, whose columns are alike."""
 
     def __init__(self, tables: Sequence[Source], choices: Choices):
-        self.tables, self.names, self.what = tables, tables[0].names, tables[0].what
+        self.tables, self.names, self.label = tables, tables[0].names, tables[0].label
         self.choices = choices.among(self.names)
-        told, parts = self.choices.named(), zip(*(table.held for table in tables), strict=True)
+        mentioned, parts = self.choices.named(), zip(*(table.held for table in tables), strict=True)
         self.columns = [
-            Column(j, name, held, self.choices, name not in told)
+            Column(j, name, held, self.choices, name not in mentioned)
             for j, (name, held) in enumerate(zip(self.names, parts, strict=True))
         ]
         self.notes: list[str] = []
@@ -308,14 +304,14 @@ class Decider:
         """Return the coding of all columns that are used and what was noticed, or refuse them."""
         unknown = sorted(self.choices.named() - set(self.names))
         if unknown:
-            raise no_columns(self.what, unknown, self.names)
+            raise no_columns(self.label, unknown, self.names)
         others = self._name_rows()
         used = [
             c for c in self.columns if c is not self.id and c not in others and self._is_used(c)
         ]
         if not used:
             why = f": '{self.id.shown}' names the rows" if self.id else ""
-            raise DataError(f"{self.what}: no column is left to use{why}")
+            raise DataError(f"{self.label}: no column is left to use{why}")
         self._look_at_zeros(used)
         kinds: dict[Code, Code] = {}  # columns that are coded alike share one
         for c in used:
@@ -357,7 +353,7 @@ class Decider:
         for table, values in zip(self.tables, signs, strict=True):
             if self.minus and 0.0 in values and -1.0 not in values:
                 raise DataError(
-                    f"{table.what}: 0 occurs and -1 does not, while another table has both: say "
+                    f"{table.label}: 0 occurs and -1 does not, while another table has both: say "
                     f"what 0 stands for ({self.choices.give(words={'0': -1})})"
                 )
 
@@ -369,7 +365,7 @@ class Decider:
             self.id = next((c for c in self.columns if c.name == (self.choices.id or None)), None)
             if self.id is not None and "lists" in self.id.held.why:
                 raise DataError(
-                    f"{self.what}: column '{self.id.shown}' {self.id.held.why}, which name no "
+                    f"{self.label}: column '{self.id.shown}' {self.id.held.why}, which name no "
                     f"rows: name another column, or '' for none ({self.choices.called('id')})"
                 )
             return []
@@ -395,10 +391,10 @@ class Decider:
         named = bool(NAMING.fullmatch(c.name)) and not self._made_up
         if held.why or held.rows < 3 or not (held.different or first or named):
             return False
-        told = tokens & c.given.keys()
+        given = tokens & c.given.keys()
         if not tokens or tokens & FULL or c.meanings():
             return False
-        if told and not (held.different and len(tokens - told) > FEW):  # 1 and 2 of 1 to 450
+        if given and not (held.different and len(tokens - given) > FEW):  # 1 and 2 of 1 to 450
             return False
         if held.numeric:
             values = np.array([number(word) for word in held.words], float)
@@ -490,16 +486,16 @@ class Decider:
         gone = c.gone | dict.fromkeys(c.unsaid, GONE)
         missing = MISSING - MAYBE_LEVEL | gone.keys()
         levels = {level(w) for w in c.held.words if canonical(w) not in missing}
-        told = tuple(map(level, map(str, self.choices.ordinal[c.name])))
+        order = tuple(map(level, map(str, self.choices.ordinal[c.name])))
         if len(levels) > LEVELS or c.held.many:
             return self._fault(c, f"holds more than {LEVELS} levels")
-        odd = {w for w in levels if number(w) is None} if not told else levels - {*told}
-        if odd and not told:
+        odd = {w for w in levels if number(w) is None} if not order else levels - {*order}
+        if odd and not order:
             why = "holds words: put its levels in order, from the lowest to the highest"
             return self._fault(c, why, {"ordinal": {c.name: tuple(sorted(levels))}})
         if odd:
             return self._odd(c, {canonical(w) for w in odd}, "is not among the levels told")
-        return Code("ordinal", tuple(gone.items()), levels=told or sorted_levels(levels) or ("0",))
+        return Code("ordinal", tuple(gone.items()), levels=order or sorted_levels(levels) or ("0",))
 
     def _answers(self, c: Column) -> Code | None:
         """Code of a column whose cells hold several answers each."""
@@ -551,10 +547,10 @@ class Decider:
 
     def _uncut(self, c: Column, values: set[float], codes: Sequence[float]) -> None:
         """Refuse numbers of which nobody said where they are cut."""
-        told: dict[str, Any] = {"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}
+        settles: dict[str, Any] = {"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}
         ways: list[tuple[str, dict[str, Any]]] = []
         if codes:
-            told = {"words": {c.name: {spelt(code): 0 for code in codes}}}
+            settles = {"words": {c.name: {spelt(code): 0 for code in codes}}}
             ways = [("if these are numbers", {"binarize": {c.name: 1.5}})]
         elif COUNTS.fullmatch(c.name) and min(values, default=0) >= 0:
             name = shown(c.name, 60)
@@ -565,19 +561,19 @@ class Decider:
             ways.append(("if 0 means no answer", {"words": {c.name: {"0": GONE}}}))
         odd = next((v for v in sorted(values) if v not in BINARY), None)
         if self._made_up and odd is not None:
-            what, row, _ = self._where(c, {spelt(odd)})
-            of = "" if what == self.what else f"{what}, "
+            label, row, _ = self._where(c, {spelt(odd)})
+            of = "" if label == self.label else f"{label}, "
             why = f"{RULE}, got {odd:g} at {of}row {row}, column {c.place + 1}"
-            self.faults.append(Fault(c, why, told, ways))
+            self.faults.append(Fault(c, why, settles, ways))
         else:
-            self._fault(c, "holds numbers", told, ways)
+            self._fault(c, "holds numbers", settles, ways)
 
     def _odd(self, c: Column, odd: Collection[str], why: str, beside: Collection[str] = ()) -> None:
         """Refuse some words of a column that do not fit to the others."""
-        what, row, word = self._where(c, odd)
+        label, row, word = self._where(c, odd)
         if beside:
             why = f"{why} {listed(sorted(set(beside) - {canonical(word)}))}"
-        of = "" if what == self.what else f"{what}, "
+        of = "" if label == self.label else f"{label}, "
         said = f"{of}row {row}, {self._called(c)}: '{shown(word, 40)}' {why}"
         written = {canonical(w): w.strip() for w in reversed(list(c.held.words))}
         words = {written[w]: GONE for w in sorted(odd) if w in written}
@@ -585,10 +581,10 @@ class Decider:
         kind: dict[str, Any] = {"words": {c.name: "category"}}
         few = len(odd) <= 3
         if few and c.rows_of(odd) <= max(1, RARELY * c.held.rows):
-            told, way = gone, ("if these are categories", kind)
+            settles, way = gone, ("if these are categories", kind)
         else:
-            told, way = kind, ("if there is no answer", gone)
-        self.faults.append(Fault(c, said, told, [*[way] * few, *self._naming(c)]))
+            settles, way = kind, ("if there is no answer", gone)
+        self.faults.append(Fault(c, said, settles, [*[way] * few, *self._naming(c)]))
 
     def _many_words(self, c: Column, count: str) -> None:
         """Refuse too many categories, which may be names of rows that come more than once."""
@@ -599,18 +595,22 @@ class Decider:
         if mark:
             why += f", combinations of {len(answers)} answers with '{mark}' between them"
             few = len(answers) <= LEVELS
-            told = {"words": {c.name: "answers"}} if few else {"ignore": [c.name]}
-            self.faults.append(Fault(c, f"{self._called(c)} {why}", told))
+            settles = {"words": {c.name: "answers"}} if few else {"ignore": [c.name]}
+            self.faults.append(Fault(c, f"{self._called(c)} {why}", settles))
             return
         named = not held.different and (c.place == 0 or NAMING.fullmatch(c.name))
         self._fault(c, why + (f", which repeat in its {held.rows:,} rows" if named else ""))
 
     def _fault(
-        self, c: Column, why: str, told: Mapping[str, Any] | None = None, ways: Sequence[Any] = ()
+        self,
+        c: Column,
+        why: str,
+        settles: Mapping[str, Any] | None = None,
+        ways: Sequence[Any] = (),
     ) -> None:
         """Refuse a column: where nothing is told it can only be left out, or name the rows."""
-        told = dict(told or {"ignore": [c.name]})
-        self.faults.append(Fault(c, f"{self._called(c)} {why}", told, [*ways, *self._naming(c)]))
+        settles = dict(settles or {"ignore": [c.name]})
+        self.faults.append(Fault(c, f"{self._called(c)} {why}", settles, [*ways, *self._naming(c)]))
 
     def _naming(self, c: Column) -> list[tuple[str, dict[str, Any]]]:
         """What to give if a column names the rows, where it may, as none does yet."""
@@ -634,8 +634,8 @@ class Decider:
             first = part.held[c.place].first
             if found := [(row, word) for word, row in first.items() if canonical(word) in odd]:
                 row, word = min(found)
-                return part.what, row, word.strip()
-        return self.what, 0, next(iter(odd), "")
+                return part.label, row, word.strip()
+        return self.label, 0, next(iter(odd), "")
 
     def _error(self, used: int) -> ColumnsError:
         """All that is in the way: a line for each column, and one to copy that settles it."""
@@ -643,34 +643,31 @@ class Decider:
         for fault in self.faults[:SHOWN]:
             held = fault.column.held.commonest()
             most = f"; commonest {held}" if held else ""
-            ways = [give(**fault.told), *(f"{lead}: {give(**way)}" for lead, way in fault.ways)]
-            if "ignore" not in fault.told:
+            ways = [give(**fault.settles), *(f"{lead}: {give(**way)}" for lead, way in fault.ways)]
+            if "ignore" not in fault.settles:
                 ways.append(give(ignore=[fault.column.name]))
             lines.append(f"{fault.why}{most}; give {'; or '.join(ways)}")
-        told, names = self._together(), [fault.column.name for fault in self.faults]
-        last = f"to settle all of them: {give(**told)}" if len(names) > 1 else ""
-        if len(told["ignore"]) == used:
+        settles, names = self._together(), [fault.column.name for fault in self.faults]
+        last = f"to settle all of them: {give(**settles)}" if len(names) > 1 else ""
+        if len(settles["ignore"]) == used:
             last = "there is no other column"
         said = f"{len(names):,} of {len(self.names):,} columns cannot be read as they are"
-        return columns_error(self.what, said, lines, names, last)
+        return columns_error(self.label, said, lines, names, last)
 
     def _together(self) -> dict[str, Any]:
-        """What settles all faults: one word for many columns, where it is odd in several."""
-        told = [fault.told for fault in self.faults]
-        words: dict[str, Any] = {k: v for each in told for k, v in each.get("words", {}).items()}
-        cuts: Any = {k: v for each in told for k, v in each.get("binarize", {}).items()}
-        gone = {k: own for k, own in words.items() if isinstance(own, Mapping)}
-        often = Counter(word for own in gone.values() for word in own)
-        several = {word: GONE for word, count in often.items() if count > 1}
-        for name, own in gone.items():
-            words[name] = {word: sign for word, sign in own.items() if word not in several}
-        words = {key: value for key, value in words.items() if value != {}} | several
-        alike = len(cuts) > 2 and len(set(cuts.values())) == 1
-        if alike and not isinstance(self.choices.binarize, Mapping):
-            cuts = next(iter(cuts.values()))
-        ignored = [name for each in told for name in each.get("ignore", ())]
-        ordered = {k: v for each in told for k, v in each.get("ordinal", {}).items()}
-        return {"words": words, "binarize": cuts or None, "ordinal": ordered, "ignore": ignored}
+        """What settles all faults."""
+        found: dict[str, Any] = {"words": {}, "binarize": {}, "ordinal": {}, "ignore": []}
+        for fault in self.faults:
+            for key, value in fault.settles.items():
+                found[key] = [*found[key], *value] if key == "ignore" else found[key] | value
+        cuts = found["binarize"]
+        if (
+            len(cuts) > 2
+            and len({*cuts.values()}) == 1
+            and not isinstance(self.choices.binarize, Mapping)
+        ):
+            found["binarize"] = next(iter(cuts.values()))
+        return found
 
 
 def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: bool) -> list[str]:
@@ -754,10 +751,10 @@ def far_codes(numbers: set[float]) -> list[float]:
     return sorted(codes)
 
 
-def no_columns(what: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
+def no_columns(label: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
     """Return the error about columns that are not there, with those that they are like."""
     meant = dict.fromkeys(nearest(unknown, names).values())
     way = f"; did you mean {listed(list(meant))}?" if meant else ""
     if not meant and names:
         way = f"; there are {listed(names)}"
-    return DataError(f"{what}: there is no column {listed(unknown)}{way}")
+    return DataError(f"{label}: there is no column {listed(unknown)}{way}")

@@ -90,8 +90,8 @@ class Choices:
     ) -> str:
         """Return what the caller writes to say something of a table; a sign of 0 is "missing".
 
-        >>> told = {"9": 0, "kg": {"-99": 0}, "tree": "category"}
-        >>> Choices(options=True).give(ignore=["a", "b c"], words=told, binarize="median")
+        >>> words = {"9": 0, "kg": {"-99": 0}, "tree": "category"}
+        >>> Choices(options=True).give(ignore=["a", "b c"], words=words, binarize="median")
         "--words 9=missing,kg=-99=missing,tree=category --binarize median --ignore 'a,b c'"
         >>> Choices().give(words={"1": 1, "9": 0}, binarize={"kg": 1.5}, id="person")
         "words={'1': 1, '9': 'missing'}, binarize={'kg': 1.5}, id='person'"
@@ -106,8 +106,8 @@ class Choices:
         )
         steps = {shown(k, 200): [shown(x, 200) for x in own] for k, own in (ordinal or {}).items()}
         if not self.options:
-            told = {"words": plain, "binarize": cuts, "ordinal": steps, "ignore": out}
-            said = [f"{k}={v!r}" for k, v in told.items() if v] + [f"id={name!r}"] * (
+            texts = {"words": plain, "binarize": cuts, "ordinal": steps, "ignore": out}
+            said = [f"{k}={v!r}" for k, v in texts.items() if v] + [f"id={name!r}"] * (
                 id is not None
             )
             return ", ".join(said) + more
@@ -188,11 +188,11 @@ class Choices:
         return {canonical(str(word)): _sign(sign) for word, sign in both.items()}
 
 
-def _harmless(told: Mapping[str, Any]) -> dict[str, Any]:
+def _harmless(words: Mapping[str, Any]) -> dict[str, Any]:
     """What is told of words or columns, with names that steer no terminal; 0 is "missing"."""
     return {
         shown(key, 200): _harmless(value) if isinstance(value, Mapping) else value or "missing"
-        for key, value in told.items()
+        for key, value in words.items()
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -34,6 +34,7 @@ from hopfed.tables.options import Choices
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.table import (
     SHOWN,
+    Block,
     Source,
     Table,
     aligned_sources,
@@ -118,10 +119,10 @@ def read_table(
         rule = "for missing entries, or words of columns of words, beside a coding"
         require(coding is not None, "words", rule, words)
     [table] = read_tables([source], choices=choices, coding=coding, memory=memory)
-    what = str(source) if isinstance(source, str | os.PathLike) else "examples"
+    label = str(source) if isinstance(source, str | os.PathLike) else "examples"
     for line in table.notes:
         if line.startswith("0 is missing"):
-            warnings.warn(f"{what}: {line}", stacklevel=2)
+            warnings.warn(f"{label}: {line}", stacklevel=2)
     return table
 
 
@@ -159,20 +160,21 @@ def read_tables(
         return matched(read, [f"examples[{i}]" for i in range(len(read))])
     most = None if memory is None else memory // len(sources)
     words = choices.entries() if coding is None else coding.entries()
-    whats = ["examples"] if len(sources) == 1 else [f"examples[{i}]" for i in range(len(sources))]
-    given = [source_of(source, what, words) for source, what in zip(sources, whats, strict=True)]
+    labels = ["examples"] if len(sources) == 1 else [f"examples[{i}]" for i in range(len(sources))]
+    given = [source_of(source, label, words) for source, label in zip(sources, labels, strict=True)]
     check_choice(columns)
     for source in given:
-        source.watch = None if watch is None else partial(watch, source.what)
+        source.watch = None if watch is None else partial(watch, source.label)
         source.most = source.most if most is None else min(source.most, most)
     if coding is not None:
-        return [_coded(source, coding, source.notes, most, least or 1) for source in given]
+        made = [(source, Packing(source, coding, most)) for source in given]
+        return [_coded(p, source.notes, least or 1, source.blocks()) for source, p in made]
     opened = aligned_sources(given, columns)
     if all(source.numbers is not None or is_made_up(source.names) for source in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
         codes = [code for table in alone for code in table.coding.codes]
         if all(code.kind == "words" and "2" not in dict(code.words) for code in codes):
-            return matched(alone, [source.what for source in opened])  # each with its own values
+            return matched(alone, [source.label for source in opened])  # each with its own values
     found = _decided(opened, choices, most, least or 2)
     if columns == "union":
         check_joined(given, set(found[0].coding.names))
@@ -206,57 +208,51 @@ def _decided(
                 packing = None
     coding, said = Decider(sources, choices).decide()
     if packing is not None and packing.coding == coding:
-        return [_table(packing, [*sources[0].notes, *said], least)]
-    return [_coded(source, coding, [*source.notes, *said], most, least) for source in sources]
+        return [_coded(packing, [*sources[0].notes, *said], least)]
+    return [
+        _coded(Packing(source, coding, most), [*source.notes, *said], least, source.blocks())
+        for source in sources
+    ]
 
 
 def _coded(
-    source: Source,
-    coding: Coding,
-    notes: Sequence[str],
-    most: int | None,
-    least: int,
+    packing: Packing, notes: Sequence[str], least: int, blocks: Iterable[Block] = ()
 ) -> Table:
-    """Turn the cells of a source into rows of bits."""
-    packing = Packing(source, coding, most)
-    for block in source.blocks():
+    """Turn the rest of the cells into rows of bits, and say what is odd about all of them."""
+    for block in blocks:
         packing.add([Cells(array) for array in block])
-    return _table(packing, notes, least)
-
-
-def _table(packing: Packing, notes: Sequence[str], least: int) -> Table:
-    """Rows that are packed, with their names and what is odd about them."""
-    what, rows = packing.source.what, packing.rows()
+    label, coding, rows = packing.source.label, packing.coding, packing.rows()
     if not isinstance(rows, Reread):
-        rows = as_examples(rows, name=what, gaps=True, least=least)
-    lacks = [lacking(what, packing.lacking)] if packing.lacking else []
-    odd = oddities(rows, packing.coding)
-    notes = (*notes, *lacks, *odd)
-    return Table(rows, packing.coding.columns, packing.ids(), packing.coding, notes)
+        rows = as_examples(rows, name=label, gaps=True, least=least)
+    lacks = [n for n, j in zip(coding.names, packing.places, strict=True) if j is None]
+    lines = [lacking(label, lacks)] if lacks else []
+    notes = (*notes, *lines, *oddities(rows, coding))
+    return Table(rows, coding.columns, packing.ids(), coding, notes)
 
 
 def _binary(source: Source, most: int | None) -> Table:
     """Pack an array of +-1, 0/1 or booleans, as `hopfed.tables.examples` does."""
     minus = zeros = False
-    for part in source.parts():
+    rows: Rows | Reread = source.whole
+    for part in () if isinstance(rows, Rows) else source.parts():
         minus, zeros = minus or (part == -1).any(), zeros or (part == 0).any()
         if minus and zeros:
             break
-    rows: Rows | Reread = source.whole
-    if rows is None or getattr(rows, "nbytes", 0) > min(LARGE, most or LARGE):
-        gathered = Gathered(source.what, most)
+    large = rows is None or rows.nbytes > min(LARGE, most or LARGE)
+    if large and not isinstance(rows, Rows):
+        gathered = Gathered(source.label, most)
 
         def again() -> Iterator[Rows]:
             before = 0
             for part in source.parts():  # 0 is missing where -1 occurs
-                yield packed(part, source.what, (part == 0) if minus else None, before)
+                yield packed(part, source.label, (part == 0) if minus else None, before)
                 before += len(part)
 
         for bits in again():
             gathered.add(bits)
         rows = gathered.rows(again, lambda: source.readings)
     if not isinstance(rows, Reread):
-        rows = as_examples(rows, name=source.what, gaps=True)
+        rows = as_examples(rows, name=source.label, gaps=True)
     coding = Coding.of_bits(source.names, bool(minus) and rows.gaps)
     zero = [ZERO_IS_MISSING] if rows.gaps and minus and zeros else []
     notes = (*source.notes, *oddities(rows, coding), *zero)
@@ -275,16 +271,11 @@ class Packing:
         self._id = next((source.names.index(n) for n in coding.ids if n in source.names), None)
         self._count = self._letters = 0
         self._ids: list[str] = []
-        self._gathered = Gathered(source.what, most)
+        self._gathered = Gathered(source.label, most)
         for name, code, j in zip(coding.names, coding.codes, self.places, strict=True):
             own = "" if j is None else source.doubts.get(source.names[j], "")
             if own and code.kind == "number":
-                raise DataError(f"{source.what}: column '{shown(name, 60)}' {own}")
-
-    @property
-    def lacking(self) -> list[str]:
-        """Names of the columns that the source lacks."""
-        return [n for n, j in zip(self.coding.names, self.places, strict=True) if j is None]
+                raise DataError(f"{source.label}: column '{shown(name, 60)}' {own}")
 
     def packed(self, cells: list[Cells]) -> Rows:
         """Pack the rows of a block."""
@@ -309,7 +300,7 @@ class Packing:
                 line = f"row {row}, column '{shown(name, 60)}': {word} {why}"
                 unknown[name] = line, words
         if unknown:
-            raise _unknown_words(self.source.what, unknown)
+            raise _unknown_words(self.source.label, unknown)
         codes = np.concatenate(parts)
         self._count += codes.shape[1]
         signs, blank = kernels.pack(codes.T > 0), codes == GONE
@@ -323,7 +314,7 @@ class Packing:
         elif self._id is not None:
             words = [*(word.strip() for word in cells[self._id].words), ""]
             self._letters += sum(map(len, words))
-            require_memory(self._letters, self.source.what)
+            require_memory(self._letters, self.source.label)
             self._ids += [words[place] for place in cells[self._id].places.tolist()]
 
     def rows(self) -> Rows | Reread:
@@ -345,7 +336,7 @@ class Packing:
         longest = max(map(len, self._ids), default=0)
         if longest > LONG:  # an array keeps as much for each as for the longest
             raise DataError(
-                f"{self.source.what}: a row has a name of {longest:,} characters; name another "
+                f"{self.source.label}: a row has a name of {longest:,} characters; name another "
                 "column of names, or '' for none (--id, id=)"
             )
         return np.array(self._ids, dtype=str)
@@ -376,10 +367,10 @@ def _places(source: Source, coding: Coding) -> list[int | None]:
         return [place.get(name) for name in coding.names]
     more = [name for name in source.names if name not in {*coding.names, *coding.ids}]
     way = misspelt(more, lacks) or "; add them with blank cells, which are missing"
-    raise DataError(f"{source.what}: lacks the column(s) {listed(lacks)}{way}")
+    raise DataError(f"{source.label}: lacks the column(s) {listed(lacks)}{way}")
 
 
-def _unknown_words(what: str, columns: dict[str, tuple[str, list[str]]]) -> ColumnsError:
+def _unknown_words(label: str, columns: dict[str, tuple[str, list[str]]]) -> ColumnsError:
     """Return the error about columns that hold words that a coding does not know."""
     lines, words = zip(*columns.values(), strict=True)
     gone = {word: GONE for word in chain(*words) if shown(word, 60) == word}
@@ -388,7 +379,7 @@ def _unknown_words(what: str, columns: dict[str, tuple[str, list[str]]]) -> Colu
     way = f"{Choices(options=True).give(words=gone)} ({own}{more})"
     last = f"if there is no answer, read them as missing, or say +1 or -1: {way}"
     said = f"{len(columns):,} column(s) hold words that are not known"
-    return columns_error(what, said, lines[:SHOWN], list(columns), last)
+    return columns_error(label, said, lines[:SHOWN], list(columns), last)
 
 
 def with_words(coding: Coding, given: Choices) -> Coding | None:
@@ -430,20 +421,20 @@ def read_partitions(
     parts = _parts_of_collection(given) if is_partitioned(given) else _parts_of(given)
 
     def run(work: Any, *more: Any) -> list[Any]:
-        return [dask.delayed(work, pure=False)(part.given, part.what, *more) for part in parts]
+        return [dask.delayed(work, pure=False)(part.given, part.label, *more) for part in parts]
 
     if all(part.plain for part in parts) and choices == Choices() and coding is None:
         with suppress(NotBinaryError):  # then columns are as those of any table
             bits = dask.persist(*run(_packed))
             # Whether 0 is -1 or missing is known once all of them were looked at.
-            minus, zeros = map(any, zip(*dask.compute(*(one[1:] for one in bits)), strict=True))
+            minus, zeros = map(any, zip(*dask.compute(*(held[1:] for held in bits)), strict=True))
             settle = dask.delayed(_settled, pure=False)
-            rows = Partitioned.of([settle(one[0], one[1], minus) for one in bits])
+            rows = Partitioned.of([settle(held[0], held[1], minus) for held in bits])
             notes += [ZERO_IS_MISSING] if minus and zeros else []
             return _partitioned(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
     if coding is None:
-        what = "examples" if is_partitioned(given) else parts[0].what
-        looked = together(dask.compute(*run(_looked, choices)), what)
+        label = "examples" if is_partitioned(given) else parts[0].label
+        looked = together(dask.compute(*run(_looked, choices)), label)
         coding, said = Decider([looked], choices).decide()
         notes = [*looked.notes, *said]
     return _partitioned(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
@@ -459,11 +450,11 @@ class _Part(NamedTuple):
     """A partition: what is read (a task, or a path), its name, and whether it is numbers."""
 
     given: Any
-    what: str
+    label: str
     plain: bool
 
 
-def _parts_of_collection(given: Any, what: str = "partition") -> list[_Part]:
+def _parts_of_collection(given: Any, label: str = "partition") -> list[_Part]:
     plain = False
     if hasattr(given, "rechunk"):
         if given.ndim < 2:
@@ -471,18 +462,17 @@ def _parts_of_collection(given: Any, what: str = "partition") -> list[_Part]:
         given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
         plain = given.dtype.kind in "biuf"
     blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
-    return [_Part(block, f"{what} {i}", plain) for i, block in enumerate(blocks)]
+    return [_Part(block, f"{label} {i}", plain) for i, block in enumerate(blocks)]
 
 
 def _parts_of(given: Any) -> list[_Part]:
+    """Files, or of a zarr store as many chunks of its rows as make a partition."""
+    found = []
     paths = [given] if isinstance(given, str | os.PathLike) else given
-    files = [file for path in paths for file in files_of(Path(path))]
-    return [part for file in files for part in _parts_of_file(file)]
-
-
-def _parts_of_file(path: Path) -> list[_Part]:
-    """A file, or of a zarr store as many chunks of its rows as make a partition."""
-    if path.suffix.lower() == ".zarr":
+    for path in [file for each in paths for file in files_of(Path(each))]:
+        if path.suffix.lower() != ".zarr":
+            found.append(_Part(str(path), str(path), path.suffix.lower() in arrays.ENDINGS))
+            continue
         import dask.array
 
         with reading(path, "cannot be read as zarr"):
@@ -490,23 +480,23 @@ def _parts_of_file(path: Path) -> list[_Part]:
         width, chunk = math.prod(held.shape[1:]), held.chunks[0]
         rows = max(PART // max(width * chunk, 1), 1) * chunk
         whole = dask.array.from_zarr(held).rechunk((rows, *(-1,) * (held.ndim - 1)))
-        return _parts_of_collection(whole, f"{path}, partition")
-    return [_Part(str(path), str(path), path.suffix.lower() in arrays.ENDINGS)]
+        found += _parts_of_collection(whole, f"{path}, partition")
+    return found
 
 
 # Work of a task, once Dask has made what it is given
 
 
-def _packed(given: Any, what: str) -> tuple[Rows, bool, bool]:
+def _packed(given: Any, label: str) -> tuple[Rows, bool, bool]:
     """Rows of numbers as if there were no others, and whether -1 and 0 occur in them."""
     if not isinstance(given, np.ndarray):
-        source = source_of(given, what)
+        source = source_of(given, label)
         if source.numbers is None:
-            raise DataError(f"{source.what}: an array of words; give words in .csv or .parquet")
+            raise DataError(f"{source.label}: an array of words; give words in .csv or .parquet")
         found = list(source.parts())
         given = np.concatenate(found) if found else np.empty((0, len(source.names)))
     x = given.reshape(len(given), -1)
-    return packed(x, what), bool((x == -1).any()), bool((x == 0).any())
+    return packed(x, label), bool((x == -1).any()), bool((x == 0).any())
 
 
 def _settled(bits: Rows, own: bool, minus: bool) -> Rows:
@@ -518,8 +508,8 @@ def _settled(bits: Rows, own: bool, minus: bool) -> Rows:
     return ones if whole else replace(ones, seen=bits.signs)
 
 
-def _looked(given: Any, what: str, choices: Choices) -> Source:
-    source = source_of(given, what, choices.entries())
+def _looked(given: Any, label: str, choices: Choices) -> Source:
+    source = source_of(given, label, choices.entries())
     choices = choices.among(source.names)
     begin(source, choices)
     for block in source.blocks():
@@ -527,7 +517,7 @@ def _looked(given: Any, what: str, choices: Choices) -> Source:
     return replace(source, read=iter, numbers=None, whole=None, _kept=None)
 
 
-def _packed_by(given: Any, what: str, choices: Choices, coding: Coding) -> Rows:
-    packing = Packing(source_of(given, what, choices.entries()), coding)
+def _packed_by(given: Any, label: str, choices: Choices, coding: Coding) -> Rows:
+    packing = Packing(source_of(given, label, choices.entries()), coding)
     found = [packing.packed([Cells(a) for a in block]) for block in packing.source.blocks()]
     return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])

@@ -270,8 +270,8 @@ def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
         if None in found:
             return None
         values = np.array([*found, np.nan], float)[places]
-    told = [value for word in missing if (value := number(word)) is not None]
-    return np.where(np.isin(values, told), np.nan, values) if told else values
+    gone = [value for word in missing if (value := number(word)) is not None]
+    return np.where(np.isin(values, gone), np.nan, values) if gone else values
 
 
 def unfit(kind: Any) -> str:

@@ -273,7 +273,7 @@ def test_a_folder_of_tables_leads_to_no_other_file(here, given):
     (here / "private").mkdir()
     for path in ("sent/a.csv", "private/b.csv"):
         Path(path).write_text("tea,ale\nyes,no\nno,no\n")
-    assert [part.what for part in _parts_of(given)] == ["sent/a.csv"]
+    assert [part.label for part in _parts_of(given)] == ["sent/a.csv"]
     (here / "sent" / "b.csv").symlink_to("a.csv")
     assert len(_parts_of(given)) == 2
     (here / "sent" / "b.csv").unlink()

@@ -14,8 +14,8 @@ from hopfed.tables.coding import Code, Coding, is_empty
 from hopfed.tables.options import Choices
 from hopfed.tables.reading import read_table, with_words
 from hopfed.tables.remarks import copies, oddities, skipped
-from hopfed.tables.table import doubtful, listed, misspelt, named
-from hopfed.tables.text import layout, sniff, with_commas
+from hopfed.tables.table import listed, misspelt, named
+from hopfed.tables.text import doubtful, layout, sniff, with_commas
 from hopfed.tables.words import (
     answers_in,
     as_numbers,

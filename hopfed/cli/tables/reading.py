@@ -148,7 +148,7 @@ def columns_beside(path: Path, names: Sequence[str], words: frozenset[str]) -> d
 
     source = source_of(path, words=words)
     if unknown := [name for name in names if name not in source.names]:
-        raise no_columns(source.what, unknown, source.names)
+        raise no_columns(source.label, unknown, source.names)
     found: dict[str, list[Any]] = {name: [] for name in names}
     for block in source.blocks():
         for name, held in found.items():
