@@ -233,7 +233,7 @@ def _coded(
 def _binary(source: Source, most: int | None) -> Table:
     """Pack an array of +-1, 0/1 or booleans, as `hopfed.tables.examples` does."""
     minus = zeros = False
-    rows: Rows | Reread = source.whole
+    rows: Any = source.whole
     for part in () if isinstance(rows, Rows) else source.parts():
         minus, zeros = minus or (part == -1).any(), zeros or (part == 0).any()
         if minus and zeros:
@@ -514,7 +514,7 @@ def _looked(given: Any, label: str, choices: Choices) -> Source:
     begin(source, choices)
     for block in source.blocks():
         look(source, [Cells(array) for array in block], choices.ignore)
-    return replace(source, read=iter, numbers=None, whole=None, _kept=None)
+    return replace(source, read=lambda: iter(()), numbers=None, whole=None, _kept=None)
 
 
 def _packed_by(given: Any, label: str, choices: Choices, coding: Coding) -> Rows:

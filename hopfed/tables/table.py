@@ -325,7 +325,7 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
     return found
 
 
-def check_joined(sources: Sequence[Source], used: Collection[str]) -> None:
+def check_joined(sources: Sequence[Source], used: set[str]) -> None:
     """Refuse a table that shares no column of those that are used with others."""
     check_spelling(sources, used)
     holders = Counter(name for source in sources for name in source.names)
@@ -335,7 +335,7 @@ def check_joined(sources: Sequence[Source], used: Collection[str]) -> None:
             raise DataError(f"{source.label}: shares no column with another table")
 
 
-def check_spelling(sources: Sequence[Source], used: Collection[str] | None = None) -> None:
+def check_spelling(sources: Sequence[Source], used: set[str] | None = None) -> None:
     """Refuse two spellings of one name, each in tables that have not the other."""
     spellings: dict[str, tuple[str, str]] = {}
     for source in sources:

@@ -96,11 +96,6 @@ def test_words_of_no_answer_are_gaps_where_a_column_otherwise_reads(word):
     assert signs(again) == [[0, 1], [1, 0], [0, 1]]
 
 
-def test_missing_beside_present_is_no_gap():
-    with pytest.raises(ColumnsError, match="'missing' stands beside 'present'"):
-        hopfed.read_table({"gene": ["present", "missing", "present"], "b": [0, 1, 1]})
-
-
 ZERO = r"0 is missing.*, as -1 occurs; where 0 means no, say so"
 
 
@@ -117,12 +112,6 @@ def test_a_zero_that_is_taken_for_missing_is_said_before_any_work():
     assert signs(read) == [[0, -1, 1, 1]]
 
 
-def test_a_column_of_counts_is_told_to_repeat_rows():
-    table = {"a": [0, 1, 1], "b": [1, 0, 1], "count": [17, 4, 230]}
-    with pytest.raises(ColumnsError, match="how often a row occurs: hopfed recover FILE --weights"):
-        hopfed.read_table(table)
-
-
 def test_owners_with_words_of_different_kinds_are_asked():
     tables = [{"tea": ["yes", "no", "no"]}, {"tea": [1, 2, 2]}]
     with pytest.raises(ColumnsError, match="column 'tea'"):
@@ -131,14 +120,18 @@ def test_owners_with_words_of_different_kinds_are_asked():
     assert [signs(table) for table in read] == [[[1, -1, -1]], [[1, -1, -1]]]
 
 
-def test_a_single_number_with_a_mark_of_thousands_is_not_called_missing():
-    with pytest.raises(ColumnsError, match="write 4000, without marks of thousands"):
-        hopfed.read_table({"b": ["300", "4,000", "12", "1"], "a": [0, 1, 1, 0]})
-
-
-def test_a_column_that_is_not_there_is_told_with_the_nearest():
-    with pytest.raises(DataError, match="no column 'Grower'; did you mean 'grower'"):
-        hopfed.read_table({"grower": ["a", "b"], "ash": [0, 1]}, ignore="Grower")
+@pytest.mark.parametrize(
+    ("column", "more", "message"),
+    [
+        (["present", "missing", "present"], {}, "'missing' stands beside 'present'"),
+        ([17, 4, 230], {}, "how often a row occurs: hopfed recover FILE --weights"),
+        (["300", "4,000", "12"], {}, "write 4000, without marks of thousands"),
+        (["a", "b", "a"], {"ignore": "Count"}, "no column 'Count'; did you mean 'count'"),
+    ],
+)
+def test_what_is_in_the_way_is_said(column, more, message):
+    with pytest.raises(DataError, match=message):
+        hopfed.read_table({"count": column, "a": [0, 1, 1], "b": [1, 0, 1]}, **more)
 
 
 def test_a_coding_tells_all_columns_whose_words_it_does_not_know():

@@ -253,14 +253,6 @@ def test_frames_that_hold_no_rows_yet_say_so():
         hopfed.recover(polars.LazyFrame(CELLS))
 
 
-def test_backed_annotated_data_is_read(tmp_path):
-    anndata = pytest.importorskip("anndata", reason="anndata is not installed")
-    X = np.random.default_rng(0).integers(0, 2, (30, 4)).astype(np.float32)
-    anndata.AnnData(X).write_h5ad(tmp_path / "a.h5ad")
-    held = anndata.read_h5ad(tmp_path / "a.h5ad", backed="r")
-    assert unpack(hopfed.read_table(held).held).tolist() == (2 * X - 1).tolist()
-
-
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

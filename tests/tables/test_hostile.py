@@ -55,10 +55,6 @@ def store(tmp_path):
     return write
 
 
-def test_a_plain_folder_is_read(store):
-    assert hopfed.read_table(store(NUMBERS)).shape == (4, 3)
-
-
 CODECS = [
     {"dtype": "|O", "filters": [{"id": "vlen-utf8"}, {"id": "pickle"}], "fill_value": ""},
     {"dtype": "|O", "filters": [{"id": "vlen-utf8"}], "compressor": {"id": "pickle"}},
