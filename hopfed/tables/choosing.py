@@ -210,6 +210,7 @@ class Column:
         self.code: Any = None  # how it is coded, once that is decided
         self.tokens = self._tokens(self.held)  # words that may be entries
         self.shown = shown(name, 60)  # its name in a line
+        self.called = f"column '{self.shown}'"
         self.blanks = self.held.words.get("", 0)
 
     def _tokens(self, held: Held) -> set[str]:
@@ -299,6 +300,9 @@ class Decider:
         self.faults: list[Fault] = []
         self.id: Column | None = None
         self._made_up = is_made_up(self.names)
+        if self._made_up:
+            for c in self.columns:
+                c.called = c.name
 
     def decide(self) -> tuple[Coding, list[str]]:
         """Return the coding of all columns that are used and what was noticed, or refuse them."""
@@ -574,7 +578,7 @@ class Decider:
         if beside:
             why = f"{why} {listed(sorted(set(beside) - {canonical(word)}))}"
         of = "" if label == self.label else f"{label}, "
-        said = f"{of}row {row}, {self._called(c)}: '{shown(word, 40)}' {why}"
+        said = f"{of}row {row}, {c.called}: '{shown(word, 40)}' {why}"
         written = {canonical(w): w.strip() for w in reversed(list(c.held.words))}
         words = {written[w]: GONE for w in sorted(odd) if w in written}
         gone: dict[str, Any] = {"words": {c.name: words}}
@@ -596,7 +600,7 @@ class Decider:
             why += f", combinations of {len(answers)} answers with '{mark}' between them"
             few = len(answers) <= LEVELS
             settles = {"words": {c.name: "answers"}} if few else {"ignore": [c.name]}
-            self.faults.append(Fault(c, f"{self._called(c)} {why}", settles))
+            self.faults.append(Fault(c, f"{c.called} {why}", settles))
             return
         named = not held.different and (c.place == 0 or NAMING.fullmatch(c.name))
         self._fault(c, why + (f", which repeat in its {held.rows:,} rows" if named else ""))
@@ -610,7 +614,7 @@ class Decider:
     ) -> None:
         """Refuse a column: where nothing is told it can only be left out, or name the rows."""
         settles = dict(settles or {"ignore": [c.name]})
-        self.faults.append(Fault(c, f"{self._called(c)} {why}", settles, [*ways, *self._naming(c)]))
+        self.faults.append(Fault(c, f"{c.called} {why}", settles, [*ways, *self._naming(c)]))
 
     def _naming(self, c: Column) -> list[tuple[str, dict[str, Any]]]:
         """What to give if a column names the rows, where it may, as none does yet."""
@@ -623,10 +627,6 @@ class Decider:
         many = not held.numeric and c.place == 0 and len(held.words) > FEW
         may = (held.different and whole) or many or NAMING.fullmatch(c.name)
         return [("if it names the rows", {"id": c.name})] if may else []
-
-    def _called(self, c: Column) -> str:
-        """What a line calls a column."""
-        return c.name if self._made_up else f"column '{c.shown}'"
 
     def _where(self, c: Column, odd: Collection[str]) -> tuple[str, int, str]:
         """Table and row, from 1, that first hold one of some words, and that word as it stands."""

@@ -300,7 +300,6 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
     first, held = sources[0], [set(source.names) for source in sources]
     alike = all(names == held[0] for names in held)
     if alike or columns == "same":
-        check_spelling([] if alike else sources)
         places = [places_of(s.names, first.names, s.label, first.label) for s in sources]
         return [s.arranged(first.names, own) for s, own in zip(sources, places, strict=True)]
     for source in sources:
@@ -312,6 +311,12 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
     kept = [n for n, count in holders.items() if columns == "union" or count == len(sources)]
     if not kept:
         raise DataError(f"{first.label}: no column is in all of the {len(sources)} tables")
+    spellings: dict[str, str] = {}
+    for name in holders:
+        known = spellings.setdefault(re.sub(r"[ _.-]", "", name.lower()), name)
+        if known != name and not any({known, name} <= names for names in held):
+            own, other = shown(name.strip(), 60), shown(known, 60)
+            raise DataError(f"column '{own}' is '{other}' in another table: give both one name")
     found = []
     for source in sources:
         place = {name: j for j, name in enumerate(source.names)}
@@ -327,27 +332,11 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
 
 def check_joined(sources: Sequence[Source], used: set[str]) -> None:
     """Refuse a table that shares no column of those that are used with others."""
-    check_spelling(sources, used)
     holders = Counter(name for source in sources for name in source.names)
     for source in sources:
         alone = all(holders[name] == 1 for name in source.names if name in used)
         if alone and len(sources) > 1:
             raise DataError(f"{source.label}: shares no column with another table")
-
-
-def check_spelling(sources: Sequence[Source], used: set[str] | None = None) -> None:
-    """Refuse two spellings of one name, each in tables that have not the other."""
-    spellings: dict[str, tuple[str, str]] = {}
-    for source in sources:
-        for name in source.names:
-            plain = re.sub(r"[ _.-]", "", name.lower())
-            first, other = spellings.setdefault(plain, (name, source.label))
-            both = first == name or any({first, name} <= {*s.names} for s in sources)
-            if plain and not both and (used is None or {first, name} <= used):
-                own, first = shown(name.strip(), 60), shown(first, 60)
-                raise DataError(
-                    f"{source.label}: column '{own}' is '{first}' in {other}: give both one name"
-                )
 
 
 def lacking(label: str, names: Sequence[str]) -> str:
