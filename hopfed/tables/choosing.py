@@ -277,12 +277,11 @@ SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelw
 
 
 class Fault(NamedTuple):
-    """What is in the way in a column, what settles it (of `Choices.give`), and other ways."""
+    """What is in the way in a column; ways out: when, and what to give. The first settles it."""
 
     column: Column
     why: str
-    settles: dict[str, Any]
-    ways: Sequence[tuple[str, dict[str, Any]]] = ()  # when something may be given, and that
+    ways: list[tuple[str, dict[str, Any]]]
 
 
 class Decider:
@@ -496,7 +495,7 @@ class Decider:
         odd = {w for w in levels if number(w) is None} if not order else levels - {*order}
         if odd and not order:
             why = "holds words: put its levels in order, from the lowest to the highest"
-            return self._fault(c, why, {"ordinal": {c.name: tuple(sorted(levels))}})
+            return self._fault(c, why, ("", {"ordinal": {c.name: tuple(sorted(levels))}}))
         if odd:
             return self._odd(c, {canonical(w) for w in odd}, "is not among the levels told")
         return Code("ordinal", tuple(gone.items()), levels=order or sorted_levels(levels) or ("0",))
@@ -551,44 +550,40 @@ class Decider:
 
     def _uncut(self, c: Column, values: set[float], codes: Sequence[float]) -> None:
         """Refuse numbers of which nobody said where they are cut."""
-        settles: dict[str, Any] = {"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}
-        ways: list[tuple[str, dict[str, Any]]] = []
+        cut: dict[str, Any] = {"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}
+        ways = [("", cut)]
         if codes:
-            settles = {"words": {c.name: {spelt(code): 0 for code in codes}}}
-            ways = [("if these are numbers", {"binarize": {c.name: 1.5}})]
+            gone: dict[str, Any] = {"words": {c.name: {spelt(code): 0 for code in codes}}}
+            ways = [("", gone), ("if these are numbers", {"binarize": {c.name: 1.5}})]
         elif COUNTS.fullmatch(c.name) and min(values, default=0) >= 0:
-            name = shown(c.name, 60)
-            way = f"hopfed recover FILE --weights '{name}', or repeat each row so many times"
-            lead = f"if it says how often a row occurs: {way}"
-            ways = [(f"{lead}, and leave it out", {"ignore": [c.name]})]
+            way = f"hopfed recover FILE --weights '{c.shown}', or repeat each row so many times"
+            lead = f"if it says how often a row occurs: {way}, and leave it out"
+            ways.append((lead, {"ignore": [c.name]}))
         if values == BINARY:
             ways.append(("if 0 means no answer", {"words": {c.name: {"0": GONE}}}))
         odd = next((v for v in sorted(values) if v not in BINARY), None)
         if self._made_up and odd is not None:
-            label, row, _ = self._where(c, {spelt(odd)})
-            of = "" if label == self.label else f"{label}, "
-            why = f"{RULE}, got {odd:g} at {of}row {row}, column {c.place + 1}"
-            self.faults.append(Fault(c, why, settles, ways))
+            place = f"{self._where(c, {spelt(odd)})[0]}, column {c.place + 1}"
+            self._fault(c, f"got {odd:g} at {place}", *ways, called=f"{RULE},")
         else:
-            self._fault(c, "holds numbers", settles, ways)
+            self._fault(c, "holds numbers", *ways)
 
     def _odd(self, c: Column, odd: Collection[str], why: str, beside: Collection[str] = ()) -> None:
         """Refuse some words of a column that do not fit to the others."""
-        label, row, word = self._where(c, odd)
+        place, word = self._where(c, odd)
         if beside:
             why = f"{why} {listed(sorted(set(beside) - {canonical(word)}))}"
-        of = "" if label == self.label else f"{label}, "
-        said = f"{of}row {row}, {c.called}: '{shown(word, 40)}' {why}"
         written = {canonical(w): w.strip() for w in reversed(list(c.held.words))}
         words = {written[w]: GONE for w in sorted(odd) if w in written}
-        gone: dict[str, Any] = {"words": {c.name: words}}
-        kind: dict[str, Any] = {"words": {c.name: "category"}}
+        ways: list[tuple[str, dict[str, Any]]] = [
+            ("if there is no answer", {"words": {c.name: words}}),
+            ("if these are categories", {"words": {c.name: "category"}}),
+        ]
         few = len(odd) <= 3
-        if few and c.rows_of(odd) <= max(1, RARELY * c.held.rows):
-            settles, way = gone, ("if these are categories", kind)
-        else:
-            settles, way = kind, ("if there is no answer", gone)
-        self.faults.append(Fault(c, said, settles, [*[way] * few, *self._naming(c)]))
+        if not few or c.rows_of(odd) > max(1, RARELY * c.held.rows):
+            ways.reverse()
+        ways = [("", ways[0][1]), *ways[1:] * few]
+        self._fault(c, why, *ways, called=f"{place}, {c.called}: '{shown(word, 40)}'")
 
     def _many_words(self, c: Column, count: str) -> None:
         """Refuse too many categories, which may be names of rows that come more than once."""
@@ -599,43 +594,37 @@ class Decider:
         if mark:
             why += f", combinations of {len(answers)} answers with '{mark}' between them"
             few = len(answers) <= LEVELS
-            settles = {"words": {c.name: "answers"}} if few else {"ignore": [c.name]}
-            self.faults.append(Fault(c, f"{c.called} {why}", settles))
+            self._fault(c, why, *[("", {"words": {c.name: "answers"}})] * few)
             return
         named = not held.different and (c.place == 0 or NAMING.fullmatch(c.name))
         self._fault(c, why + (f", which repeat in its {held.rows:,} rows" if named else ""))
 
     def _fault(
-        self,
-        c: Column,
-        why: str,
-        settles: Mapping[str, Any] | None = None,
-        ways: Sequence[Any] = (),
+        self, c: Column, why: str, *given: tuple[str, dict[str, Any]], called: str = ""
     ) -> None:
-        """Refuse a column: where nothing is told it can only be left out, or name the rows."""
-        settles = dict(settles or {"ignore": [c.name]})
-        self.faults.append(Fault(c, f"{c.called} {why}", settles, [*ways, *self._naming(c)]))
+        """Refuse a column: without another way it can only be left out, or name the rows."""
+        held, left = c.held, ("", {"ignore": [c.name]})
+        ways = [*(given or [left])]
+        named = self.id is not None or self.choices.id is not None or self._made_up
+        if not named and "lists" not in held.why:
+            whole = all(v is None or v.is_integer() for v in map(number, held.words))
+            many = not held.numeric and c.place == 0 and len(held.words) > FEW
+            may = held.different and (whole or not held.numeric)
+            if may or many or NAMING.fullmatch(c.name):
+                ways.append(("if it names the rows", {"id": c.name}))
+        if "ignore" not in ways[0][1]:
+            ways.append(left)
+        self.faults.append(Fault(c, f"{called or c.called} {why}", ways))
 
-    def _naming(self, c: Column) -> list[tuple[str, dict[str, Any]]]:
-        """What to give if a column names the rows, where it may, as none does yet."""
-        held = c.held
-        if self.id is not None or self._made_up or "lists" in held.why:
-            return []
-        whole = not held.numeric or all(
-            v is None or v.is_integer() for v in map(number, held.words)
-        )
-        many = not held.numeric and c.place == 0 and len(held.words) > FEW
-        may = (held.different and whole) or many or NAMING.fullmatch(c.name)
-        return [("if it names the rows", {"id": c.name})] if may else []
-
-    def _where(self, c: Column, odd: Collection[str]) -> tuple[str, int, str]:
+    def _where(self, c: Column, odd: Collection[str]) -> tuple[str, str]:
         """Table and row, from 1, that first hold one of some words, and that word as it stands."""
         for part in (part for table in self.tables for part in table.partitions or [table]):
             first = part.held[c.place].first
             if found := [(row, word) for word, row in first.items() if canonical(word) in odd]:
                 row, word = min(found)
-                return part.label, row, word.strip()
-        return self.label, 0, next(iter(odd), "")
+                of = "" if part.label == self.label else f"{part.label}, "
+                return f"{of}row {row}", word.strip()
+        return "row 0", next(iter(odd), "")
 
     def _error(self, used: int) -> ColumnsError:
         """All that is in the way: a line for each column, and one to copy that settles it."""
@@ -643,31 +632,21 @@ class Decider:
         for fault in self.faults[:SHOWN]:
             held = fault.column.held.commonest()
             most = f"; commonest {held}" if held else ""
-            ways = [give(**fault.settles), *(f"{lead}: {give(**way)}" for lead, way in fault.ways)]
-            if "ignore" not in fault.settles:
-                ways.append(give(ignore=[fault.column.name]))
+            ways = [f"{lead}: {give(**way)}" if lead else give(**way) for lead, way in fault.ways]
             lines.append(f"{fault.why}{most}; give {'; or '.join(ways)}")
-        settles, names = self._together(), [fault.column.name for fault in self.faults]
-        last = f"to settle all of them: {give(**settles)}" if len(names) > 1 else ""
-        if len(settles["ignore"]) == used:
+        names = [fault.column.name for fault in self.faults]
+        settled: dict[str, Any] = {"words": {}, "binarize": {}, "ordinal": {}, "ignore": []}
+        for key, value in (pair for fault in self.faults for pair in fault.ways[0][1].items()):
+            settled[key] = [*settled[key], *value] if key == "ignore" else settled[key] | value
+        cuts = settled["binarize"]
+        alike = len(cuts) > 2 and len({*cuts.values()}) == 1
+        if alike and not isinstance(self.choices.binarize, Mapping):
+            settled["binarize"] = next(iter(cuts.values()))
+        last = f"to settle all of them: {give(**settled)}" if len(names) > 1 else ""
+        if len(settled["ignore"]) == used:
             last = "there is no other column"
         said = f"{len(names):,} of {len(self.names):,} columns cannot be read as they are"
         return columns_error(self.label, said, lines, names, last)
-
-    def _together(self) -> dict[str, Any]:
-        """What settles all faults."""
-        found: dict[str, Any] = {"words": {}, "binarize": {}, "ordinal": {}, "ignore": []}
-        for fault in self.faults:
-            for key, value in fault.settles.items():
-                found[key] = [*found[key], *value] if key == "ignore" else found[key] | value
-        cuts = found["binarize"]
-        if (
-            len(cuts) > 2
-            and len({*cuts.values()}) == 1
-            and not isinstance(self.choices.binarize, Mapping)
-        ):
-            found["binarize"] = next(iter(cuts.values()))
-        return found
 
 
 def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: bool) -> list[str]:

@@ -253,30 +253,3 @@ def test_arrays_in_files_are_never_held_whole(tmp_path, monkeypatch, name):
     assert table.shape == (rows, columns)
     assert peak < 8e6
     np.testing.assert_array_equal(unpack(table.rows[::97]), X[::97])
-
-
-@pytest.mark.slow
-def test_a_large_text_needs_little_memory(tmp_path):
-    """200 MB of text: pandas would hold 800 MB of numbers."""
-    import subprocess
-    import sys
-
-    rng, line = np.random.default_rng(0), 2 * 500
-    with open(tmp_path / "a.csv", "wb") as file:
-        file.write((",".join(f"q{j}" for j in range(500)) + "\n").encode())
-        for _ in range(40):
-            block = np.full((5000, line), ord(","), np.uint8)
-            block[:, ::2] = ord("0") + rng.integers(0, 2, (5000, 500), dtype=np.uint8)
-            block[:, -1] = ord("\n")
-            file.write(block.tobytes())
-    code = (
-        "import sys, hopfed; table = hopfed.read_table(sys.argv[1]);"
-        "said = open('/proc/self/status').read();"
-        "print(table.shape, said.split('VmHWM:')[1].split()[0])"
-    )
-    answer = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "a.csv"], capture_output=True, text=True, check=True
-    )
-    shape, _, peak = answer.stdout.rpartition(" ")
-    assert shape == "(200000, 500)"
-    assert int(peak) < 450_000  # kB, of the whole process
