@@ -550,8 +550,7 @@ class Decider:
 
     def _uncut(self, c: Column, values: set[float], codes: Sequence[float]) -> None:
         """Refuse numbers of which nobody said where they are cut."""
-        cut: dict[str, Any] = {"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}
-        ways = [("", cut)]
+        ways: list[tuple[str, dict[str, Any]]] = [("", {"binarize": {c.name: "median"}})]
         if codes:
             gone: dict[str, Any] = {"words": {c.name: {spelt(code): 0 for code in codes}}}
             ways = [("", gone), ("if these are numbers", {"binarize": {c.name: 1.5}})]

@@ -36,7 +36,6 @@ class Choices:
         none of those of numbers, whose order is known. Names alone mean numbers.
     options : whether who chose knows options of the command line (``--ignore a,b``) instead of
         arguments; there one option may name several columns.
-    by_rows : whether the rows may decide where numbers are cut, and not only who chose.
     kinds : name of a column -> what it was said to be one of, taken out of `words`.
 
     Examples
@@ -54,7 +53,6 @@ class Choices:
     words: Mapping[str, Any] | None = None
     binarize: Any = None
     options: bool = field(default=False, compare=False)
-    by_rows: bool = field(default=True, compare=False)
     kinds: Mapping[str, str] = field(default_factory=dict)
     ordinal: Any = ()
 

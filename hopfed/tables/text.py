@@ -341,8 +341,6 @@ class _Text(NamedTuple):
                 rows, lines = rows + found.num_rows, 0
                 for batch in found.to_batches():
                     yield batch.columns
-        if not rows:
-            raise DataError(f"{self.path}: only a header line, no examples")
         if blank and self.width > 1 and not any("blank lines" in n for n in source.notes):
             source.notes.append("blank lines between rows are left out")
 
