@@ -167,8 +167,10 @@ def read_tables(
         source.watch = None if watch is None else partial(watch, source.label)
         source.most = source.most if most is None else min(source.most, most)
     if coding is not None:
-        made = [(source, Packing(source, coding, most)) for source in given]
-        return [_coded(p, source.notes, least or 1, source.blocks()) for source, p in made]
+        return [
+            _coded(Packing(source, coding, most), source.notes, least or 1, source.blocks())
+            for source in given
+        ]
     opened = aligned_sources(given, columns)
     if all(source.numbers is not None or is_made_up(source.names) for source in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]

@@ -8,6 +8,8 @@ import pytest
 from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.cli import main
+from hopfed.cli.machines.join_checks import unsettled
+from hopfed.tables.options import Choices
 from hopfed.tables.reading import read_table
 
 M = 400
@@ -151,3 +153,11 @@ def test_the_first_row_is_not_taken_for_names(tmp_path, capsys, monkeypatch, las
     assert len(read_table(path, words={"ash": True, "yew": False})) == M + 1
     told = join(capsys, "--data", path, "--words", "ash=+1", "--words", "yew=-1")
     assert "Nothing was sent" in told
+
+
+def test_columns_that_a_row_would_code_in_another_way_are_named():
+    table = read_table({"tea": ["yes", "no"], "tree": ["ash", "yew"], "size": [1, 2]})
+    assert unsettled(table.coding, Choices()) == {"tree": "category", "size": "words"}
+    said = Choices(words={"ash": -1, "yew": 1, "1": -1, "2": 1})
+    again = read_table({"tree": ["ash", "yew"], "size": [1, 2]}, words=said.words)
+    assert unsettled(again.coding, said) == {}
