@@ -33,7 +33,7 @@ from hopfed.tables.files import (
     size_of,
     unpacked,
 )
-from hopfed.tables.table import NAME, Block, Source, listed, made_up, named, places_of
+from hopfed.tables.table import NAME, Block, Source, aligned_sources, listed, made_up, named
 from hopfed.tables.text import LINES, layout, of_text
 from hopfed.tables.words import MISSING, Cells, number, spelt, token
 from hopfed.tables.writers import Dialect
@@ -302,8 +302,7 @@ def _of_folder(path: Path) -> Source:
     sources = [of_path(file) for file in files_of(path)]
     first = sources[0]
     notes = list(dict.fromkeys(line for source in sources for line in source.notes))
-    places = [places_of(s.names, first.names, s.label, first.label) for s in sources]
-    each = [s.arranged(first.names, own) for s, own in zip(sources, places, strict=True)]
+    each = aligned_sources(sources, "same")
     return Source(str(path), first.names, lambda: chain(*(s.blocks() for s in each)), notes=notes)
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from hopfed import kernels
 from hopfed.spectral.skips import skips
-from hopfed.tables.choosing import Held, far_codes
+from hopfed.tables.choosing import Held
 from hopfed.tables.coding import Code, Coding, is_empty
 from hopfed.tables.options import Choices
 from hopfed.tables.reading import with_words
-from hopfed.tables.remarks import copies, oddities, skipped
+from hopfed.tables.remarks import copies, far_codes, oddities, skipped
 from hopfed.tables.table import listed, misspelt, named
 from hopfed.tables.text import doubtful, layout, sniff, with_commas
 from hopfed.tables.words import (

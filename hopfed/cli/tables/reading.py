@@ -191,7 +191,7 @@ def check_varying(tables: Sequence[Any], channel: str) -> None:
     if channel != "graded" and not gaps:
         return
     if (np.abs(sums) < seen).sum() < 2:
-        from hopfed.tables.choosing import TICKED
+        from hopfed.tables.remarks import TICKED
         from hopfed.tables.table import listed
 
         ticked = [line for line in tables[0].notes if line.startswith(TICKED)]
