@@ -186,7 +186,7 @@ def look(source: Source, cells: Sequence[Cells], left: Collection[str] = ()) -> 
 
 
 def together(parts: Sequence[Source], label: str) -> Source:
-    """Return one table that is in partitions, which errors call `what`."""
+    """Return one table that is in partitions, which errors call `label`."""
     full = [part for part in parts if any(held.rows for held in part.held)] or list(parts[:1])
     names = full[0].names
     for part in full:

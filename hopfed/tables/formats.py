@@ -49,7 +49,7 @@ KNOWN = ".csv, .tsv, .xlsx, .ods, .sav, .dta, .sas7bdat, .json, .parquet, .npy, 
 
 
 def source_of(given: Any, label: str = "examples", words: Collection[str] = ()) -> Source:
-    """Return what can be read of a path, a frame, an array or lists, which errors call `what`."""
+    """Return what can be read of a path, a frame, an array or lists, which errors call `label`."""
     if isinstance(given, str | os.PathLike):
         return of_path(Path(given), words)
     if hasattr(given, "collect") and type(given).__name__ == "LazyFrame":

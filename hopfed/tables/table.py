@@ -313,7 +313,7 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
         raise DataError(f"{first.label}: no column is in all of the {len(sources)} tables")
     spellings: dict[str, str] = {}
     for name in holders:
-        known = spellings.setdefault(re.sub(r"[ _.-]", "", name.lower()), name)
+        known = spellings.setdefault(re.sub(r"[ _.-]", "", name.lower()) or name, name)
         if known != name and not any({known, name} <= names for names in held):
             own, other = shown(name.strip(), 60), shown(known, 60)
             raise DataError(f"column '{own}' is '{other}' in another table: give both one name")
