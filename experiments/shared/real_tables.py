@@ -12,8 +12,8 @@ import numpy as np
 
 from hopfed.errors import ArgumentError
 from hopfed.kernels import unpack
-from hopfed.tables.arrays import Npz
 from hopfed.tables.examples import as_examples
+from hopfed.tables.files import reading
 from hopfed.tables.reading import read_table
 from hopfed.tables.table import Table
 
@@ -59,7 +59,7 @@ def _from_file(path: Path) -> RealTable:
     An .npz holds rows X and perhaps labels y; a label column of a .csv is in `LABELS`.
     """
     if path.suffix == ".npz":
-        with Npz(path) as archive:
+        with reading(path), np.load(path) as archive:
             labels = archive.get("y", None)
             return RealTable(path.stem, unpack(as_examples(archive["X"], gaps=True)), labels)
     label = LABELS.get(path.stem)

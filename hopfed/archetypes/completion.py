@@ -108,7 +108,7 @@ class Filling:
             for j, array in enumerate(given):
                 types[j] = array.type if types[j] in (None, array.type) else pa.string()
         if not rows:
-            raise DataError(f"{self._source.what}: at least 1 example(s) are needed, got 0")
+            raise DataError(f"{self._source.label}: at least 1 example(s) are needed, got 0")
         commas = [j in self._source.commas for j in packing.places]
         self._words = list(map(_commonest, codes, counts, commas))
         named = zip(self._starts, packing.places, codes, self._words, strict=True)

@@ -54,7 +54,7 @@ class Totals:
     # sums, seen: (N,) int64, of the entries of each column and the number of those that are there
     sums: np.ndarray
     seen: np.ndarray
-    # (N,) products of the columns with random numbers, which copies of a column share
+    # (N, 2) products of the columns with random numbers, which copies of a column share
     marks: np.ndarray
     blank: tuple[int, int]  # number of rows without any entry, and the first of them
     # (N, N) float64 ``sum_m eta_m eta_m^T``, exact; None where that is not kept
@@ -203,7 +203,7 @@ class Summed:
     def __init__(self, n: int, block: int = 0):
         self._rows, self._n = 0, n
         self._sums, self._seen = np.zeros((2, n), np.int64)
-        self._marks = np.zeros(n)
+        self._marks = np.zeros((n, 2))
         self._blank = (0, 0)
         self._draws = stream(0, "copies", *([block] if block else []))
         self._products = np.zeros((n, n)) if n <= SQUARE else None
@@ -218,7 +218,7 @@ class Summed:
         self._rows += len(part)
         self._sums += kernels.column_sums(part)
         self._seen += kernels.seen_counts(part)
-        self._marks += kernels.rmatmat(part, self._draws.standard_normal(len(part)))
+        self._marks += kernels.rmatmat(part, self._draws.standard_normal((len(part), 2)))
         if self._products is not None:
             self._products += kernels.second_moment(part)
 

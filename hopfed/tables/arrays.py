@@ -11,9 +11,9 @@ import math
 import os
 import stat
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,9 +56,9 @@ class Stored:
         for part in self.read(max(step // self.chunk, 1) * self.chunk):
             yield np.asarray(part, part.dtype.newbyteorder("="))
 
-    def whole(self, what: str) -> np.ndarray:
+    def whole(self, label: str) -> np.ndarray:
         """Return the array."""
-        require_memory(2 * self.nbytes, what)
+        require_memory(2 * self.nbytes, label)
         parts = list(self.rows(max(self.shape[0], 1) if self.shape else 1))
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
@@ -68,8 +68,6 @@ def stored(path: Path) -> Stored:
     suffix = path.suffix.lower()
     with reading(path, f"cannot be read as {suffix[1:]}"):
         held = {".npy": _npy, ".npz": _npz, ".zarr": _zarr}.get(suffix, _hdf5)(path)
-        if not held.shape:
-            raise DataError(f"{path}: examples must be rows of a table, got 0 axes")
         columns = math.prod(held.shape[1:])
         if NAME * columns > max(DENSEST * held.size, SMALL):
             raise ValueError(f"{columns:,} columns are too many for a file of {held.size:,} bytes")
@@ -89,7 +87,7 @@ def _pick(path: Path, names: Sequence[str]) -> str:
 
 
 def _array(
-    begin: Callable[[], AbstractContextManager[Any]], length: int, size: int, what: Path | str
+    begin: Callable[[], AbstractContextManager[Any]], length: int, size: int, label: Path | str
 ) -> Stored:
     """An array whose header and values come from a stream of some bytes, in a file of `size`."""
     with begin() as file:
@@ -120,7 +118,7 @@ def _array(
             if file.read(1):  # which checks the sum of a packed one as well
                 raise ValueError("holds more than the header says")
 
-    return Stored(shape, dtype, size, lambda step: pieces(read(step), what))
+    return Stored(shape, dtype, size, lambda step: pieces(read(step), label))
 
 
 def _header(file: Any, length: int) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -144,62 +142,35 @@ def _header(file: Any, length: int) -> tuple[tuple[int, ...], bool, np.dtype]:
 
 
 def _npy(path: Path) -> Stored:
-    with opened(path) as file:
-        size = size_of(file)
+    size = size_of(path)
     return _array(lambda: opened(path), size, size, path)
 
 
 def _npz(path: Path) -> Stored:
-    with Npz(path) as archive:
-        tables = {name: archive.stored(name) for name in archive}
-    name = _pick(path, [name for name, held in tables.items() if len(held.shape) > 1])
+    """The table of an archive, which is unpacked as it is read."""
 
-    def read(step: int) -> Iterator[np.ndarray]:
-        with Npz(path) as archive:
-            yield from archive.stored(name).read(step)
+    @contextmanager
+    def begin(name: str) -> Iterator[Any]:
+        with opened(path) as raw, zipfile.ZipFile(raw) as archive, archive.open(name) as file:
+            yield file
 
-    return replace(tables[name], read=read)
-
-
-class Npz(Mapping[str, np.ndarray]):
-    """The arrays of an .npz file by name, each read when it is asked for."""
-
-    def __init__(self, path: str | Path):
-        self.path = path
-        with ExitStack() as stack, reading(path, "cannot be read as npz"):
-            file = stack.enter_context(opened(path))
-            self._archive, self._size = stack.enter_context(zipfile.ZipFile(file)), size_of(file)
-            files = [i for i in self._archive.infolist() if i.filename.endswith(".npy")]
-            self._members = {info.filename.removesuffix(".npy"): info for info in files}
-            if not all(map(str.isprintable, self._members)):
-                raise ValueError("a name in it is no text")
-            self._close = stack.pop_all().close
-
-    def __enter__(self) -> Npz:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._members)
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self._members:
-            raise KeyError(name)
-        return self.stored(name).whole(f"{self.path}: {name}")
-
-    def stored(self, name: str) -> Stored:
-        """Return the array `name`, which is not read yet."""
-        info, what = self._members[name], f"{self.path}: {name}"
-        most = max(UNPACKED * info.compress_size, ROOM)
-        with reading(what):
-            if info.file_size > most:
-                raise ValueError(f"it unpacks to more than {most:,} bytes: save it unpacked (.npy)")
-            return _array(partial(self._archive.open, info), info.file_size, self._size, what)
+    with opened(path) as raw, zipfile.ZipFile(raw) as archive:
+        members = archive.infolist()
+    tables, size = {}, size_of(path)
+    for member in members:
+        name, most = (
+            member.filename.removesuffix(".npy"),
+            max(UNPACKED * member.compress_size, ROOM),
+        )
+        if name == member.filename:
+            continue
+        if not name.isprintable():
+            raise ValueError("a name in it is no text")
+        if member.file_size > most:
+            raise ValueError(f"it unpacks to more than {most:,} bytes: save it unpacked (.npy)")
+        start = partial(begin, member.filename)
+        tables[name] = _array(start, member.file_size, size, f"{path}: {name}")
+    return tables[_pick(path, [name for name, held in tables.items() if len(held.shape) > 1])]
 
 
 # HDF5 and Zarr
@@ -209,8 +180,7 @@ def _hdf5(path: Path) -> Stored:
     """A table in HDF5, whose library crashes on some damaged files: a child process tries it."""
     import h5py
 
-    with opened(path) as raw:
-        size = size_of(raw)
+    size = size_of(path)
 
     def table_of(file: Any) -> Any:
         tables: list[str] = []
@@ -223,28 +193,30 @@ def _hdf5(path: Path) -> Stored:
         table = file[_pick(path, tables)]
         if table.is_virtual or table.external:
             raise ValueError("its values are in other files")
-        return table, _checked(path, table, size)
+        return table
 
     def read(step: int) -> Iterator[np.ndarray]:
         with hdf5_files.opened(path) as file:
-            yield from _slices(path, table_of(file)[0], step)
+            yield from _slices(path, table_of(file), step)
 
     def tried() -> None:
+        held = looked()
+        if held.nbytes <= ROOM:
+            row = math.prod(held.shape[1:]) * held.dtype.itemsize
+            for _ in read(max(held.chunk, LARGE // max(row, 1))):
+                pass
+
+    def looked() -> Stored:
         with hdf5_files.opened(path) as file:
-            table, held = table_of(file)
-            if held.nbytes <= ROOM:
-                row = math.prod(held.shape[1:]) * held.dtype.itemsize
-                for _ in _slices(path, table, max(held.chunk, LARGE // max(row, 1))):
-                    pass
+            return _checked(path, table_of(file), size, read)
 
     survive(tried, size)
-    with hdf5_files.opened(path) as file:
-        held = table_of(file)[1]
-    what = f"cannot be read as {path.suffix[1:]}"
-    return replace(held, read=lambda step: pieces(read(step), path, what))
+    return looked()
 
 
-def _checked(path: Path, table: Any, size: int) -> Stored:
+def _checked(
+    path: Path, table: Any, size: int, read: Callable[[int], Iterator[np.ndarray]]
+) -> Stored:
     """What is said of a dataset that may be a table in a file of `size`; it is not read yet."""
     if table.dtype.kind not in "biuf":
         raise DataError(f"{path}: examples must be numbers, got {table.dtype}")
@@ -252,8 +224,9 @@ def _checked(path: Path, table: Any, size: int) -> Stored:
     stated = math.prod(max(n, 1) for n in table.shape) * table.dtype.itemsize
     if stated > max(DENSEST * size, SMALL):
         raise ValueError(f"a table of {table.shape} cannot be in a file of {size:,} bytes")
-    chunk = max(int(table.chunks[0]), 1) if table.chunks else 1
-    return Stored(tuple(table.shape), table.dtype, size, lambda _: iter(()), chunk)
+    chunk, said = max(int((table.chunks or [1])[0]), 1), f"cannot be read as {path.suffix[1:]}"
+    guarded = partial(pieces, path=path, said=said)
+    return Stored(tuple(table.shape), table.dtype, size, lambda n: guarded(read(n)), chunk)
 
 
 def _slices(path: Path, table: Any, step: int) -> Iterator[np.ndarray]:
@@ -267,10 +240,7 @@ def _slices(path: Path, table: Any, step: int) -> Iterator[np.ndarray]:
 
 def _zarr(path: Path) -> Stored:
     held = zarr_array(path)
-    found = _checked(path, held, _folder(path))
-    return replace(
-        found, read=lambda step: pieces(_slices(path, held, step), path, "cannot be read as zarr")
-    )
+    return _checked(path, held, _folder(path), partial(_slices, path, held))
 
 
 def zarr_array(path: Path) -> Any:
@@ -281,7 +251,7 @@ def zarr_array(path: Path) -> Any:
         import zarr
     except ImportError:
         raise BackendError("zarr is not installed: pip install 'hopfed[table]'") from None
-    size = _folder(path)
+    _folder(path)
     try:
         held: Any = zarr.open(str(path), mode="r")
     except FileNotFoundError:
@@ -290,8 +260,7 @@ def zarr_array(path: Path) -> Any:
         held = held[_pick(path, [name for name, array in held.arrays() if array.ndim > 1])]
     if held.ndim < 2:
         raise DataError(f"{path}: examples must be rows of a table, got {held.ndim} axes")
-    item = _checked(path, held, size).dtype.itemsize
-    kept = math.prod(getattr(held, "shards", None) or held.chunks) * item
+    kept = math.prod(getattr(held, "shards", None) or held.chunks) * held.dtype.itemsize
     for place in Path(path, held.path).rglob("*"):
         plain = place.is_file() and place.name not in METADATA
         if plain and place.stat().st_size > 2 * kept + LITTLE:  # which unpacks to far more
@@ -301,8 +270,6 @@ def zarr_array(path: Path) -> Any:
 
 def _folder(path: Path) -> int:
     """Bytes of all files of a folder of nothing but files, whose codecs run no code."""
-    if not path.is_dir():
-        raise ValueError("it is no folder")
     total = 0
     for folder, folders, files in os.walk(path):
         for name in (*folders, *files):

@@ -21,6 +21,7 @@ from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.tables.coding import EMPTY, Code, Coding
 from hopfed.tables.examples import RULE
 from hopfed.tables.options import Choices
+from hopfed.tables.remarks import remarks
 from hopfed.tables.table import (
     SHOWN,
     Source,
@@ -31,7 +32,6 @@ from hopfed.tables.table import (
     places_of,
 )
 from hopfed.tables.words import (
-    FAMILIES,
     FULL,
     GONE,
     KNOWN,
@@ -42,7 +42,6 @@ from hopfed.tables.words import (
     Cells,
     as_numbers,
     canonical,
-    in_order,
     level,
     meanings,
     number,
@@ -73,16 +72,6 @@ class Held:
     missing: frozenset[str] = MISSING | UNSAID  # words that stand for no entry
     most: int = MOST  # different words that are kept
     why: str = ""  # it cannot be used, whatever the words are
-
-    @classmethod
-    def of(cls, choices: Choices, name: str) -> Held:
-        """Return what is known of the column `name` before its first row, given `choices`."""
-        gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
-        return cls(
-            kept=None if choices.cut(name) is None else [],
-            missing=cls.missing | gone if gone else cls.missing,  # one set for all, as a rule
-            most=COMBINED if choices.of(name) == "answers" else MOST,
-        )
 
     def add(self, cells: Cells) -> None:
         """Look at some more rows."""
@@ -178,43 +167,35 @@ class Held:
         return cut if cut < values[-1] and near else float(values[misses.argmin()])
 
 
-@dataclass
-class Looked:
-    """What the columns of a table hold; of one in partitions also what those of each hold."""
+def begin(source: Source, choices: Choices) -> None:
+    """Prepare a source for what its columns hold."""
+    source.held = []
+    for name in source.names:
+        gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
+        held = Held(kept=None if choices.cut(name) is None else [])
+        held.missing = held.missing | gone if gone else held.missing  # one set for all, as a rule
+        held.most = COMBINED if choices.of(name) == "answers" else MOST
+        source.held.append(held)
 
-    what: str
-    names: tuple[str, ...]
-    held: list[Held]
-    doubts: dict[str, str]  # why points in numbers may be those of thousands, by name
-    notes: list[str]
-    parts: list[Looked] = field(default_factory=list)
 
-    @classmethod
-    def begun(cls, source: Source, choices: Choices) -> Looked:
-        """Return what is known of a source before its first row."""
-        held = [Held.of(choices, name) for name in source.names]
-        return cls(source.what, source.names, held, source.doubts, source.notes)
+def look(source: Source, cells: Sequence[Cells], left: Collection[str] = ()) -> None:
+    """Look at a block of rows of a source, but for the columns that are `left` out."""
+    for name, column, some in zip(source.names, source.held, cells, strict=True):
+        if name not in left:
+            column.add(some)
 
-    def add(self, cells: Sequence[Cells], left: Collection[str] = ()) -> None:
-        """Look at a block of rows, but for the columns that are `left` out."""
-        for name, column, some in zip(self.names, self.held, cells, strict=True):
-            if name not in left:
-                column.add(some)
 
-    def ordered(self, first: Looked) -> Looked:
-        """Return it with its columns in the order of those of the first."""
-        places = places_of(self.names, first.names, self.what, first.what)
-        return replace(self, names=first.names, held=[self.held[j] for j in places])
-
-    @classmethod
-    def together(cls, parts: Sequence[Looked], what: str) -> Looked:
-        """Return what one table holds that is in partitions; errors call it `what`."""
-        full = [part for part in parts if any(h.rows for h in part.held)] or parts[:1]
-        full = [part.ordered(full[0]) for part in full]
-        held = [Held.together(each) for each in zip(*(p.held for p in full), strict=True)]
-        for column in held:
-            column.different &= column.many or len(column.words) == column.rows
-        return replace(full[0], what=what, held=held, parts=full)
+def together(parts: Sequence[Source], label: str) -> Source:
+    """Return one table that is in partitions, which errors call `label`."""
+    full = [part for part in parts if any(held.rows for held in part.held)] or list(parts[:1])
+    names = full[0].names
+    for part in full:
+        places = places_of(part.names, names, part.label, full[0].label)
+        part.held = [part.held[j] for j in places]
+    held = [Held.together(each) for each in zip(*(part.held for part in full), strict=True)]
+    for column in held:
+        column.different &= column.many or len(column.words) == column.rows
+    return replace(full[0], label=label, held=held, partitions=full)
 
 
 class Column:
@@ -230,6 +211,7 @@ class Column:
         self.code: Any = None  # how it is coded, once that is decided
         self.tokens = self._tokens(self.held)  # words that may be entries
         self.shown = shown(name, 60)  # its name in a line
+        self.called = f"column '{self.shown}'"
         self.blanks = self.held.words.get("", 0)
 
     def _tokens(self, held: Held) -> set[str]:
@@ -261,9 +243,9 @@ class Column:
         alone = len(self.parts) == 1
         return [self.tokens if alone else self._tokens(part) for part in self.parts]
 
-    def meanings(self, told: Collection[str] = ()) -> dict[str, int] | None:
+    def meanings(self, known: Collection[str] = ()) -> dict[str, int] | None:
         """Code of each word that is not told, if those of each table are of one family."""
-        return meanings([tokens.difference(told) for tokens in self.each])
+        return meanings([tokens.difference(known) for tokens in self.each])
 
     def rows_of(self, words: Collection[str]) -> int:
         """Number of rows that hold one of some words."""
@@ -274,8 +256,6 @@ LEVELS = 100  # categories of a column, at most
 OTHERS = 3  # words beside which rarer ones of yes and no are names of something
 RARE = 4  # times as many columns of 0 and 1 as with a -1: these are variables of another kind
 FEW = 10  # different words below which a first column is no list of names unless all differ
-FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
-TICKED = "one word and blanks"  # begins a line about boxes that are ticked
 RARELY = 0.1  # of the rows hold a word that is no answer rather than a category
 MOSTLY = 0.9  # of the words in a list of names that differ, or of numbers
 BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
@@ -293,48 +273,47 @@ DRESSED = re.compile(
 )
 THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+")
 SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"}
-KNOWN_SIGNS = {
-    word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
-} | {"-1": -1, "0": -1, "1": 1}
 
 
 class Fault(NamedTuple):
-    """What is in the way in a column, what settles it (of `Choices.give`), and other ways."""
+    """What is in the way in a column; ways out: when, and what to give. The first settles it."""
 
     column: Column
     why: str
-    told: dict[str, Any]
-    ways: Sequence[tuple[str, dict[str, Any]]] = ()  # when something may be given, and that
+    ways: list[tuple[str, dict[str, Any]]]
 
 
 class Decider:
     """Chooses how each column is coded, from what `tables` hold, whose columns are alike."""
 
-    def __init__(self, tables: Sequence[Looked], choices: Choices):
-        self.tables, self.names, self.what = tables, tables[0].names, tables[0].what
+    def __init__(self, tables: Sequence[Source], choices: Choices):
+        self.tables, self.names, self.label = tables, tables[0].names, tables[0].label
         self.choices = choices.among(self.names)
-        told, parts = self.choices.named(), zip(*(table.held for table in tables), strict=True)
+        mentioned, parts = self.choices.named(), zip(*(table.held for table in tables), strict=True)
         self.columns = [
-            Column(j, name, held, self.choices, name not in told)
+            Column(j, name, held, self.choices, name not in mentioned)
             for j, (name, held) in enumerate(zip(self.names, parts, strict=True))
         ]
         self.notes: list[str] = []
         self.faults: list[Fault] = []
         self.id: Column | None = None
         self._made_up = is_made_up(self.names)
+        if self._made_up:
+            for c in self.columns:
+                c.called = c.name
 
     def decide(self) -> tuple[Coding, list[str]]:
         """Return the coding of all columns that are used and what was noticed, or refuse them."""
         unknown = sorted(self.choices.named() - set(self.names))
         if unknown:
-            raise no_columns(self.what, unknown, self.names)
+            raise no_columns(self.label, unknown, self.names)
         others = self._name_rows()
         used = [
             c for c in self.columns if c is not self.id and c not in others and self._is_used(c)
         ]
         if not used:
             why = f": '{self.id.shown}' names the rows" if self.id else ""
-            raise DataError(f"{self.what}: no column is left to use{why}")
+            raise DataError(f"{self.label}: no column is left to use{why}")
         self._look_at_zeros(used)
         kinds: dict[Code, Code] = {}  # columns that are coded alike share one
         for c in used:
@@ -376,7 +355,7 @@ class Decider:
         for table, values in zip(self.tables, signs, strict=True):
             if self.minus and 0.0 in values and -1.0 not in values:
                 raise DataError(
-                    f"{table.what}: 0 occurs and -1 does not, while another table has both: say "
+                    f"{table.label}: 0 occurs and -1 does not, while another table has both: say "
                     f"what 0 stands for ({self.choices.give(words={'0': -1})})"
                 )
 
@@ -388,7 +367,7 @@ class Decider:
             self.id = next((c for c in self.columns if c.name == (self.choices.id or None)), None)
             if self.id is not None and "lists" in self.id.held.why:
                 raise DataError(
-                    f"{self.what}: column '{self.id.shown}' {self.id.held.why}, which name no "
+                    f"{self.label}: column '{self.id.shown}' {self.id.held.why}, which name no "
                     f"rows: name another column, or '' for none ({self.choices.called('id')})"
                 )
             return []
@@ -414,10 +393,10 @@ class Decider:
         named = bool(NAMING.fullmatch(c.name)) and not self._made_up
         if held.why or held.rows < 3 or not (held.different or first or named):
             return False
-        told = tokens & c.given.keys()
+        given = tokens & c.given.keys()
         if not tokens or tokens & FULL or c.meanings():
             return False
-        if told and not (held.different and len(tokens - told) > FEW):  # 1 and 2 of 1 to 450
+        if given and not (held.different and len(tokens - given) > FEW):  # 1 and 2 of 1 to 450
             return False
         if held.numeric:
             values = np.array([number(word) for word in held.words], float)
@@ -509,16 +488,16 @@ class Decider:
         gone = c.gone | dict.fromkeys(c.unsaid, GONE)
         missing = MISSING - MAYBE_LEVEL | gone.keys()
         levels = {level(w) for w in c.held.words if canonical(w) not in missing}
-        told = tuple(map(level, map(str, self.choices.ordinal[c.name])))
+        order = tuple(map(level, map(str, self.choices.ordinal[c.name])))
         if len(levels) > LEVELS or c.held.many:
             return self._fault(c, f"holds more than {LEVELS} levels")
-        odd = {w for w in levels if number(w) is None} if not told else levels - {*told}
-        if odd and not told:
-            why = "holds words: give its levels from the lowest to the highest"
-            return self._fault(c, why, {"ordinal": {c.name: in_order(levels)}})
+        odd = {w for w in levels if number(w) is None} if not order else levels - {*order}
+        if odd and not order:
+            why = "holds words: put its levels in order, from the lowest to the highest"
+            return self._fault(c, why, ("", {"ordinal": {c.name: tuple(sorted(levels))}}))
         if odd:
             return self._odd(c, {canonical(w) for w in odd}, "is not among the levels told")
-        return Code("ordinal", tuple(gone.items()), levels=told or sorted_levels(levels) or ("0",))
+        return Code("ordinal", tuple(gone.items()), levels=order or sorted_levels(levels) or ("0",))
 
     def _answers(self, c: Column) -> Code | None:
         """Code of a column whose cells hold several answers each."""
@@ -570,44 +549,39 @@ class Decider:
 
     def _uncut(self, c: Column, values: set[float], codes: Sequence[float]) -> None:
         """Refuse numbers of which nobody said where they are cut."""
-        told: dict[str, Any] = {"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}
-        ways: list[tuple[str, dict[str, Any]]] = []
+        ways: list[tuple[str, dict[str, Any]]] = [("", {"binarize": {c.name: "median"}})]
         if codes:
-            told = {"words": {c.name: {spelt(code): 0 for code in codes}}}
-            ways = [("if these are numbers", {"binarize": {c.name: 1.5}})]
+            gone: dict[str, Any] = {"words": {c.name: {spelt(code): 0 for code in codes}}}
+            ways = [("", gone), ("if these are numbers", {"binarize": {c.name: 1.5}})]
         elif COUNTS.fullmatch(c.name) and min(values, default=0) >= 0:
-            name = shown(c.name, 60)
-            way = f"hopfed recover FILE --weights '{name}', or repeat each row so many times"
-            lead = f"if it says how often a row occurs: {way}"
-            ways = [(f"{lead}, and leave it out", {"ignore": [c.name]})]
+            way = f"hopfed recover FILE --weights '{c.shown}', or repeat each row so many times"
+            lead = f"if it says how often a row occurs: {way}, and leave it out"
+            ways.append((lead, {"ignore": [c.name]}))
         if values == BINARY:
             ways.append(("if 0 means no answer", {"words": {c.name: {"0": GONE}}}))
         odd = next((v for v in sorted(values) if v not in BINARY), None)
         if self._made_up and odd is not None:
-            what, row, _ = self._where(c, {spelt(odd)})
-            of = "" if what == self.what else f"{what}, "
-            why = f"{RULE}, got {odd:g} at {of}row {row}, column {c.place + 1}"
-            self.faults.append(Fault(c, why, told, ways))
+            place = f"{self._where(c, {spelt(odd)})[0]}, column {c.place + 1}"
+            self._fault(c, f"got {odd:g} at {place}", *ways, called=f"{RULE},")
         else:
-            self._fault(c, "holds numbers", told, ways)
+            self._fault(c, "holds numbers", *ways)
 
     def _odd(self, c: Column, odd: Collection[str], why: str, beside: Collection[str] = ()) -> None:
         """Refuse some words of a column that do not fit to the others."""
-        what, row, word = self._where(c, odd)
+        place, word = self._where(c, odd)
         if beside:
             why = f"{why} {listed(sorted(set(beside) - {canonical(word)}))}"
-        of = "" if what == self.what else f"{what}, "
-        said = f"{of}row {row}, {self._called(c)}: '{shown(word, 40)}' {why}"
         written = {canonical(w): w.strip() for w in reversed(list(c.held.words))}
         words = {written[w]: GONE for w in sorted(odd) if w in written}
-        gone: dict[str, Any] = {"words": {c.name: words}}
-        kind: dict[str, Any] = {"words": {c.name: "category"}}
+        ways: list[tuple[str, dict[str, Any]]] = [
+            ("if there is no answer", {"words": {c.name: words}}),
+            ("if these are categories", {"words": {c.name: "category"}}),
+        ]
         few = len(odd) <= 3
-        if few and c.rows_of(odd) <= max(1, RARELY * c.held.rows):
-            told, way = gone, ("if these are categories", kind)
-        else:
-            told, way = kind, ("if there is no answer", gone)
-        self.faults.append(Fault(c, said, told, [*[way] * few, *self._naming(c)]))
+        if not few or c.rows_of(odd) > max(1, RARELY * c.held.rows):
+            ways.reverse()
+        ways = [("", ways[0][1]), *ways[1:] * few]
+        self._fault(c, why, *ways, called=f"{place}, {c.called}: '{shown(word, 40)}'")
 
     def _many_words(self, c: Column, count: str) -> None:
         """Refuse too many categories, which may be names of rows that come more than once."""
@@ -618,43 +592,37 @@ class Decider:
         if mark:
             why += f", combinations of {len(answers)} answers with '{mark}' between them"
             few = len(answers) <= LEVELS
-            told = {"words": {c.name: "answers"}} if few else {"ignore": [c.name]}
-            self.faults.append(Fault(c, f"{self._called(c)} {why}", told))
+            self._fault(c, why, *[("", {"words": {c.name: "answers"}})] * few)
             return
         named = not held.different and (c.place == 0 or NAMING.fullmatch(c.name))
         self._fault(c, why + (f", which repeat in its {held.rows:,} rows" if named else ""))
 
     def _fault(
-        self, c: Column, why: str, told: Mapping[str, Any] | None = None, ways: Sequence[Any] = ()
+        self, c: Column, why: str, *given: tuple[str, dict[str, Any]], called: str = ""
     ) -> None:
-        """Refuse a column: where nothing is told it can only be left out, or name the rows."""
-        told = dict(told or {"ignore": [c.name]})
-        self.faults.append(Fault(c, f"{self._called(c)} {why}", told, [*ways, *self._naming(c)]))
+        """Refuse a column: without another way it can only be left out, or name the rows."""
+        held, left = c.held, ("", {"ignore": [c.name]})
+        ways = [*(given or [left])]
+        named = self.id is not None or self.choices.id is not None or self._made_up
+        if not named and "lists" not in held.why:
+            whole = all(v is None or v.is_integer() for v in map(number, held.words))
+            many = not held.numeric and c.place == 0 and len(held.words) > FEW
+            may = held.different and (whole or not held.numeric)
+            if may or many or NAMING.fullmatch(c.name):
+                ways.append(("if it names the rows", {"id": c.name}))
+        if "ignore" not in ways[0][1]:
+            ways.append(left)
+        self.faults.append(Fault(c, f"{called or c.called} {why}", ways))
 
-    def _naming(self, c: Column) -> list[tuple[str, dict[str, Any]]]:
-        """What to give if a column names the rows, where it may, as none does yet."""
-        held = c.held
-        if self.id is not None or self._made_up or "lists" in held.why:
-            return []
-        whole = not held.numeric or all(
-            v is None or v.is_integer() for v in map(number, held.words)
-        )
-        many = not held.numeric and c.place == 0 and len(held.words) > FEW
-        may = (held.different and whole) or many or NAMING.fullmatch(c.name)
-        return [("if it names the rows", {"id": c.name})] if may else []
-
-    def _called(self, c: Column) -> str:
-        """What a line calls a column."""
-        return c.name if self._made_up else f"column '{c.shown}'"
-
-    def _where(self, c: Column, odd: Collection[str]) -> tuple[str, int, str]:
+    def _where(self, c: Column, odd: Collection[str]) -> tuple[str, str]:
         """Table and row, from 1, that first hold one of some words, and that word as it stands."""
-        for part in (part for table in self.tables for part in table.parts or [table]):
+        for part in (part for table in self.tables for part in table.partitions or [table]):
             first = part.held[c.place].first
             if found := [(row, word) for word, row in first.items() if canonical(word) in odd]:
                 row, word = min(found)
-                return part.what, row, word.strip()
-        return self.what, 0, next(iter(odd), "")
+                of = "" if part.label == self.label else f"{part.label}, "
+                return f"{of}row {row}", word.strip()
+        return "row 0", next(iter(odd), "")
 
     def _error(self, used: int) -> ColumnsError:
         """All that is in the way: a line for each column, and one to copy that settles it."""
@@ -662,156 +630,27 @@ class Decider:
         for fault in self.faults[:SHOWN]:
             held = fault.column.held.commonest()
             most = f"; commonest {held}" if held else ""
-            ways = [give(**fault.told), *(f"{lead}: {give(**way)}" for lead, way in fault.ways)]
-            if "ignore" not in fault.told:
-                ways.append(give(ignore=[fault.column.name]))
+            ways = [f"{lead}: {give(**way)}" if lead else give(**way) for lead, way in fault.ways]
             lines.append(f"{fault.why}{most}; give {'; or '.join(ways)}")
-        told, names = self._together(), [fault.column.name for fault in self.faults]
-        last = f"to settle all of them: {give(**told)}" if len(names) > 1 else ""
-        if len(told["ignore"]) == used:
+        names = [fault.column.name for fault in self.faults]
+        settled: dict[str, Any] = {"words": {}, "binarize": {}, "ordinal": {}, "ignore": []}
+        for key, value in (pair for fault in self.faults for pair in fault.ways[0][1].items()):
+            settled[key] = [*settled[key], *value] if key == "ignore" else settled[key] | value
+        cuts = settled["binarize"]
+        alike = len(cuts) > 2 and len({*cuts.values()}) == 1
+        if alike and not isinstance(self.choices.binarize, Mapping):
+            settled["binarize"] = next(iter(cuts.values()))
+        last = f"to settle all of them: {give(**settled)}" if len(names) > 1 else ""
+        if len(settled["ignore"]) == used:
             last = "there is no other column"
         said = f"{len(names):,} of {len(self.names):,} columns cannot be read as they are"
-        return columns_error(self.what, said, lines, names, last)
-
-    def _together(self) -> dict[str, Any]:
-        """What settles all faults: one word for many columns, where it is odd in several."""
-        told = [fault.told for fault in self.faults]
-        words: dict[str, Any] = {k: v for each in told for k, v in each.get("words", {}).items()}
-        cuts: Any = {k: v for each in told for k, v in each.get("binarize", {}).items()}
-        gone = {k: own for k, own in words.items() if isinstance(own, Mapping)}
-        often = Counter(word for own in gone.values() for word in own)
-        several = {word: GONE for word, count in often.items() if count > 1}
-        for name, own in gone.items():
-            words[name] = {word: sign for word, sign in own.items() if word not in several}
-        words = {key: value for key, value in words.items() if value != {}} | several
-        alike = len(cuts) > 2 and len(set(cuts.values())) == 1
-        if alike and not isinstance(self.choices.binarize, Mapping):
-            cuts = next(iter(cuts.values()))
-        ignored = [name for each in told for name in each.get("ignore", ())]
-        ordered = {k: v for each in told for k, v in each.get("ordinal", {}).items()}
-        return {"words": words, "binarize": cuts or None, "ordinal": ordered, "ignore": ignored}
+        return columns_error(self.label, said, lines, names, last)
 
 
-def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: bool) -> list[str]:
-    """What was chosen for columns and could have been meant otherwise, a line each."""
-    give = choices.give
-    made = [c for c in columns if c.code.kind == "category"]
-    more = [c.name for c in made if c.code.width > 1]
-    width = sum(c.code.width for c in made if c.code.width > 1)
-    two = [c.name for c in made if len(c.code.levels) == 2]
-    ticked = [c for c in made if len(c.code.levels) == 1 and c.blanks]
-    twos = [c.name for c in columns if c.code.words == (("1", -1), ("2", 1))]
-    zeros = [c.name for c in columns if minus and 0.0 in c.numbers]
-    unsaid = sorted({word for c in columns for word in c.unsaid})
-    lines = []
-    if more:
-        lines.append(
-            f"{len(more)} column(s) of categories became {width} of +-1, one for each category: "
-            f"{listed(more)}"
-        )
-    if two:
-        lines.append(f"two categories each, of which the second is +1: {listed(two)}")
-    lines += [line for c in columns if c.code.levels for line in _of_levels(c, choices)]
-    for word in unsaid:
-        held = [c.name for c in columns if word in c.unsaid]
-        lines.append(f"'{word}' is taken for no answer in {listed(held)}")
-    if ticked:
-        way = give(words={ticked[0].name: {ticked[0].code.levels[0]: 1, "": -1}})
-        names = listed([c.name for c in ticked])
-        lines.append(f"{TICKED} in {names}: if blanks mean no, say so: {way}")
-    if twos:
-        lines.append(f"2 is +1 and 1 is -1 in {listed(twos)}")
-    if zeros:
-        where = "" if made_up else f" in {listed(zeros)}"
-        own = [c.name for c in columns if c.numbers == {0.0, 1.0} and not made_up]
-        no = give(words={own[0]: {"0": -1}} if own else {"0": -1})
-        lines.append(
-            f"0 is missing{where}, as -1 occurs; where 0 means no, say so: {no}; where 0 means no "
-            f"and -1 no answer: {give(words={'-1': 0, '0': -1})}"
-        )
-    return lines + [line for c in columns for line in _far(c, choices)]
-
-
-def _of_levels(c: Column, choices: Choices) -> list[str]:
-    """Answers, and categories that are combinations of such."""
-    lines, levels = [], c.code.levels
-    mark, answers = several_answers(levels) if c.free else ("", ())
-    if c.code.kind == "answers":
-        lines.append(
-            f"'{c.shown}' holds {len(levels)} answers with '{c.code.mark}' between them, "
-            f"each a column of yes and no: {listed(levels)}"
-        )
-        if c.blanks and not c.code.words:
-            way = choices.give(words={c.name: {"": -1}})
-            lines.append(f"blanks in '{c.shown}' are missing: if they mean none, say so ({way})")
-    elif mark:
-        lines.append(
-            f"'{c.shown}' holds {len(levels)} combinations of {len(answers)} answers "
-            f"({listed(answers)}) with '{mark}' between them, each a category; for a column of "
-            f"yes and no for each answer: {choices.give(words={c.name: 'answers'})}"
-        )
-    return lines
-
-
-def _far(c: Column, choices: Choices) -> list[str]:
-    """Codes such as -99 and 999 far from the other numbers of a column that is cut."""
-    if c.code.kind != "number" or c.held.many:
-        return []
-    codes = far_codes(c.numbers)
-    way = choices.give(words={c.name: {spelt(v): 0 for v in codes}})
-    line = (
-        f"'{c.shown}' holds {' and '.join(map(spelt, codes))}, far from its other numbers: if that "
-        f"stands for no answer, say so ({way})"
-    )
-    return [line] if codes else []
-
-
-def far_codes(numbers: set[float]) -> list[float]:
-    """Return numbers that stand for no answer as a rule, and lie far from all of the others."""
-    codes = {v for v in numbers if abs(v) in NO_ANSWERS}
-    near = numbers - codes
-    if not codes or len(near) < 2:
-        return []
-    far = FAR * (max(near) - min(near))
-    while joined := {v for v in codes if min(abs(v - w) for w in near) <= far}:
-        near, codes = near | joined, codes - joined  # what is near to one of them is none
-    return sorted(codes)
-
-
-def no_columns(what: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
+def no_columns(label: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
     """Return the error about columns that are not there, with those that they are like."""
     meant = dict.fromkeys(nearest(unknown, names).values())
     way = f"; did you mean {listed(list(meant))}?" if meant else ""
     if not meant and names:
         way = f"; there are {listed(names)}"
-    return DataError(f"{what}: there is no column {listed(unknown)}{way}")
-
-
-def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> dict[str, str]:
-    """Columns that are coded by what a row holds, each with a reason (`_reason`)."""
-    pairs = zip(coding.names, coding.codes, strict=True)
-    found = {name: why for name, code in pairs if (why := _reason(name, code, choices, gaps))}
-    own = () if choices.id is not None else (*coding.ids, *coding.ignored)
-    out = [name for name in own if name not in choices.among(own).ignore]
-    return found | {n: "ids" for n in out if number(str(choices.cut(n))) is not None}
-
-
-def _reason(name: str, code: Code, choices: Choices, gaps: bool) -> str:
-    """What decides how a column is coded; nothing where that is the same whatever a row held."""
-    cut, told = number(str(choices.cut(name))), choices.signs(name)
-    signs = {word: sign for word, sign in code.words if sign != GONE}
-    word, words = canonical(name), {w for w in signs if number(w) is None}
-    if word in told or (word in KNOWN_SIGNS and words and meanings([{word} | words - MISSING])):
-        return "name"
-    if code.kind == "number":
-        return "cut" if cut is None else ""
-    if code.levels:
-        return "category"
-    if any({**KNOWN_SIGNS, **told}.get(word) != sign for word, sign in signs.items()):
-        return "words"
-    values = {word: number(word) for word in signs}  # with a larger one they would be cut
-    if cut is not None and any(
-        v is not None and (v > cut) != (signs[w] > 0) for w, v in values.items()
-    ):
-        return "cut at all"
-    return "zero" if gaps and dict(code.words).get("0") == GONE and "0" not in told else ""
+    return DataError(f"{label}: there is no column {listed(unknown)}{way}")

@@ -75,9 +75,9 @@ def packed(table: Any, name: str, gone: np.ndarray | None = None, before: int = 
     except ArgumentError:
         row, column = first_bad(table) or (0, 0)
         value = np.ma.getdata(to_host(table))[row, column]
-        what = f"{value:g}" if isinstance(value, Real) else shown(repr(value))
+        got = f"{value:g}" if isinstance(value, Real) else shown(repr(value))
         place = f"row {before + row + 1}, column {column + 1}"
-        raise NotBinaryError(f"{name}: {RULE}, got {what} at {place}") from None
+        raise NotBinaryError(f"{name}: {RULE}, got {got} at {place}") from None
 
 
 def of_tensor(array: Any, name: str) -> Any:

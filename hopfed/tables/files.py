@@ -96,7 +96,7 @@ def most_of(path: Path) -> float:
 
 
 @contextmanager
-def reading(path: str | Path, what: str = "cannot be read") -> Iterator[None]:
+def reading(path: str | Path, said: str = "cannot be read") -> Iterator[None]:
     """Turn whatever a truncated or malformed file raises into one line that names the file."""
     try:
         with warnings.catch_warnings():
@@ -107,32 +107,33 @@ def reading(path: str | Path, what: str = "cannot be read") -> Iterator[None]:
     except FileNotFoundError as error:
         raise DataError(f"{error.filename or path}: no such file") from error
     except BROKEN as error:
-        raise DataError(f"{path}: {what}: {_reason(error)}") from error
+        raise DataError(f"{path}: {said}: {_reason(error)}") from error
     except BaseException as error:  # of the libraries; one that panics is written in Rust
         panic = type(error).__name__ == "PanicException"
         if not panic and type(error).__module__.partition(".")[0] not in LIBRARIES:
             raise
         why = "it is damaged" if panic else _reason(error)
-        raise DataError(f"{path}: {what}: {why}") from None
+        raise DataError(f"{path}: {said}: {why}") from None
 
 
 def pieces(
-    made: Iterator[Piece], path: str | Path, what: str = "cannot be read"
+    made: Iterator[Piece], path: str | Path, said: str = "cannot be read"
 ) -> Iterator[Piece]:
     """Yield what is made of a file piece by piece, each of them guarded by `reading`."""
     end = object()
     with closing(cast(Any, made)) if hasattr(made, "close") else nullcontext():  # a generator
         while True:
-            with reading(path, what):
+            with reading(path, said):
                 piece = next(made, end)
             if piece is end:
                 return
             yield piece  # type: ignore[misc]
 
 
-def size_of(file: BinaryIO) -> int:
-    """Return the size of an open file in bytes."""
-    return os.fstat(file.fileno()).st_size
+def size_of(path: Path) -> int:
+    """Return the size of a file in bytes."""
+    with opened(path) as file:
+        return os.fstat(file.fileno()).st_size
 
 
 def _reason(error: BaseException) -> str:
@@ -167,4 +168,4 @@ def files_of(path: str | Path) -> list[Path]:
     for file in found:
         if not file.resolve().is_relative_to(folder.resolve()):
             raise DataError(f"{file}: a link that leads out of {folder}: name the file itself")
-    return found if place == folder else [file for one in found for file in files_of(one)]
+    return found if place == folder else [file for each in found for file in files_of(each)]

@@ -7,12 +7,13 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hopfed import kernels
 from hopfed._lib.arrays import to_host
 from hopfed._lib.guarded_reading import raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
@@ -32,7 +33,7 @@ from hopfed.tables.files import (
     size_of,
     unpacked,
 )
-from hopfed.tables.table import NAME, Block, Numbers, Source, listed, made_up, named, places_of
+from hopfed.tables.table import NAME, Block, Source, aligned_sources, listed, made_up, named
 from hopfed.tables.text import LINES, layout, of_text
 from hopfed.tables.words import MISSING, Cells, number, spelt, token
 from hopfed.tables.writers import Dialect
@@ -47,29 +48,29 @@ RECORDS = (".json", ".jsonl", ".ndjson")
 KNOWN = ".csv, .tsv, .xlsx, .ods, .sav, .dta, .sas7bdat, .json, .parquet, .npy, .npz, .h5, .zarr"
 
 
-def source_of(given: Any, what: str = "examples", words: Collection[str] = ()) -> Source:
-    """Return what can be read of a path, a frame, an array or lists, which errors call `what`."""
+def source_of(given: Any, label: str = "examples", words: Collection[str] = ()) -> Source:
+    """Return what can be read of a path, a frame, an array or lists, which errors call `label`."""
     if isinstance(given, str | os.PathLike):
         return of_path(Path(given), words)
     if hasattr(given, "collect") and type(given).__name__ == "LazyFrame":
-        raise DataError(f"{what}: a LazyFrame holds no rows yet: give frame.collect()")
+        raise DataError(f"{label}: a LazyFrame holds no rows yet: give frame.collect()")
     if isinstance(given, Mapping):
         for name, cells in given.items():
             is_list = hasattr(cells, "__iter__") and not isinstance(cells, str)
             if not is_list or getattr(cells, "ndim", 1) != 1:
-                raise DataError(f"{what}: column '{shown(name, 60)}' must be a list of cells")
-        return _of_columns(list(given), list(map(as_arrow, given.values())), what)
+                raise DataError(f"{label}: column '{shown(name, 60)}' must be a list of cells")
+        return _of_columns(list(given), list(map(as_arrow, given.values())), label)
     if hasattr(given, "obs_names") and hasattr(given, "var_names"):
-        return _of_annotated(given, what)
+        return _of_annotated(given, label)
     if hasattr(given, "iloc") or hasattr(given, "__arrow_c_stream__"):
-        return _of_frame(given, what)
+        return _of_frame(given, label)
     if hasattr(given, "tocsr"):
-        return _of_numbers(given.tocsr(), what)
+        return _of_numbers(given.tocsr(), label)
     if isinstance(given, Rows):
-        return _of_parts(given.shape, lambda: iter(()), what, given)
+        return _of_numbers(given, label)
     if hasattr(given, "shape"):
-        return _of_array(of_tensor(given, what), what)
-    return _of_rows(given, what)
+        return _of_array(of_tensor(given, label), label)
+    return _of_rows(given, label)
 
 
 def of_path(path: Path, words: Collection[str] = ()) -> Source:
@@ -88,8 +89,7 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
         return _of_stored(path)
     if os.path.isdir(path):  # a name that is too long is none
         return _of_folder(path)
-    with opened(path) as file:  # that there is no such file is said first
-        size = size_of(file)
+    size = size_of(path)  # that there is no such file is said first
     if path.suffix.lower() in PACKED and kind not in RECORDS:
         raise DataError(f"{path}: a packed file of another kind than text or JSON: unpack it")
     with reading(path, f"cannot be read as {kind[1:]}"):
@@ -104,25 +104,25 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
     raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {KNOWN}")
 
 
-def _extra(name: str, what: str) -> Any:
+def _extra(name: str, kinds: str) -> Any:
     """A module of the extra `files`, or one line that says what it brings."""
     try:
         return __import__(name)
     except ImportError:
-        raise BackendError(f"{what} need {name}: pip install 'hopfed[files]'") from None
+        raise BackendError(f"{kinds} need {name}: pip install 'hopfed[files]'") from None
 
 
 def _of_columns(
-    names: Sequence[Any], columns: list[Any], what: str, notes: Sequence[str] = ()
+    names: Sequence[Any], columns: list[Any], label: str, notes: Sequence[str] = ()
 ) -> Source:
     """Columns that are in memory."""
-    known, more = named(names, what)
+    known, more = named(names, label)
     lengths = sorted({len(array) for array in columns})
     if not lengths:
-        raise DataError(f"{what}: there are no columns")
+        raise DataError(f"{label}: there are no columns")
     if len(lengths) > 1:
-        raise DataError(f"{what}: columns must be of one length, got {lengths}")
-    return Source(what, known, lambda: iter([columns]), notes=[*notes, *more])
+        raise DataError(f"{label}: columns must be of one length, got {lengths}")
+    return Source(label, known, lambda: iter([columns]), notes=[*notes, *more])
 
 
 # Workbooks, studies, records
@@ -155,22 +155,11 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
     if len(body) < len(rows) - laid.above:
         notes.append(f"{len(rows) - laid.above - len(body)} blank row(s) are left out")
     width = max(laid.width, len(rows[0]))
-    columns = [_mixed([None if row[j] == "" else row[j] for row in body]) for j in range(width)]
+    columns = [as_arrow([None if row[j] == "" else row[j] for row in body]) for j in range(width)]
     named_as = [*(laid.names or ()), *[""] * width][:width]
     source = _of_columns(named_as, columns, str(path), [*notes, *laid.notes])
     source.dialect = Dialect(mark=True)  # without it spreadsheets take UTF-8 for something else
     return source
-
-
-def _mixed(cells: Sequence[Any]) -> Any:
-    """Cells of any kind as an array of Arrow: numbers, truth values, dates; else as words."""
-    import pyarrow as pa
-
-    plain = [cell for cell in cells if cell is not None]
-    if not any(isinstance(c, str) for c in plain) and len({*map(type, plain)} - {int, float}) < 2:
-        with suppress(pa.ArrowException, TypeError, OverflowError):
-            return pa.array(cells, from_pandas=True)
-    return pa.array([None if c is None else spelt(c) for c in cells], pa.string())
 
 
 def _of_study(path: Path, kind: str, size: int) -> Source:
@@ -199,8 +188,8 @@ def _of_study(path: Path, kind: str, size: int) -> Source:
     labelled = sum(map(bool, labels))
     if labelled:
         notes.append(f"{labelled} column(s) are read by the labels of their values")
-    what = f"cannot be read as {path.suffix[1:]}"
-    return Source(str(path), names, lambda: pieces(blocks(), path, what), notes=notes)
+    said = f"cannot be read as {path.suffix[1:]}"
+    return Source(str(path), names, lambda: pieces(blocks(), path, said), notes=notes)
 
 
 def _labelled(cells: Any, labels: Mapping[Any, str]) -> Any:
@@ -212,8 +201,8 @@ def _labelled(cells: Any, labels: Mapping[Any, str]) -> Any:
         return array
     words = {spelt(value): str(text).strip() or spelt(value) for value, text in labels.items()}
     coded = array.dictionary_encode()
-    told = [words.get(w := spelt(cell), w) for cell in coded.dictionary.to_pylist()]
-    return pa.array(told, pa.string()).take(coded.indices)
+    cells = [words.get(w := spelt(cell), w) for cell in coded.dictionary.to_pylist()]
+    return pa.array(cells, pa.string()).take(coded.indices)
 
 
 def _of_records(path: Path) -> Source:
@@ -234,11 +223,11 @@ def _of_records(path: Path) -> Source:
         lists = [v for v in held.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
         held = lists[0] if len(lists) == 1 else held
     if isinstance(held, dict) and held and all(isinstance(v, list) for v in held.values()):
-        return _of_columns(list(held), list(map(_mixed, held.values())), str(path))
+        return _of_columns(list(held), list(map(as_arrow, held.values())), str(path))
     if not isinstance(held, list) or not held or not all(isinstance(row, dict) for row in held):
         raise DataError(f"{path}: a list of records, or of columns, is needed")
     names = list(dict.fromkeys(name for row in held for name in row))
-    columns = [_mixed([row.get(name) for row in held]) for name in names]
+    columns = [as_arrow([row.get(name) for row in held]) for name in names]
     return _of_columns(names, columns, str(path))
 
 
@@ -251,7 +240,7 @@ def _of_arrow(path: Path) -> Source:
     from pyarrow import orc, parquet
 
     kind, size = path.suffix.lower(), path.stat().st_size
-    most = max(UNPACKED * size, ROOM)
+    most, said = max(UNPACKED * size, ROOM), f"cannot be read as {kind[1:]}"
 
     def begun(raw: Any) -> tuple[Any, int, Iterator[Any]]:
         """Its schema, the number of its rows where that is stated, and batches of them."""
@@ -259,8 +248,7 @@ def _of_arrow(path: Path) -> Source:
             schema = parquet.ParquetFile(raw).schema_arrow
             texts = [f.name for f in schema if pa.types.is_string(f.type)]
             file = parquet.ParquetFile(raw, read_dictionary=texts)  # long words are kept once
-            some = max(1, PART // max(len(schema), 1))
-            made = file.iter_batches(some, use_threads=False)
+            made = file.iter_batches(max(1, PART // max(len(schema), 1)), use_threads=False)
             return schema, file.metadata.num_rows, made
         if kind == ".orc":
             file = orc.ORCFile(pa.PythonFile(raw, "r"))
@@ -275,10 +263,12 @@ def _of_arrow(path: Path) -> Source:
         require_memory(entries // 4, str(path))
 
     def batches() -> Iterator[Any]:
+        """Yield its schema, and then what it holds."""
         entries = letters = 0
         with opened(path) as raw:
             schema, count, made = begun(raw)
             require_room(count * len(schema))
+            yield schema
             for batch in made:
                 entries += batch.num_rows * batch.num_columns
                 letters += sum(c.nbytes for c in batch.columns if _is_text(c.type))
@@ -293,14 +283,11 @@ def _of_arrow(path: Path) -> Source:
         for _ in batches():
             pass
 
-    said = f"cannot be read as {kind[1:]}"
     with reading(path, said):
         if kind == ".orc":  # whose reader crashes on some damaged files
             survive(tried, size)
-        with opened(path) as raw:
-            schema, count, _ = begun(raw)
-        require_room(count * len(schema))
-    return _of_batches(schema, lambda: pieces(batches(), path, said), str(path))
+        schema = next(batches())
+    return _of_batches(schema, lambda: islice(pieces(batches(), path, said), 1, None), str(path))
 
 
 def _is_text(kind: Any) -> bool:
@@ -315,15 +302,14 @@ def _of_folder(path: Path) -> Source:
     sources = [of_path(file) for file in files_of(path)]
     first = sources[0]
     notes = list(dict.fromkeys(line for source in sources for line in source.notes))
-    places = [places_of(s.names, first.names, s.what, first.what) for s in sources]
-    each = [s.arranged(first.names, own) for s, own in zip(sources, places, strict=True)]
+    each = aligned_sources(sources, "same")
     return Source(str(path), first.names, lambda: chain(*(s.blocks() for s in each)), notes=notes)
 
 
-def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], what: str) -> Source:
-    names, notes = named(schema.names, what)
+def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], label: str) -> Source:
+    names, notes = named(schema.names, label)
     if not names:
-        raise DataError(f"{what}: there are no columns")
+        raise DataError(f"{label}: there are no columns")
     size = max(1, PART // len(names))
 
     def blocks() -> Iterator[Block]:
@@ -331,7 +317,7 @@ def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], what: str) ->
             for start in range(0, batch.num_rows, size):
                 yield [_stored(column) for column in batch.slice(start, size).columns]
 
-    return Source(what, names, blocks, notes=notes)
+    return Source(label, names, blocks, notes=notes)
 
 
 def _stored(array: Any) -> Any:
@@ -376,119 +362,110 @@ def _is_missing(cell: Any) -> bool:
         return "NA" in type(cell).__name__
 
 
-def _of_frame(given: Any, what: str) -> Source:
+def _of_frame(given: Any, label: str) -> Source:
     """A frame of pandas, or of any library that Arrow knows: of polars, of Arrow itself."""
     import pyarrow as pa
 
     if not hasattr(given, "iloc"):
         begin = pa.RecordBatchReader.from_stream
-        with reading(what):
+        with reading(label):
             schema = begin(given).schema
-        return _of_batches(schema, lambda: pieces(iter(begin(given)), what), what)
+        return _of_batches(schema, lambda: pieces(iter(begin(given)), label), label)
     if given.ndim != 2:
-        raise DataError(f"{what}: a table is needed, got a series")
+        raise DataError(f"{label}: a table is needed, got a series")
     columns = [as_arrow(given.iloc[:, j]) for j in range(given.shape[1])]
-    source = _of_columns(list(given.columns), columns, what)
+    source = _of_columns(list(given.columns), columns, label)
     if list(given.index) != list(range(len(given))):
         source.ids = np.array([str(name) for name in given.index], dtype=str)
     return source
 
 
-def _of_annotated(given: Any, what: str) -> Source:
+def _of_annotated(given: Any, label: str) -> Source:
     """An AnnData: numbers with names of rows and columns; backed ones are read in parts."""
     values = given.X
     values = values.tocsr() if hasattr(values, "tocsr") else values
-    source = _of_numbers(values if hasattr(values, "shape") else np.asarray(values), what)
-    source.names, source.notes = named(list(given.var_names), what)
+    source = _of_numbers(values if hasattr(values, "shape") else np.asarray(values), label)
+    source.names, source.notes = named(list(given.var_names), label)
     source.ids = np.array([str(name) for name in given.obs_names], dtype=str)
     return source
+
+
+def _of_array(given: Any, label: str) -> Source:
+    """An array of any library, in memory or not."""
+    names = getattr(getattr(given, "dtype", None), "names", None)
+    if names:
+        return _of_columns(names, [as_arrow(given[name]) for name in names], label)
+    lazy = type(given).__module__.startswith(("zarr", "h5py"))
+    given = given if lazy or isinstance(given, np.ndarray) else to_host(given)
+    if given.ndim < 2:
+        raise DataError(f"{label}: examples must be rows of a table, got {given.ndim} axes")
+    kind = given.dtype.kind
+    if kind not in "US" and not (kind == "O" and any(isinstance(c, str) for c in given.flat)):
+        return _of_numbers(given, label)
+    flat = given.reshape(len(given), -1)
+    columns = [as_arrow(flat[:, j].tolist()) for j in range(flat.shape[1])]
+    return _of_columns([""] * len(columns), columns, label)
 
 
 def _of_stored(path: Path) -> Source:
     """An array in a file; a large one is read in parts."""
     held = arrays.stored(path)
     large = held.nbytes > arrays.LARGE and len(held.shape) > 1
-    if held.dtype.kind in "US" or not (large or path.suffix.lower() == ".zarr"):
-        with reading(path):
-            return _of_array(held.whole(str(path)), str(path))
-    width = math.prod(held.shape[1:])
+    if held.dtype.kind not in "US" and (large or path.suffix.lower() == ".zarr"):
+        return _of_numbers(held, str(path))
+    with reading(path):
+        return _of_array(held.whole(str(path)), str(path))
+
+
+def _of_numbers(given: Any, label: str) -> Source:
+    """Numbers without names, in memory or not; of a sparse array what is not stored is 0."""
+    rows, columns = given.shape[0], math.prod(given.shape[1:])
+    if not rows:
+        raise DataError(f"{label}: there are no rows in it, of {columns:,} column(s)")
+    if not columns:
+        raise DataError(f"{label}: there are no columns in its {rows:,} row(s)")
+    require_memory(NAME // 4 * columns, f"{label}: names of {columns:,} columns")
+    step = max(1, PART // columns)
 
     def parts() -> Iterator[np.ndarray]:
-        for part in held.rows(max(1, 4 * PART // max(width, 1))):
-            yield part.reshape(len(part), width)
-
-    return _of_parts((held.shape[0], width), parts, str(path))
-
-
-def _of_array(given: Any, what: str) -> Source:
-    """An array of any library, in memory or not."""
-    names = getattr(getattr(given, "dtype", None), "names", None)
-    if names:
-        return _of_columns(names, [as_arrow(given[name]) for name in names], what)
-    lazy = type(given).__module__.startswith(("zarr", "h5py"))
-    given = given if lazy or isinstance(given, np.ndarray) else to_host(given)
-    if given.ndim < 2:
-        raise DataError(f"{what}: examples must be rows of a table, got {given.ndim} axes")
-    kind = given.dtype.kind
-    if kind not in "US" and not (kind == "O" and any(isinstance(c, str) for c in given.flat)):
-        return _of_numbers(given, what)
-    flat = given.reshape(len(given), -1)
-    columns = [as_arrow(flat[:, j].tolist()) for j in range(flat.shape[1])]
-    return _of_columns([""] * len(columns), columns, what)
-
-
-def _of_numbers(given: Any, what: str) -> Source:
-    """Numbers of an array, dense or sparse, in which what is not stored is 0, in memory or not."""
-    m, n = given.shape[0], math.prod(given.shape[1:])
-
-    def parts() -> Iterator[np.ndarray]:
-        size = max(1, PART // max(n, 1))
-        for start in range(0, m, size):
-            part = given[start : start + size]
+        if isinstance(given, arrays.Stored):
+            made = given.rows(max(1, 4 * PART // columns))
+        else:
+            made = (given[start : start + step] for start in range(0, rows, step))
+        for part in made:
+            part = kernels.unpack(part) if isinstance(part, Rows) else part
             part = part.toarray() if hasattr(part, "toarray") else part
-            yield (part if isinstance(part, np.ndarray) else np.asarray(part)).reshape(-1, n)
-
-    whole = given.reshape(m, n) if isinstance(given, np.ndarray) else None
-    return _of_parts((m, n), parts, what, whole)
-
-
-def _of_parts(
-    shape: tuple[int, int], parts: Callable[[], Iterator[np.ndarray]], what: str, whole: Any = None
-) -> Source:
-    """Numbers of an array, some rows at a time; all of them where they are in memory."""
-    rows, columns = shape
+            yield (part if isinstance(part, np.ndarray) else np.asarray(part)).reshape(-1, columns)
 
     def blocks() -> Iterator[Block]:
         for part in parts():
             yield [as_arrow(part[:, j]) for j in range(columns)]
 
-    if not rows:
-        raise DataError(f"{what}: there are no rows in it, of {columns:,} column(s)")
-    if not columns:
-        raise DataError(f"{what}: there are no columns in its {rows:,} row(s)")
-    require_memory(NAME // 4 * columns, f"{what}: names of {columns:,} columns")
-    return Source(what, made_up(columns), blocks, numbers=Numbers(shape, parts, whole))
+    source = Source(label, made_up(columns), blocks, numbers=parts)
+    if isinstance(given, np.ndarray | Rows):
+        source.whole = given if isinstance(given, Rows) else given.reshape(rows, columns)
+    return source
 
 
-def _of_rows(given: Any, what: str) -> Source:
+def _of_rows(given: Any, label: str) -> Source:
     """Lists of rows: of numbers, or of objects where there are words or None."""
     try:
         rows = [list(row) for row in given]
     except TypeError:
         kind = shown(type(given).__name__)
-        raise DataError(f"{what}: neither a path nor rows of a table: {kind}") from None
+        raise DataError(f"{label}: neither a path nor rows of a table: {kind}") from None
     for k, row in enumerate(rows, start=1):
         if len(row) != len(rows[0]):
-            raise DataError(f"{what}: row {k} has {len(row)} cells instead of {len(rows[0])}")
+            raise DataError(f"{label}: row {k} has {len(row)} cells instead of {len(rows[0])}")
     if not rows:
-        raise DataError(f"{what}: there are no rows in it")
+        raise DataError(f"{label}: there are no rows in it")
     if not any(cell is None or isinstance(cell, str) for row in rows for cell in row):
         with suppress(ValueError, TypeError):
             found = np.array(rows)
             if found.ndim >= 2:
-                return _of_array(found, what)
+                return _of_array(found, label)
     columns = [as_arrow(column) for column in zip(*rows, strict=True)]
-    return _of_columns([""] * len(columns), columns, what)
+    return _of_columns([""] * len(columns), columns, label)
 
 
 def read_numbers(path: str | Path, gaps: bool = False, ignore: Sequence[str] = ()) -> np.ndarray:
@@ -513,8 +490,8 @@ def read_numbers(path: str | Path, gaps: bool = False, ignore: Sequence[str] = (
             if odd.any():
                 row = int(odd.argmax())
                 word = shown([*cells.words, ""][cells.places[row]].strip(), 40)
-                what = f"'{word}' is not a number" if word else "there is no number"
-                raise DataError(f"{path}: row {rows + row + 1}, column {j}: {what}")
+                why = f"'{word}' is not a number" if word else "there is no number"
+                raise DataError(f"{path}: row {rows + row + 1}, column {j}: {why}")
             columns.append(np.array([*found, None], float)[cells.places])
         parts.append(np.stack(columns, axis=1))
         rows += len(parts[-1])

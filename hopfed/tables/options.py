@@ -36,7 +36,6 @@ class Choices:
         none of those of numbers, whose order is known. Names alone mean numbers.
     options : whether who chose knows options of the command line (``--ignore a,b``) instead of
         arguments; there one option may name several columns.
-    by_rows : whether the rows may decide where numbers are cut, and not only who chose.
     kinds : name of a column -> what it was said to be one of, taken out of `words`.
 
     Examples
@@ -54,14 +53,13 @@ class Choices:
     words: Mapping[str, Any] | None = None
     binarize: Any = None
     options: bool = field(default=False, compare=False)
-    by_rows: bool = field(default=True, compare=False)
     kinds: Mapping[str, str] = field(default_factory=dict)
     ordinal: Any = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.ignore, str):
             object.__setattr__(self, "ignore", (self.ignore,))
-        if not _is_map(self.ordinal):
+        if not isinstance(self.ordinal, Mapping):
             names = (self.ordinal,) if isinstance(self.ordinal, str) else self.ordinal
             object.__setattr__(self, "ordinal", dict.fromkeys(names, ()))
         for how in self._cuts().values():
@@ -72,7 +70,7 @@ class Choices:
         object.__setattr__(self, "kinds", {**self.kinds, **kinds})
         object.__setattr__(self, "words", given or None)
         for value in given.values():
-            for sign in value.values() if _is_map(value) else [value]:
+            for sign in value.values() if isinstance(value, Mapping) else [value]:
                 _sign(sign, self.called("words"))
 
     def called(self, name: str) -> str:
@@ -90,8 +88,8 @@ class Choices:
     ) -> str:
         """Return what the caller writes to say something of a table; a sign of 0 is "missing".
 
-        >>> told = {"9": 0, "kg": {"-99": 0}, "tree": "category"}
-        >>> Choices(options=True).give(ignore=["a", "b c"], words=told, binarize="median")
+        >>> words = {"9": 0, "kg": {"-99": 0}, "tree": "category"}
+        >>> Choices(options=True).give(ignore=["a", "b c"], words=words, binarize="median")
         "--words 9=missing,kg=-99=missing,tree=category --binarize median --ignore 'a,b c'"
         >>> Choices().give(words={"1": 1, "9": 0}, binarize={"kg": 1.5}, id="person")
         "words={'1': 1, '9': 'missing'}, binarize={'kg': 1.5}, id='person'"
@@ -102,12 +100,14 @@ class Choices:
         out = [shown(name, 200) for name in ignore[:NAMED]]
         plain, name = _harmless(words or {}), "" if id is None else shown(id, 200)
         cuts = (
-            binarize if not _is_map(binarize) else {shown(k, 200): v for k, v in binarize.items()}
+            binarize
+            if not isinstance(binarize, Mapping)
+            else {shown(k, 200): v for k, v in binarize.items()}
         )
         steps = {shown(k, 200): [shown(x, 200) for x in own] for k, own in (ordinal or {}).items()}
         if not self.options:
-            told = {"words": plain, "binarize": cuts, "ordinal": steps, "ignore": out}
-            said = [f"{k}={v!r}" for k, v in told.items() if v] + [f"id={name!r}"] * (
+            texts = {"words": plain, "binarize": cuts, "ordinal": steps, "ignore": out}
+            said = [f"{k}={v!r}" for k, v in texts.items() if v] + [f"id={name!r}"] * (
                 id is not None
             )
             return ", ".join(said) + more
@@ -116,7 +116,7 @@ class Choices:
             own = value.items() if isinstance(value, dict) else [(None, value)]
             flat += [(key if word is None else f"{key}={word}", sign) for word, sign in own]
         text = ",".join(f"{w}={s:+d}" if isinstance(s, int) else f"{w}={s}" for w, s in flat)
-        each = cuts if _is_map(cuts) else {} if cuts is None else {"": cuts}
+        each = cuts if isinstance(cuts, Mapping) else {} if cuts is None else {"": cuts}
         lists = [",".join(n for n in out if "," not in n), *(n for n in out if "," in n)]
         pairs = [("words", text)] * bool(text)
         pairs += [("binarize", f"{k}={v}" if k else str(v)) for k, v in each.items()]
@@ -152,7 +152,7 @@ class Choices:
 
     def _cuts(self) -> Mapping[str, Any]:
         whole = {} if self.binarize is None else {"": self.binarize}
-        return self.binarize if _is_map(self.binarize) else whole
+        return self.binarize if isinstance(self.binarize, Mapping) else whole
 
     def cut(self, column: str) -> Any:
         """Where the numbers of a column are cut, None if that was not said."""
@@ -164,15 +164,15 @@ class Choices:
 
     def named(self) -> set[str]:
         """Names of columns that are mentioned."""
-        own = [*self.kinds, *(k for k, v in (self.words or {}).items() if _is_map(v))]
+        own = [*self.kinds, *(k for k, v in (self.words or {}).items() if isinstance(v, Mapping))]
         alone = [self.id] if self.id else []
         return {*self.ignore, *alone, *own, *self._cuts(), *self.ordinal} - {""}
 
     def entries(self) -> frozenset[str]:
         """Return the words, in lower case, that have a given meaning: none names a column."""
         given = dict(self.words or {})
-        own = [word for value in given.values() if _is_map(value) for word in value]
-        plain = [word for word, sign in given.items() if not _is_map(sign)]
+        own = [word for value in given.values() if isinstance(value, Mapping) for word in value]
+        plain = [word for word, sign in given.items() if not isinstance(sign, Mapping)]
         return frozenset(str(word).strip().lower() for word in (*plain, *own))
 
     def of(self, column: str) -> str:
@@ -183,21 +183,17 @@ class Choices:
         """Codes of the words of a column that were given."""
         given = self.words or {}
         own = given.get(column)
-        both = {word: sign for word, sign in given.items() if not _is_map(sign)}
+        both = {word: sign for word, sign in given.items() if not isinstance(sign, Mapping)}
         both |= own if isinstance(own, Mapping) else {}
         return {canonical(str(word)): _sign(sign) for word, sign in both.items()}
 
 
-def _harmless(told: Mapping[str, Any]) -> dict[str, Any]:
+def _harmless(words: Mapping[str, Any]) -> dict[str, Any]:
     """What is told of words or columns, with names that steer no terminal; 0 is "missing"."""
     return {
         shown(key, 200): _harmless(value) if isinstance(value, Mapping) else value or "missing"
-        for key, value in told.items()
+        for key, value in words.items()
     }
-
-
-def _is_map(value: Any) -> bool:
-    return isinstance(value, Mapping)
 
 
 def _sign(given: object, called: str = "words") -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
@@ -25,7 +25,7 @@ from hopfed.spectral.partitions import Partitioned
 from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables import arrays
 from hopfed.tables.arrays import LARGE
-from hopfed.tables.choosing import Decider, Looked
+from hopfed.tables.choosing import Decider, begin, look, together
 from hopfed.tables.coding import UNKNOWN, Code, Coding
 from hopfed.tables.examples import NotBinaryError, as_examples, packed
 from hopfed.tables.files import files_of, reading
@@ -34,7 +34,7 @@ from hopfed.tables.options import Choices
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.table import (
     SHOWN,
-    Numbers,
+    Block,
     Source,
     Table,
     aligned_sources,
@@ -119,10 +119,10 @@ def read_table(
         rule = "for missing entries, or words of columns of words, beside a coding"
         require(coding is not None, "words", rule, words)
     [table] = read_tables([source], choices=choices, coding=coding, memory=memory)
-    what = str(source) if isinstance(source, str | os.PathLike) else "examples"
+    label = str(source) if isinstance(source, str | os.PathLike) else "examples"
     for line in table.notes:
         if line.startswith("0 is missing"):
-            warnings.warn(f"{what}: {line}", stacklevel=2)
+            warnings.warn(f"{label}: {line}", stacklevel=2)
     return table
 
 
@@ -160,25 +160,26 @@ def read_tables(
         return matched(read, [f"examples[{i}]" for i in range(len(read))])
     most = None if memory is None else memory // len(sources)
     words = choices.entries() if coding is None else coding.entries()
-    whats = ["examples"] if len(sources) == 1 else [f"examples[{i}]" for i in range(len(sources))]
-    given = [source_of(source, what, words) for source, what in zip(sources, whats, strict=True)]
+    labels = ["examples"] if len(sources) == 1 else [f"examples[{i}]" for i in range(len(sources))]
+    given = [source_of(source, label, words) for source, label in zip(sources, labels, strict=True)]
     check_choice(columns)
     for source in given:
-        source.watch = None if watch is None else partial(watch, source.what)
+        source.watch = None if watch is None else partial(watch, source.label)
         source.most = source.most if most is None else min(source.most, most)
     if coding is not None:
-        return [_coded(source, coding, source.notes, most, least or 1) for source in given]
+        return [
+            _coded(Packing(source, coding, most), source.notes, least or 1, source.blocks())
+            for source in given
+        ]
     opened = aligned_sources(given, columns)
     if all(source.numbers is not None or is_made_up(source.names) for source in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
         codes = [code for table in alone for code in table.coding.codes]
         if all(code.kind == "words" and "2" not in dict(code.words) for code in codes):
-            return matched(alone, [source.what for source in opened])  # each with its own values
+            return matched(alone, [source.label for source in opened])  # each with its own values
     found = _decided(opened, choices, most, least or 2)
     if columns == "union":
-        used = set(found[0].coding.names)
-        held = [[name for name in source.names if name in used] for source in given]
-        check_joined(held, [source.what for source in opened])
+        check_joined(given, set(found[0].coding.names))
         found = [replace(t, coding=replace(t.coding, partial=True)) for t in found]
     return found
 
@@ -189,80 +190,71 @@ def _decided(
     """Look at all that the columns hold, choose a coding, and pack."""
     if len(sources) == 1 and sources[0].numbers is not None and choices == Choices():
         with suppress(NotBinaryError):  # then its columns are as those of any table
-            return [_binary(sources[0], sources[0].numbers, most)]
+            return [_binary(sources[0], most)]
     choices = choices.among(sources[0].names)
-    looked = [Looked.begun(source, choices) for source in sources]
-
-    def decide() -> tuple[Coding, list[str]]:
-        return Decider(looked, choices).decide()
-
+    for source in sources:
+        begin(source, choices)
     packing = None
-    for source, table in zip(sources, looked, strict=True):
+    for source in sources:
         for first, block in zip(chain([True], repeat(False)), source.blocks(), strict=False):
             cells = [Cells(array) for array in block]
-            table.add(cells, choices.ignore)
+            look(source, cells, choices.ignore)
             try:  # the first rows may allow no coding, and later ones hold words that it lacks
                 if first and len(sources) == 1:
-                    packing = Packing(source, decide()[0], most)
+                    packing = Packing(source, Decider(sources, choices).decide()[0], most)
                 if packing is not None:
                     packing.add(cells)
             except DataError:
                 if first and source.numbers is not None:
                     raise
                 packing = None
-    coding, said = decide()
+    coding, said = Decider(sources, choices).decide()
     if packing is not None and packing.coding == coding:
-        return [_table(packing, [*sources[0].notes, *said], least)]
-    return [_coded(source, coding, [*source.notes, *said], most, least) for source in sources]
+        return [_coded(packing, [*sources[0].notes, *said], least)]
+    return [
+        _coded(Packing(source, coding, most), [*source.notes, *said], least, source.blocks())
+        for source in sources
+    ]
 
 
 def _coded(
-    source: Source,
-    coding: Coding,
-    notes: Sequence[str],
-    most: int | None,
-    least: int,
+    packing: Packing, notes: Sequence[str], least: int, blocks: Iterable[Block] = ()
 ) -> Table:
-    """Turn the cells of a source into rows of bits."""
-    packing = Packing(source, coding, most)
-    for block in source.blocks():
+    """Turn the rest of the cells into rows of bits, and say what is odd about all of them."""
+    for block in blocks:
         packing.add([Cells(array) for array in block])
-    return _table(packing, notes, least)
-
-
-def _table(packing: Packing, notes: Sequence[str], least: int) -> Table:
-    """Rows that are packed, with their names and what is odd about them."""
-    what, rows = packing.source.what, packing.rows()
+    label, coding, rows = packing.source.label, packing.coding, packing.rows()
     if not isinstance(rows, Reread):
-        rows = as_examples(rows, name=what, gaps=True, least=least)
-    lacks = [lacking(what, packing.lacking)] if packing.lacking else []
-    odd = oddities(rows, packing.coding)
-    notes = (*notes, *lacks, *odd)
-    return Table(rows, packing.coding.columns, packing.ids(), packing.coding, notes)
+        rows = as_examples(rows, name=label, gaps=True, least=least)
+    lacks = [n for n, j in zip(coding.names, packing.places, strict=True) if j is None]
+    lines = [lacking(label, lacks)] if lacks else []
+    notes = (*notes, *lines, *oddities(rows, coding))
+    return Table(rows, coding.columns, packing.ids(), coding, notes)
 
 
-def _binary(source: Source, numbers: Numbers, most: int | None) -> Table:
+def _binary(source: Source, most: int | None) -> Table:
     """Pack an array of +-1, 0/1 or booleans, as `hopfed.tables.examples` does."""
     minus = zeros = False
-    for part in source.parts():
+    rows: Any = source.whole
+    for part in () if isinstance(rows, Rows) else source.parts():
         minus, zeros = minus or (part == -1).any(), zeros or (part == 0).any()
         if minus and zeros:
             break
-    rows: Rows | Reread = numbers.whole
-    if rows is None or getattr(rows, "nbytes", 0) > min(LARGE, most or LARGE):
-        gathered = Gathered(source.what, most)
+    large = rows is None or rows.nbytes > min(LARGE, most or LARGE)
+    if large and not isinstance(rows, Rows):
+        gathered = Gathered(source.label, most)
 
         def again() -> Iterator[Rows]:
             before = 0
             for part in source.parts():  # 0 is missing where -1 occurs
-                yield packed(part, source.what, (part == 0) if minus else None, before)
+                yield packed(part, source.label, (part == 0) if minus else None, before)
                 before += len(part)
 
         for bits in again():
             gathered.add(bits)
         rows = gathered.rows(again, lambda: source.readings)
     if not isinstance(rows, Reread):
-        rows = as_examples(rows, name=source.what, gaps=True)
+        rows = as_examples(rows, name=source.label, gaps=True)
     coding = Coding.of_bits(source.names, bool(minus) and rows.gaps)
     zero = [ZERO_IS_MISSING] if rows.gaps and minus and zeros else []
     notes = (*source.notes, *oddities(rows, coding), *zero)
@@ -270,22 +262,6 @@ def _binary(source: Source, numbers: Numbers, most: int | None) -> Table:
 
 
 # Cells to bits
-
-
-class _Unknown(NamedTuple):
-    """What a coding does not know of a column: its first row, the first words, and why."""
-
-    name: str
-    row: int
-    words: tuple[str, ...]
-    code: Code
-
-    def __str__(self) -> str:
-        word, *others = (f"'{shown(word, 40)}'" for word in self.words)
-        more = f" (and {', '.join(others)})" if others else ""
-        why = f"was not there when the coding was made: {shown(self.code)}"
-        why = "is not a number" if self.code.kind == "number" else why
-        return f"row {self.row}, column '{shown(self.name, 60)}': {word}{more} {why}"
 
 
 class Packing:
@@ -297,22 +273,17 @@ class Packing:
         self._id = next((source.names.index(n) for n in coding.ids if n in source.names), None)
         self._count = self._letters = 0
         self._ids: list[str] = []
-        self._gathered = Gathered(source.what, most)
+        self._gathered = Gathered(source.label, most)
         for name, code, j in zip(coding.names, coding.codes, self.places, strict=True):
             own = "" if j is None else source.doubts.get(source.names[j], "")
             if own and code.kind == "number":
-                raise DataError(f"{source.what}: column '{shown(name, 60)}' {own}")
-
-    @property
-    def lacking(self) -> list[str]:
-        """Names of the columns that the source lacks."""
-        return [n for n, j in zip(self.coding.names, self.places, strict=True) if j is None]
+                raise DataError(f"{source.label}: column '{shown(name, 60)}' {own}")
 
     def packed(self, cells: list[Cells]) -> Rows:
         """Pack the rows of a block."""
         rows = len(cells[0]) if cells else 0
         parts: list[np.ndarray] = []
-        unknown: list[_Unknown] = []
+        unknown: dict[str, tuple[str, list[str]]] = {}  # by column: a line, and the first words
         columns = zip(self.coding.names, self.coding.codes, self.places, strict=True)
         for name, code, j in columns:
             if j is None:
@@ -322,10 +293,16 @@ class Packing:
             odd = np.flatnonzero(parts[-1][0] == UNKNOWN)
             if len(odd):
                 places = list(dict.fromkeys(cells[j].places[odd].tolist()))[: WORDS + 1]
-                held = tuple(cells[j].words[k].strip() for k in places)
-                unknown.append(_Unknown(name, self._count + int(odd[0]) + 1, held, code))
+                words = [cells[j].words[k].strip() for k in places]
+                why = f"was not there when the coding was made: {shown(code)}"
+                why = "is not a number" if code.kind == "number" else why
+                word, *others = (f"'{shown(word, 40)}'" for word in words)
+                word += f" (and {', '.join(others)})" * bool(others)
+                row = self._count + int(odd[0]) + 1
+                line = f"row {row}, column '{shown(name, 60)}': {word} {why}"
+                unknown[name] = line, words
         if unknown:
-            raise _unknown_words(self.source.what, unknown)
+            raise _unknown_words(self.source.label, unknown)
         codes = np.concatenate(parts)
         self._count += codes.shape[1]
         signs, blank = kernels.pack(codes.T > 0), codes == GONE
@@ -339,7 +316,7 @@ class Packing:
         elif self._id is not None:
             words = [*(word.strip() for word in cells[self._id].words), ""]
             self._letters += sum(map(len, words))
-            require_memory(self._letters, self.source.what)
+            require_memory(self._letters, self.source.label)
             self._ids += [words[place] for place in cells[self._id].places.tolist()]
 
     def rows(self) -> Rows | Reread:
@@ -361,7 +338,7 @@ class Packing:
         longest = max(map(len, self._ids), default=0)
         if longest > LONG:  # an array keeps as much for each as for the longest
             raise DataError(
-                f"{self.source.what}: a row has a name of {longest:,} characters; name another "
+                f"{self.source.label}: a row has a name of {longest:,} characters; name another "
                 "column of names, or '' for none (--id, id=)"
             )
         return np.array(self._ids, dtype=str)
@@ -392,20 +369,19 @@ def _places(source: Source, coding: Coding) -> list[int | None]:
         return [place.get(name) for name in coding.names]
     more = [name for name in source.names if name not in {*coding.names, *coding.ids}]
     way = misspelt(more, lacks) or "; add them with blank cells, which are missing"
-    raise DataError(f"{source.what}: lacks the column(s) {listed(lacks)}{way}")
+    raise DataError(f"{source.label}: lacks the column(s) {listed(lacks)}{way}")
 
 
-def _unknown_words(what: str, columns: list[_Unknown]) -> ColumnsError:
-    """Return the error about all columns that hold words that a coding does not know."""
-    words = list(dict.fromkeys(word for each in columns for word in each.words))
-    gone = dict.fromkeys((word for word in words if shown(word, 60) == word), GONE)
+def _unknown_words(label: str, columns: dict[str, tuple[str, list[str]]]) -> ColumnsError:
+    """Return the error about columns that hold words that a coding does not know."""
+    lines, words = zip(*columns.values(), strict=True)
+    gone = {word: GONE for word in chain(*words) if shown(word, 60) == word}
     own = Choices().give(words=dict(list(gone.items())[:1]))
     more = " and so on" if len(gone) > 1 else ""
     way = f"{Choices(options=True).give(words=gone)} ({own}{more})"
     last = f"if there is no answer, read them as missing, or say +1 or -1: {way}"
     said = f"{len(columns):,} column(s) hold words that are not known"
-    names = [each.name for each in columns]
-    return columns_error(what, said, list(map(str, columns[:SHOWN])), names, last)
+    return columns_error(label, said, lines[:SHOWN], list(columns), last)
 
 
 def with_words(coding: Coding, given: Choices) -> Coding | None:
@@ -445,24 +421,22 @@ def read_partitions(
     dask = dask_itself()
     choices, notes = choices or Choices(), list[str]()
     parts = _parts_of_collection(given) if is_partitioned(given) else _parts_of(given)
-    # What a partition is goes to a worker by itself: Dask finds tasks in arguments alone.
-    tasks = [(part.given, replace(part, given=None)) for part in parts]
 
     def run(work: Any, *more: Any) -> list[Any]:
-        return [dask.delayed(work, pure=False)(*task, *more) for task in tasks]
+        return [dask.delayed(work, pure=False)(part.given, part.label, *more) for part in parts]
 
     if all(part.plain for part in parts) and choices == Choices() and coding is None:
         with suppress(NotBinaryError):  # then columns are as those of any table
             bits = dask.persist(*run(_packed))
             # Whether 0 is -1 or missing is known once all of them were looked at.
-            minus, zeros = map(any, zip(*dask.compute(*(one[1:] for one in bits)), strict=True))
+            minus, zeros = map(any, zip(*dask.compute(*(held[1:] for held in bits)), strict=True))
             settle = dask.delayed(_settled, pure=False)
-            rows = Partitioned.of([settle(one[0], one[1], minus) for one in bits])
+            rows = Partitioned.of([settle(held[0], held[1], minus) for held in bits])
             notes += [ZERO_IS_MISSING] if minus and zeros else []
             return _partitioned(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
     if coding is None:
-        what = "examples" if is_partitioned(given) else parts[0].what
-        looked = Looked.together(dask.compute(*run(_looked, choices)), what)
+        label = "examples" if is_partitioned(given) else parts[0].label
+        looked = together(dask.compute(*run(_looked, choices)), label)
         coding, said = Decider([looked], choices).decide()
         notes = [*looked.notes, *said]
     return _partitioned(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
@@ -474,16 +448,15 @@ def _partitioned(rows: Partitioned, coding: Coding, notes: Sequence[str]) -> Tab
     return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A partition: what it is called, what is read (a task, or a path), if it is numbers."""
+class _Part(NamedTuple):
+    """A partition: what is read (a task, or a path), its name, and whether it is numbers."""
 
-    what: str
     given: Any
+    label: str
     plain: bool
 
 
-def _parts_of_collection(given: Any, what: str = "partition") -> list[_Part]:
+def _parts_of_collection(given: Any, label: str = "partition") -> list[_Part]:
     plain = False
     if hasattr(given, "rechunk"):
         if given.ndim < 2:
@@ -491,18 +464,17 @@ def _parts_of_collection(given: Any, what: str = "partition") -> list[_Part]:
         given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
         plain = given.dtype.kind in "biuf"
     blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
-    return [_Part(f"{what} {i}", block, plain) for i, block in enumerate(blocks)]
+    return [_Part(block, f"{label} {i}", plain) for i, block in enumerate(blocks)]
 
 
 def _parts_of(given: Any) -> list[_Part]:
+    """Files, or of a zarr store as many chunks of its rows as make a partition."""
+    found = []
     paths = [given] if isinstance(given, str | os.PathLike) else given
-    files = [file for path in paths for file in files_of(Path(path))]
-    return [part for file in files for part in _parts_of_file(file)]
-
-
-def _parts_of_file(path: Path) -> list[_Part]:
-    """A file, or of a zarr store as many chunks of its rows as make a partition."""
-    if path.suffix.lower() == ".zarr":
+    for path in [file for each in paths for file in files_of(Path(each))]:
+        if path.suffix.lower() != ".zarr":
+            found.append(_Part(str(path), str(path), path.suffix.lower() in arrays.ENDINGS))
+            continue
         import dask.array
 
         with reading(path, "cannot be read as zarr"):
@@ -510,23 +482,23 @@ def _parts_of_file(path: Path) -> list[_Part]:
         width, chunk = math.prod(held.shape[1:]), held.chunks[0]
         rows = max(PART // max(width * chunk, 1), 1) * chunk
         whole = dask.array.from_zarr(held).rechunk((rows, *(-1,) * (held.ndim - 1)))
-        return _parts_of_collection(whole, f"{path}, partition")
-    return [_Part(str(path), str(path), path.suffix.lower() in arrays.ENDINGS)]
+        found += _parts_of_collection(whole, f"{path}, partition")
+    return found
 
 
 # Work of a task, once Dask has made what it is given
 
 
-def _packed(given: Any, part: _Part) -> tuple[Rows, bool, bool]:
+def _packed(given: Any, label: str) -> tuple[Rows, bool, bool]:
     """Rows of numbers as if there were no others, and whether -1 and 0 occur in them."""
     if not isinstance(given, np.ndarray):
-        source = source_of(given, part.what)
+        source = source_of(given, label)
         if source.numbers is None:
-            raise DataError(f"{source.what}: an array of words; give words in .csv or .parquet")
+            raise DataError(f"{source.label}: an array of words; give words in .csv or .parquet")
         found = list(source.parts())
         given = np.concatenate(found) if found else np.empty((0, len(source.names)))
     x = given.reshape(len(given), -1)
-    return packed(x, part.what), bool((x == -1).any()), bool((x == 0).any())
+    return packed(x, label), bool((x == -1).any()), bool((x == 0).any())
 
 
 def _settled(bits: Rows, own: bool, minus: bool) -> Rows:
@@ -538,16 +510,16 @@ def _settled(bits: Rows, own: bool, minus: bool) -> Rows:
     return ones if whole else replace(ones, seen=bits.signs)
 
 
-def _looked(given: Any, part: _Part, choices: Choices) -> Looked:
-    source = source_of(given, part.what, choices.entries())
+def _looked(given: Any, label: str, choices: Choices) -> Source:
+    source = source_of(given, label, choices.entries())
     choices = choices.among(source.names)
-    looked = Looked.begun(source, choices)
+    begin(source, choices)
     for block in source.blocks():
-        looked.add([Cells(array) for array in block], choices.ignore)
-    return looked
+        look(source, [Cells(array) for array in block], choices.ignore)
+    return replace(source, read=lambda: iter(()), numbers=None, whole=None, _kept=None)
 
 
-def _packed_by(given: Any, part: _Part, choices: Choices, coding: Coding) -> Rows:
-    packing = Packing(source_of(given, part.what, choices.entries()), coding)
+def _packed_by(given: Any, label: str, choices: Choices, coding: Coding) -> Rows:
+    packing = Packing(source_of(given, label, choices.entries()), coding)
     found = [packing.packed([Cells(a) for a in block]) for block in packing.source.blocks()]
     return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any
 from unicodedata import normalize
 
 import numpy as np
@@ -25,40 +25,34 @@ from hopfed.errors import ArgumentError, ColumnsError, DataError, shown
 from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import Reread, packed_columns
 from hopfed.tables.coding import Coding
-from hopfed.tables.words import number
 from hopfed.tables.writers import PLAIN, Dialect, numbered
 
 KEPT = 1 << 25  # bytes of blocks that are kept, so that they are read once
 LONGEST = 200  # characters of a name
 NAME = 400  # bytes that a column takes, whatever it holds
 Block = list[Any]
-_POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
-
-
-class Numbers(NamedTuple):
-    """The rows of an array of `shape` (M, N): what begins to read parts, and all if it is held."""
-
-    shape: tuple[int, int]
-    parts: Callable[[], Iterator[np.ndarray]]
-    whole: Any = None
 
 
 @dataclass
 class Source:
     """A table that can be read as often as is needed."""
 
-    what: str  # it is called in an error
+    label: str  # it is called in an error
     names: tuple[str, ...]  # of its columns; made up where it has none
     read: Callable[[], Iterator[Block]]  # begins to read
     ids: np.ndarray | None = None  # names of rows that it brings with it, beside its columns
     notes: list[str] = field(default_factory=list)  # what was taken for what
-    numbers: Numbers | None = None  # of an array without words or names
+    # begins to read the numbers of an array without names, some rows at a time
+    numbers: Callable[[], Iterator[np.ndarray]] | None = None
+    whole: Any = None  # that array (M, N), if it is held
     dialect: Dialect = PLAIN  # how it is written, of a text file
     commas: frozenset[int] = frozenset()  # places of columns of numbers with a decimal comma
     doubts: dict[str, str] = field(default_factory=dict)  # why points may be of thousands, by name
     watch: Callable[[float], None] | None = None  # is told what part is read
     most: int = KEPT  # bytes of blocks that are kept
     readings: int = 0  # times that it was read
+    held: list[Any] = field(default_factory=list)  # what its columns hold (choosing.Held)
+    partitions: list[Source] = field(default_factory=list)  # of a table that workers look at
     _kept: list[Block] | None = None
 
     def blocks(self) -> Iterator[Block]:
@@ -78,7 +72,7 @@ class Source:
         if mixed >= 0:
             word = shown(cells[mixed].as_py().strip(), 40)
             raise DataError(
-                f"{self.what}: column '{shown(self.names[j], 60)}' holds '{word}' beside numbers "
+                f"{self.label}: column '{shown(self.names[j], 60)}' holds '{word}' beside numbers "
                 "with a decimal comma: write all numbers in one way, without marks of thousands"
             )
         return pc.replace_substring_regex(
@@ -103,7 +97,7 @@ class Source:
         """Yield all rows of an array, some at a time."""
         if self.numbers is not None:
             self.readings += 1
-            yield from self.numbers.parts()
+            yield from self.numbers()
 
     def arranged(self, names: Sequence[str], places: Sequence[int | None]) -> Source:
         """The source with other columns: those at some places, or none, which is missing."""
@@ -122,9 +116,9 @@ class Source:
         return replace(self, names=tuple(names), read=read, **more)
 
 
-def named(names: Sequence[Any], what: str) -> tuple[tuple[str, ...], list[str]]:
+def named(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]:
     """Return names of columns that all differ, and a line where some were alike or too long."""
-    require_memory(NAME * len(names), f"{what}: {len(names):,} columns")
+    require_memory(NAME * len(names), f"{label}: {len(names):,} columns")
     plain = [normalize("NFC", "" if name is None else str(name).strip()) for name in names]
     given = [name[:LONGEST] or f"column {j}" for j, name in enumerate(plain, start=1)]
     found = numbered(given)
@@ -139,27 +133,6 @@ def named(names: Sequence[Any], what: str) -> tuple[tuple[str, ...], list[str]]:
         others = f"; {len(alike) - 1:,} more are numbered, too" if len(alike) > 1 else ""
         notes.append(f"two columns are called '{name}': the later one is '{fresh}' here{others}")
     return tuple(found), notes
-
-
-def doubtful(columns: Sequence[Collection[str]], sure: bool) -> list[str]:
-    """Return, of each column of a file, why it is not read as its points may be of thousands."""
-    found, plain = [], False
-    for words in columns:
-        pointed = [w for word in words if "." in (w := word.strip()) and number(w) is not None]
-        like = [word for word in pointed if _POINTED.fullmatch(word)]
-        whole = [len(w.strip().lstrip("+-")) for w in words if w.strip().lstrip("+-").isdecimal()]
-        decimal = len(like) < len(pointed) or (not sure and max(whole, default=0) > 3)
-        plain = plain or decimal
-        doubt = bool(like) and not decimal and (sure or bool(whole))
-        found.append(like[0] if doubt else "")
-    return [_why(word, sure) if word and (sure or not plain) else "" for word in found]
-
-
-def _why(word: str, sure: bool) -> str:
-    where = "in a file with decimal commas" if sure else "beside whole numbers"
-    decimal = "" if word.count(".") > 1 else f", as {word}0 if it is a decimal one"
-    plain = word.replace(".", "")
-    return f"holds '{word}' {where}: write it as {plain} if the point is one of thousands{decimal}"
 
 
 __all__ = ["Table"]
@@ -248,14 +221,14 @@ def listed(names: Sequence[object]) -> str:
 
 
 def columns_error(
-    what: str, said: str, lines: Sequence[str], names: Sequence[str], last: str
+    label: str, said: str, lines: Sequence[str], names: Sequence[str], last: str
 ) -> ColumnsError:
     """Return an error about columns: a line for each of the first, and one at the end."""
     if len(names) == 1:
-        return ColumnsError("; ".join(filter(None, [f"{what}: {lines[0]}", last])), tuple(names))
+        return ColumnsError("; ".join(filter(None, [f"{label}: {lines[0]}", last])), tuple(names))
     more = [f"  and {len(names) - SHOWN:,} columns more"] if len(names) > SHOWN else []
-    told = [f"{what}: {said}:", *(f"  {line}" for line in lines), *more, last]
-    return ColumnsError("\n".join(told), tuple(names))
+    text = [f"{label}: {said}:", *(f"  {line}" for line in lines), *more, last]
+    return ColumnsError("\n".join(text), tuple(names))
 
 
 def check_columns(
@@ -324,65 +297,48 @@ def check_choice(columns: str) -> None:
 
 def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
     """Sources that have the same columns in one order, those that are chosen."""
-    kept, first = _kept([s.names for s in sources], [s.what for s in sources], columns), sources[0]
-    if kept is None:
-        places = [places_of(s.names, first.names, s.what, first.what) for s in sources]
+    first, held = sources[0], [set(source.names) for source in sources]
+    alike = all(names == held[0] for names in held)
+    if alike or columns == "same":
+        places = [places_of(s.names, first.names, s.label, first.label) for s in sources]
         return [s.arranged(first.names, own) for s, own in zip(sources, places, strict=True)]
+    for source in sources:
+        if is_made_up(source.names):
+            raise DataError(
+                f"{source.label}: its columns have no names, and others have other columns"
+            )
+    holders = Counter(name for source in sources for name in source.names)
+    kept = [n for n, count in holders.items() if columns == "union" or count == len(sources)]
+    if not kept:
+        raise DataError(f"{first.label}: no column is in all of the {len(sources)} tables")
+    spellings: dict[str, str] = {}
+    for name in holders:
+        known = spellings.setdefault(re.sub(r"[ _.-]", "", name.lower()) or name, name)
+        if known != name and not any({known, name} <= names for names in held):
+            own, other = shown(name.strip(), 60), shown(known, 60)
+            raise DataError(f"column '{own}' is '{other}' in another table: give both one name")
     found = []
     for source in sources:
         place = {name: j for j, name in enumerate(source.names)}
         lacks = [name for name in kept if name not in place]
         lost = [name for name in source.names if name not in kept]
-        notes = [*source.notes, *([lacking(source.what, lacks)] if lacks else [])]
+        notes = [*source.notes, *([lacking(source.label, lacks)] if lacks else [])]
         if lost:
-            notes.append(f"{source.what}: left out {listed(lost)}, which not all have")
+            notes.append(f"{source.label}: left out {listed(lost)}, which not all have")
         made = source.arranged(kept, [place.get(name) for name in kept])
         found.append(replace(made, notes=notes))
     return found
 
 
-def _kept(
-    tables: Sequence[Sequence[str]], whats: Sequence[str], columns: str
-) -> tuple[str, ...] | None:
-    """Names of the columns that are taken, in the order in which they first come; None for all."""
-    if all(set(names) == set(tables[0]) for names in tables):
-        return None
-    if columns == "same":
-        _check_spelling(tables, whats)
-        return None
-    for names, what in zip(tables, whats, strict=True):
-        if is_made_up(names):
-            raise DataError(f"{what}: its columns have no names, and others have other columns")
-    holders = Counter(name for names in tables for name in names)
-    kept = tuple(n for n, count in holders.items() if columns == "union" or count == len(tables))
-    if not kept:
-        raise DataError(f"{whats[0]}: no column is in all of the {len(tables)} tables")
-    return kept
+def check_joined(sources: Sequence[Source], used: set[str]) -> None:
+    """Refuse a table that shares no column of those that are used with others."""
+    holders = Counter(name for source in sources for name in source.names)
+    for source in sources:
+        alone = all(holders[name] == 1 for name in source.names if name in used)
+        if alone and len(sources) > 1:
+            raise DataError(f"{source.label}: shares no column with another table")
 
 
-def check_joined(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
-    """Refuse a table that shares no column with others, and names in several spellings."""
-    _check_spelling(tables, whats)
-    holders = Counter(name for names in tables for name in names)
-    for names, what in zip(tables, whats, strict=True):
-        if len(tables) > 1 and all(holders[name] == 1 for name in names):
-            raise DataError(f"{what}: shares no column with another table")
-
-
-def _check_spelling(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
-    """Refuse two spellings of one name, each in tables that have not the other."""
-    spellings: dict[str, str] = {}
-    for name in dict.fromkeys(name for names in tables for name in names):
-        plain = re.sub(r"[ _.-]", "", name.lower())
-        first = spellings.setdefault(plain, name)
-        if plain and first != name and not any({first, name} <= set(names) for names in tables):
-            one, other = (next(i for i, t in enumerate(tables) if n in t) for n in (first, name))
-            raise DataError(
-                f"{whats[other]}: column '{shown(name.strip(), 60)}' is '{shown(first, 60)}' in "
-                f"{whats[one]}: give both one name"
-            )
-
-
-def lacking(what: str, names: Sequence[str]) -> str:
+def lacking(label: str, names: Sequence[str]) -> str:
     """Return a line about columns that a table lacks."""
-    return f"{what}: lacks {listed(names)}, missing in all of its rows"
+    return f"{label}: lacks {listed(names)}, missing in all of its rows"

@@ -21,8 +21,8 @@ import numpy as np
 from hopfed._lib.memory_limits import require_memory
 from hopfed.errors import BackendError, DataError, shown
 from hopfed.tables.files import most_of, pieces, reading, unpacked
-from hopfed.tables.table import NAME, Block, Source, doubtful, named
-from hopfed.tables.words import COMMA, ENDLESS, KNOWN, MISSING, NUMBER
+from hopfed.tables.table import NAME, Block, Source, named
+from hopfed.tables.words import COMMA, ENDLESS, KNOWN, MISSING, NUMBER, number
 from hopfed.tables.writers import Dialect
 
 HEAD = 1 << 18  # bytes that are looked at, unless two lines are longer
@@ -40,6 +40,7 @@ _STEERING = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f]")  # in no text; escape is
 # Encodings that files have as a rule, of many that bytes might be of.
 _USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
 _BLANK = re.compile(rb"\n[ \t\r]*\n|\r\r")
+_POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # or so it may be
 _PERCENT = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?\s?%")
 
@@ -50,9 +51,9 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
         head, whole = _head(file)
         encoding = _encoding(head, whole)
         lines = _lines(head, whole, encoding)
-        told = re.fullmatch("sep=(.)", lines[0].strip(), re.IGNORECASE)
+        stated = re.fullmatch("sep=(.)", lines[0].strip(), re.IGNORECASE)
         tabs = {".tsv", ".tab"} & {s.lower() for s in path.suffixes} and "\t" in "".join(lines)
-        delimiter, rows, ends = sniff(lines, told[1] if told else "\t" if tabs else "")
+        delimiter, rows, ends = sniff(lines, stated[1] if stated else "\t" if tabs else "")
         found = layout(rows, words)
     body = [row for row in rows[found.above :] if any(row)]
     if not body and found.names is not None:
@@ -188,6 +189,21 @@ def with_commas(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]
     return frozenset(found)
 
 
+def doubtful(columns: Sequence[Collection[str]], sure: bool) -> list[str]:
+    """Return, of each column of a file, why it is not read as its points may be of thousands."""
+    found, plain = [], False
+    for words in columns:
+        pointed = [w for word in words if "." in (w := word.strip()) and number(w) is not None]
+        like = [word for word in pointed if _POINTED.fullmatch(word)]
+        whole = [len(w.strip().lstrip("+-")) for w in words if w.strip().lstrip("+-").isdecimal()]
+        decimal = len(like) < len(pointed) or (not sure and max(whole, default=0) > 3)
+        plain = plain or (decimal and not sure)
+        found.append(like[0] if like and not decimal and (sure or whole) else "")
+    where = "in a file with decimal commas" if sure else "beside whole numbers"
+    way = "without the point if it is one of thousands, with a 0 behind it if it is a decimal one"
+    return [f"holds '{w}' {where}: write it {way}" if w and not plain else "" for w in found]
+
+
 # Names of columns
 
 
@@ -245,8 +261,8 @@ def _is_title(row: Sequence[str], filled: Sequence[int], width: int) -> bool:
         return True
     if width > 3 and filled[0] <= width / 2 <= filled[1] - 1 and not any(row[filled[0] :]):
         return True  # a title of a few cells at the left
-    one = filled[0] == 1 and bool(row[0])  # one further right stands above merged cells
-    return width > 1 and one and (len(row) < width - 1 or width > 2 or not filled[1])
+    alone = filled[0] == 1 and bool(row[0])  # one further right stands above merged cells
+    return width > 1 and alone and (len(row) < width - 1 or width > 2 or not filled[1])
 
 
 def _is_number(cell: str) -> bool:
@@ -319,12 +335,12 @@ class _Text(NamedTuple):
                     at = os.lseek(file.fileno(), 0, os.SEEK_CUR)  # of a packed file: packed
                     source.watch(at / max(os.fstat(file.fileno()).st_size, 1))
                 blank = blank or _BLANK.search(data) is not None
-                found = self._parsed(_narrow(data) if self.delimiter == " " else data, lines, rows)
+                if self.delimiter == " ":  # one between cells, and none at the edges of lines
+                    data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", data))
+                found = self._parsed(data, lines, rows)
                 rows, lines = rows + found.num_rows, 0
                 for batch in found.to_batches():
                     yield batch.columns
-        if not rows:
-            raise DataError(f"{self.path}: only a header line, no examples")
         if blank and self.width > 1 and not any("blank lines" in n for n in source.notes):
             source.notes.append("blank lines between rows are left out")
 
@@ -411,8 +427,3 @@ class _Text(NamedTuple):
             end = int(ends[-1]) if len(ends) else -1
         end = len(data[: max(end, 0)].rstrip(b"\r\n"))
         return end and end + (2 if data[end : end + 2] == b"\r\n" else 1)
-
-
-def _narrow(lines: bytes) -> bytes:
-    """Return lines with one space between cells and none at their edges."""
-    return re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", lines))

@@ -108,27 +108,6 @@ def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(values, key=lambda word: (values[word] is None, values[word] or 0, word)))
 
 
-# Usual answers, each scale from its lowest level to its highest.
-SCALES = tuple(
-    tuple(scale.split("<"))
-    for scale in (
-        "never<almost never<rarely<seldom<occasionally<sometimes<often<usually<mostly<always",
-        "none<not at all<very low<low<little<a little<some<mid<middle<medium<moderate<much<high"
-        "<very high",
-        "very bad<very poor<bad<poor<fair<ok<average<good<very good<excellent",
-        "strongly disagree<disagree<neither<neutral<undecided<agree<strongly agree",
-        "very dissatisfied<dissatisfied<neutral<satisfied<very satisfied",
-    )
-)
-
-
-def in_order(levels: Iterable[str]) -> tuple[str, ...]:
-    """Return levels as a usual scale has them, else sorted."""
-    found = sorted(levels)
-    known = [scale for scale in SCALES if all(token(word) in scale for word in found)]
-    return tuple(sorted(found, key=lambda w: known[0].index(token(w)) if known else 0))
-
-
 def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
     """Return the code of each word that a column may hold, those that it holds first."""
     held = [set(words) for words in parts if words]
@@ -212,25 +191,17 @@ def distinct(array: Any) -> tuple[list[str], np.ndarray]:
         array = pa.array([None if cell is None else spelt(cell) for cell in cells], pa.string())
     coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     words = [spelt(word) for word in plain_values(coded.dictionary)]
-    places = _indices(coded)
+    places = _values(coded.indices.cast("int64"), -1)
     first = {word: k for k, word in reversed(list(enumerate(words)))}
     if len(first) < len(words):  # as of a dictionary that came with the array
         places = np.array([first[word] for word in words] + [-1])[places]
     return words, places
 
 
-def _indices(coded: Any) -> np.ndarray:
-    """For each row of a dictionary of Arrow which word it is, -1 for null."""
-    import pyarrow as pa
-
-    return _values(coded.indices.cast(pa.int64()), -1)
-
-
 def _values(array: Any, null: float) -> np.ndarray:
-    """Values of an array of 64-bit numbers; its `to_numpy` would take .2 s to import pandas."""
-    held = np.frombuffer(array.buffers()[1] or b"", array.type.to_pandas_dtype())
-    held = held[array.offset : array.offset + len(array)]
-    return np.where(np.from_dlpack(array.is_valid().cast("uint8")), held, null)
+    """Values of an array of numbers; its `to_numpy` would take .2 s to import pandas."""
+    whole = array.fill_null(null) if array.null_count else array
+    return np.from_dlpack(whole)
 
 
 def plain_values(array: Any) -> list[Any]:
@@ -280,7 +251,7 @@ def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
 
     types = pa.types
     if types.is_dictionary(array.type):  # of each word once, however long it is
-        used, places = np.unique(_indices(array), return_inverse=True)
+        used, places = np.unique(_values(array.indices.cast("int64"), -1), return_inverse=True)
         values = as_numbers(array.dictionary.take(pa.array(used, mask=used < 0)), missing)
         return None if values is None else values[places]
     if types.is_temporal(array.type) or types.is_nested(array.type):
@@ -299,8 +270,8 @@ def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
         if None in found:
             return None
         values = np.array([*found, np.nan], float)[places]
-    told = [value for word in missing if (value := number(word)) is not None]
-    return np.where(np.isin(values, told), np.nan, values) if told else values
+    gone = [value for word in missing if (value := number(word)) is not None]
+    return np.where(np.isin(values, gone), np.nan, values) if gone else values
 
 
 def unfit(kind: Any) -> str:

@@ -60,10 +60,6 @@ def test_arrays_that_are_not_binary_examples(array, message):
         as_examples(array)
 
 
-def _truncate(path):
-    path.write_bytes(path.read_bytes()[:40])
-
-
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".h5"])
 def test_broken_files_get_one_line(tmp_path, suffix):
     path = tmp_path / f"a{suffix}"
@@ -77,7 +73,7 @@ def test_broken_files_get_one_line(tmp_path, suffix):
         read_examples(path)
     assert "\n" not in str(caught.value)
     if suffix != ".csv":
-        _truncate(write(path, np.ones((50, 50))))
+        path.write_bytes(write(path, np.ones((50, 50))).read_bytes()[:40])
         with pytest.raises(DataError, match=r"cannot be read|no"):
             read_examples(path)
 

@@ -253,14 +253,6 @@ def test_frames_that_hold_no_rows_yet_say_so():
         hopfed.recover(polars.LazyFrame(CELLS))
 
 
-def test_backed_annotated_data_is_read(tmp_path):
-    anndata = pytest.importorskip("anndata", reason="anndata is not installed")
-    X = np.random.default_rng(0).integers(0, 2, (30, 4)).astype(np.float32)
-    anndata.AnnData(X).write_h5ad(tmp_path / "a.h5ad")
-    held = anndata.read_h5ad(tmp_path / "a.h5ad", backed="r")
-    assert unpack(hopfed.read_table(held).held).tolist() == (2 * X - 1).tolist()
-
-
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -273,7 +265,7 @@ def test_a_folder_of_tables_leads_to_no_other_file(here, given):
     (here / "private").mkdir()
     for path in ("sent/a.csv", "private/b.csv"):
         Path(path).write_text("tea,ale\nyes,no\nno,no\n")
-    assert [part.what for part in _parts_of(given)] == ["sent/a.csv"]
+    assert [part.label for part in _parts_of(given)] == ["sent/a.csv"]
     (here / "sent" / "b.csv").symlink_to("a.csv")
     assert len(_parts_of(given)) == 2
     (here / "sent" / "b.csv").unlink()

@@ -8,13 +8,13 @@ import pytest
 
 from hopfed import kernels
 from hopfed.spectral.skips import skips
-from hopfed.tables.choosing import Held, far_codes, unsettled
+from hopfed.tables.choosing import Held
 from hopfed.tables.coding import Code, Coding, is_empty
 from hopfed.tables.options import Choices
-from hopfed.tables.reading import read_table, with_words
-from hopfed.tables.remarks import copies, oddities, skipped
-from hopfed.tables.table import doubtful, listed, misspelt, named
-from hopfed.tables.text import layout, sniff, with_commas
+from hopfed.tables.reading import with_words
+from hopfed.tables.remarks import copies, far_codes, oddities, skipped
+from hopfed.tables.table import listed, misspelt, named
+from hopfed.tables.text import doubtful, layout, sniff, with_commas
 from hopfed.tables.words import (
     answers_in,
     as_numbers,
@@ -99,11 +99,3 @@ def test_what_is_skipped_is_said():
         "the same in every row, and of no use: 'c'",
         "equal or opposite in every row: 'a' and 'b'",
     ]
-
-
-def test_columns_that_a_row_would_code_in_another_way_are_named():
-    table = read_table({"tea": ["yes", "no"], "tree": ["ash", "yew"], "size": [1, 2]})
-    assert unsettled(table.coding, Choices()) == {"tree": "category", "size": "words"}
-    said = Choices(words={"ash": -1, "yew": 1, "1": -1, "2": 1})
-    again = read_table({"tree": ["ash", "yew"], "size": [1, 2]}, words=said.words)
-    assert unsettled(again.coding, said) == {}

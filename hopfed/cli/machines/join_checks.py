@@ -9,10 +9,10 @@ from typing import Any
 from hopfed.cli.printing import human_bytes, out
 from hopfed.cli.tables.reading import by_code
 from hopfed.errors import DataError, shown
-from hopfed.tables.coding import Coding
+from hopfed.tables.coding import Code, Coding
 from hopfed.tables.options import Choices
 from hopfed.tables.table import listed
-from hopfed.tables.words import GONE
+from hopfed.tables.words import FAMILIES, GONE, MISSING, canonical, meanings, number
 
 READ = 10  # codings that are printed
 TRUST = "whoever runs the server can learn single rows of yours: it subtracts answers"
@@ -26,11 +26,13 @@ WAYS = {
     "name": "another name, as this is a word for an entry, for {}",
 }
 
+KNOWN_SIGNS = {
+    word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
+} | {"-1": -1, "0": -1, "1": 1}
+
 
 def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
     """Fail where a column is coded by what the rows hold."""
-    from hopfed.tables.choosing import unsettled
-
     found = unsettled(table.coding, choices, gaps=noisy)
     if not noisy:
         found = {name: reason for name, reason in found.items() if reason in DIFFERING}
@@ -44,6 +46,36 @@ def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
         f"--data: what the rows hold decides how column {listed(list(found))} is coded, so that "
         f"{why}; say it yourself, all owners alike, without these rows: {options}"
     )
+
+
+def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> dict[str, str]:
+    """Columns that are coded by what a row holds, each with a reason (`_reason`)."""
+    pairs = zip(coding.names, coding.codes, strict=True)
+    found = {name: why for name, code in pairs if (why := _reason(name, code, choices, gaps))}
+    own = () if choices.id is not None else (*coding.ids, *coding.ignored)
+    out = [name for name in own if name not in choices.among(own).ignore]
+    return found | {n: "ids" for n in out if number(str(choices.cut(n))) is not None}
+
+
+def _reason(name: str, code: Code, choices: Choices, gaps: bool) -> str:
+    """What decides how a column is coded; nothing where that is the same whatever a row held."""
+    cut, told = number(str(choices.cut(name))), choices.signs(name)
+    signs = {word: sign for word, sign in code.words if sign != GONE}
+    word, words = canonical(name), {w for w in signs if number(w) is None}
+    if word in told or (word in KNOWN_SIGNS and words and meanings([{word} | words - MISSING])):
+        return "name"
+    if code.kind == "number":
+        return "cut" if cut is None else ""
+    if code.levels:
+        return "category"
+    if any({**KNOWN_SIGNS, **told}.get(word) != sign for word, sign in signs.items()):
+        return "words"
+    values = {word: number(word) for word in signs}  # with a larger one they would be cut
+    if cut is not None and any(
+        v is not None and (v > cut) != (signs[w] > 0) for w, v in values.items()
+    ):
+        return "cut at all"
+    return "zero" if gaps and dict(code.words).get("0") == GONE and "0" not in told else ""
 
 
 def settling(found: Mapping[str, str], coding: Coding, choices: Choices) -> str:

@@ -86,8 +86,8 @@ def _on_sheet(value: Any, sheet: str) -> Any:
     return value.with_name(f"{value.name}:{sheet}") if is_book else value
 
 
-def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
-    """What the options say of tables; `by_rows`: whether rows may decide where numbers are cut."""
+def choices_of(options: dict[str, Any]) -> Any:
+    """What the options say of tables."""
     from hopfed.tables.options import Choices
 
     words: dict[str, Any] = {}
@@ -100,8 +100,8 @@ def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
     for given in options["ordinal"]:
         name, _, levels = given.rpartition("=") if "<" in given else (given, "", "")
         ordered[name] = tuple(filter(None, map(str.strip, levels.split("<"))))
-    rest: dict[str, Any] = {"ordinal": ordered, "options": True, "by_rows": by_rows}
-    return Choices(options["id"], ignored, words or None, cuts or None, **rest)
+    given = options["id"], ignored, words or None, cuts or None
+    return Choices(*given, ordinal=ordered, options=True)
 
 
 def _words_of(given: str) -> dict[str, str]:
@@ -122,12 +122,11 @@ def read(
     options: dict[str, Any],
     memory: int | None = None,
     least: int | None = None,
-    by_rows: bool = True,
 ) -> list[Any]:
     """Read the tables in files, coded alike, while a bar shows how far it is."""
     from hopfed.tables.reading import read_tables
 
-    how = {"choices": choices_of(options, by_rows), "memory": memory, "least": least}
+    how = {"choices": choices_of(options), "memory": memory, "least": least}
     with _progress() as watch:
         return read_tables(files, watch=watch, columns=options.get("columns", "same"), **how)
 
@@ -148,7 +147,7 @@ def columns_beside(path: Path, names: Sequence[str], words: frozenset[str]) -> d
 
     source = source_of(path, words=words)
     if unknown := [name for name in names if name not in source.names]:
-        raise no_columns(source.what, unknown, source.names)
+        raise no_columns(source.label, unknown, source.names)
     found: dict[str, list[Any]] = {name: [] for name in names}
     for block in source.blocks():
         for name, held in found.items():
@@ -192,7 +191,7 @@ def check_varying(tables: Sequence[Any], channel: str) -> None:
     if channel != "graded" and not gaps:
         return
     if (np.abs(sums) < seen).sum() < 2:
-        from hopfed.tables.choosing import TICKED
+        from hopfed.tables.remarks import TICKED
         from hopfed.tables.table import listed
 
         ticked = [line for line in tables[0].notes if line.startswith(TICKED)]
