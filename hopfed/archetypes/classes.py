@@ -47,11 +47,8 @@ from hopfed.archetypes.session import (
 from hopfed.archetypes.status import FOUND, judge_classes
 from hopfed.archetypes.weights import is_survey
 from hopfed.errors import ArgumentError, DataError
-from hopfed.kernels import Rows
 from hopfed.spectral.equal_rows import thinned
 from hopfed.spectral.rank import RankRule, TracyWidom
-from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import columns_of
 from hopfed.spectral.whitening import whitened
 
 SEARCHED = 10_000_000  # observed entries; of a table of more, a part is searched
@@ -141,10 +138,10 @@ class Classes:
             spread=channel.spread,
             client_shares=each,
         )
-        held = [rows for owner in owners.members if isinstance(rows := owner.rows, Rows)]
-        if K and len(held) == len(owners.members):
+        rows = [owner.rows for owner in owners.members]
+        if K and all(own.held for own in rows):
             label = Variables.of(self.groups, session.n_columns, self.steps).label
-            errors = share_errors(replace(found, levels=label), held)
+            errors = share_errors(replace(found, levels=label), rows)
             found = replace(found, exposure_errors=errors)
         session.traffic.add(owners.traffic)
         session.exchanges += owners.exchanges
@@ -199,8 +196,8 @@ def searched(table: Session, directions: int, groups: Sequence[Sequence[int]] = 
             part = thinned(part, few / size, rng)
         elif few < size:
             part = part[np.sort(rng.permutation(size)[:few])]
-        part = part if columns is None else columns_of(part, columns)
-        parts.append(part[:] if isinstance(part, Reread) else part)
+        part = part if columns is None else part.columns(columns)
+        parts.append(part if part.held else part[:])
     within = _within(groups, columns), _within(steps, columns)
     owners = Session.of(parts, table.seed, *within)
     owners.traffic, owners.columns = table.traffic, columns
@@ -210,7 +207,7 @@ def searched(table: Session, directions: int, groups: Sequence[Sequence[int]] = 
 def _all_of(table: Session) -> Part:
     """A whole table, whose rows are few enough to be held whatever the limit of memory is."""
     for place in table.members:
-        if isinstance(place.rows, Reread):
+        if not place.rows.held:
             place.rows = place.rows[:]
     return Part(table)
 

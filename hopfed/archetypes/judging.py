@@ -54,9 +54,7 @@ from hopfed.archetypes.status import (
     too_little,
 )
 from hopfed.federation.messages import Message
-from hopfed.kernels import Rows
 from hopfed.spectral.rank import white_edge
-from hopfed.spectral.reread_rows import Reread
 
 REPLICAS = 20  # tables drawn from the fitted classes
 LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
@@ -429,7 +427,7 @@ def trait_gain(
 ) -> tuple[float, int] | None:
     """Nats by which classes explain a narrow table better than one trait, and its columns."""
     K, N = channel.means.shape
-    held = not any(isinstance(owner.rows, Reread) for owner in owners.members)
+    held = all(owner.rows.held for owner in owners.members)
     if not held or N > WIDEST or K < 2:
         return None
     some = _looked_at(owners)
@@ -502,7 +500,7 @@ def in_order(
 ) -> tuple[np.ndarray | None, float]:
     """Changes of class from one row to the next, and how rows follow each other within classes."""
     rows = [owner.rows for owner in session.members]
-    if not session.ordered or not all(isinstance(r, Rows) for r in rows):
+    if not session.ordered or not all(r.held for r in rows):
         return None, 0.0
     answers = session.ask(changes, {"means": means, "shares": shares})
     return total(answers, "changes"), float(total(answers, "follow")) / len(rows) ** 0.5

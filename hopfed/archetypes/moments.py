@@ -42,9 +42,8 @@ from hopfed.spectral.operators import (
     HebbianOperator,
     PooledOperator,
 )
-from hopfed.spectral.reread_rows import Reread, Sums
-from hopfed.spectral.rows import array_beside, host_moments, times, transposed_times
-from hopfed.spectral.rows import total as over_blocks
+from hopfed.spectral.reread_rows import Sums
+from hopfed.spectral.rows import host_moments, times, transposed_times
 
 DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks of 64 columns
 
@@ -56,25 +55,25 @@ def column_sums(owner: Owner, _: Message) -> Message:
 
 def products(owner: Owner, told: Message) -> Message:
     """Product (N, k) of the owner's sum of products with a block."""
-    X = like(told["block"], array_beside(owner.rows))
-    if getattr(owner.rows, "counts", None) is not None:
+    X = like(told["block"], owner.rows.home)
+    if owner.rows.counts is not None:
         whole = FactorOperator.from_examples(owner.rows)
         return {"block": whole.matmat(X) * whole.mass}
-    return {"block": over_blocks(owner.rows, lambda part: transposed_times(part, times(part, X)))}
+    return {"block": owner.rows.total(lambda part: transposed_times(part, times(part, X)))}
 
 
 def second_moment(owner: Owner, _: Message) -> Message:
     """Sums of products of two columns, the lower triangle of them: whole numbers."""
     matrix = to_host(DenseOperator.from_examples(owner.rows).matrix)
     kind: type = np.int16 if owner.rows.shape[0] <= np.iinfo(np.int16).max else np.int32
-    kind = kind if getattr(owner.rows, "counts", None) is None else np.float32
+    kind = kind if owner.rows.counts is None else np.float32
     return {"counts": matrix[np.tril_indices(len(matrix))].astype(kind)}
 
 
 def captured(owner: Owner, told: Message) -> Message:
     """Energy along each column of a basis (K,), and that of rows and its square added up (2,)."""
-    V = like(told["basis"], array_beside(owner.rows))
-    along, energies = over_blocks(owner.rows, partial(_energies, columns=V))
+    V = like(told["basis"], owner.rows.home)
+    along, energies = owner.rows.total(partial(_energies, columns=V))
     return {"along": _single(along), "energies": energies}
 
 
@@ -82,7 +81,7 @@ def projected(groups: int, seed: int, owner: Owner, told: Message) -> Message:
     """Second moments of random groups of rows in a basis, as lower triangles, and their sizes."""
     basis = told["basis"]
     if isinstance(basis, np.ndarray):  # that of a single owner is where the rows are
-        basis = like(basis, array_beside(owner.rows))
+        basis = like(basis, owner.rows.home)
     sums, sizes = group_projections(owner.rows, basis, groups, seed, owner.index)
     lower = np.tril_indices(basis.shape[1])
     return {"groups": _float32(sums)[:, *lower], "sizes": sizes.astype(np.int32)}
@@ -128,7 +127,7 @@ def spectrum_of(session: Session, wanted: Wanted) -> Spectrum:
         route = "auto" if session.n_columns <= DENSE_SITES else "krylov"
         return eigenpairs(pooled(session), wanted, route=route, seed=session.seed)
     rows, found = session.members[0].rows, list[Spectrum]()
-    again = isinstance(rows, Reread) and session.n_columns <= EXPLICIT_LIMIT
+    again = not rows.held and session.n_columns <= EXPLICIT_LIMIT
     form: Any = DenseOperator if again else FactorOperator
 
     def leading(_: Owner, __: Message) -> Message:

@@ -152,7 +152,7 @@ def _gaps(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Kinds of gaps (G, N), booleans of what is seen, and rows (G,) of each."""
     if not rows.gaps:
         return np.ones((1, rows.n), bool), np.array([rows.size])
-    found = merged(rows.presence)
+    found = merged(replace(rows, signs=rows.seen))
     return to_host(kernels.unpack(found)) > 0, found.weights
 
 

@@ -31,9 +31,7 @@ from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.equal_rows import merged_where_it_pays
-from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import (
-    array_beside,
     column_moments,
     packed,
     seen_times,
@@ -136,9 +134,8 @@ class Owner:
     """One owner: rows, and what they say of the classes last asked about."""
 
     # (M, N), with gaps or without. Where they have counts, whatever is summed is so in double
-    # precision. Of rows that are read again (`hopfed.spectral.reread_rows.Reread`) only sums over
-    # columns and classes can be had.
-    rows: Rows | Reread
+    # precision. Of rows that are not held only sums over columns and classes can be had.
+    rows: Rows
     index: int = 0  # number of the owner, which names its random streams
     variables: Variables | None = None  # which columns are levels of one variable, where any are
     # columns that decide which others are blank (`hopfed.spectral.skips`); None to find them in the
@@ -161,7 +158,7 @@ class Owner:
     def dense(self) -> np.ndarray | None:
         """(M, N) rows of a small table; with gaps (M, 2 N), with what is seen beside."""
         rows = self.rows
-        if isinstance(rows, Reread) or rows.shape[0] * rows.n > SMALL or on_device(rows):
+        if not rows.held or len(rows) * rows.n > SMALL or on_device(rows):
             return None
         signs = kernels.unpack(rows, self.precision)
         return np.hstack([signs, signs**2]) if rows.gaps else signs
@@ -169,7 +166,7 @@ class Owner:
     @property
     def held(self) -> Rows:
         """The rows, where they are in memory."""
-        if isinstance(self.rows, Reread):
+        if not self.rows.held:
             raise ArgumentError("rows", "in memory for this question", "rows that are read again")
         return self.rows
 
@@ -203,7 +200,7 @@ class Owner:
         if self.dense is not None:
             each, all_alike = self.logs(np.broadcast_to(by_sign, by_seen.shape), by_seen)
             return (each + all_alike[:, None]).T
-        home = array_beside(self.rows)
+        home = self.rows.home
         signed, seen = (like(x.T.astype(self.precision), home) for x in (by_sign, by_seen))
         return times(self.rows, signed) + seen_times(self.rows, seen)
 
@@ -287,15 +284,14 @@ def log_odds(
 
 
 def log_joint(
-    rows: Rows | Array,
+    rows: Rows,
     means: np.ndarray,
     shares: np.ndarray,
     precision: DTypeLike = np.float32,
     variables: Variables | None = None,
 ) -> Array:
     """Log of the probability of each row and each class together, (M, K) float64."""
-    home = array_beside(rows)
-    odds, even = (like(x.T.astype(precision), home) for x in log_odds(means, variables))
+    odds, even = (like(x.T.astype(precision), rows.home) for x in log_odds(means, variables))
     xp = namespace(odds)
     logs = xp.astype(times(rows, odds), xp.float64)
     logs = logs + xp.astype(seen_times(rows, even), xp.float64)
@@ -310,7 +306,7 @@ def by_blocks(question: Question) -> Question:
 
     @wraps(question)
     def asked(owner: Owner, told: Message) -> Message:
-        if not isinstance(owner.rows, Reread):
+        if owner.rows.held:
             return question(owner, told)
         index, variables = owner.index, owner.variables
         found = owner.rows.total(lambda part: _Sums.of(asked(Owner(part, index, variables), told)))
@@ -359,14 +355,14 @@ class Session:
     @classmethod
     def of(
         cls,
-        rows: Sequence[Rows | Reread | Array],
+        rows: Sequence[Rows | Array],
         seed: int,
         groups: Sequence[Sequence[int]] = (),
         steps: Sequence[Sequence[int]] = (),
     ) -> Session:
         """Take the rows of each owner, all with the same columns; equal rows are merged."""
         require(len(rows) > 0, "rows", "those of at least one owner", "none")
-        rows = [r if isinstance(r, Reread) else packed(r) for r in rows]
+        rows = [packed(r) for r in rows]
         merged = [merged_where_it_pays(r) for r in rows]
         widths = sorted({r.shape[1] for r in merged})
         require(len(widths) == 1, "rows", "of the same columns at every owner", f"{widths} columns")
@@ -378,9 +374,9 @@ class Session:
         return cls(members, seed, Traffic(len(members)))
 
     @classmethod
-    def over(cls, rows: Sequence[Rows | Reread], seed: int, ordered: bool = True) -> Session:
-        """Take the packed rows of each owner as they are."""
-        members = [Owner(part, i) for i, part in enumerate(rows)]
+    def over(cls, rows: Sequence[Rows | Array], seed: int, ordered: bool = True) -> Session:
+        """Take the rows of each owner as they are."""
+        members = [Owner(packed(part), i) for i, part in enumerate(rows)]
         return cls(members, seed, Traffic(len(members)), ordered=ordered)
 
     @property
@@ -474,6 +470,6 @@ class Recovery:
         return 4 * int(self.archetypes.patterns.shape[1]) ** 2
 
 
-def _deciding(given: Rows | Reread, merged: Rows | Reread) -> np.ndarray | None:
+def _deciding(given: Rows, merged: Rows) -> np.ndarray | None:
     """Columns that decide which others are blank, of rows that were merged."""
-    return None if merged is given or isinstance(given, Reread) else deciding(skips(given))
+    return None if merged is given or not given.held else deciding(skips(given))

@@ -22,7 +22,6 @@ from hopfed._lib.settings import require
 from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.kernels import Rows
 from hopfed.spectral.partitions import Partitioned
-from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables import arrays
 from hopfed.tables.arrays import LARGE
 from hopfed.tables.choosing import Decider, Looked
@@ -30,6 +29,7 @@ from hopfed.tables.coding import UNKNOWN, Code, Coding
 from hopfed.tables.examples import NotBinaryError, as_examples, packed
 from hopfed.tables.files import files_of, reading
 from hopfed.tables.formats import source_of
+from hopfed.tables.gathered import Gathered
 from hopfed.tables.options import Choices
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.table import (
@@ -233,7 +233,7 @@ def _coded(
 def _table(packing: Packing, notes: Sequence[str], least: int) -> Table:
     """Rows that are packed, with their names and what is odd about them."""
     what, rows = packing.source.what, packing.rows()
-    if not isinstance(rows, Reread):
+    if rows.held:
         rows = as_examples(rows, name=what, gaps=True, least=least)
     lacks = [lacking(what, packing.lacking)] if packing.lacking else []
     odd = oddities(rows, packing.coding)
@@ -248,7 +248,7 @@ def _binary(source: Source, numbers: Numbers, most: int | None) -> Table:
         minus, zeros = minus or (part == -1).any(), zeros or (part == 0).any()
         if minus and zeros:
             break
-    rows: Rows | Reread = numbers.whole
+    rows: Any = numbers.whole
     if rows is None or getattr(rows, "nbytes", 0) > min(LARGE, most or LARGE):
         gathered = Gathered(source.what, most)
 
@@ -261,7 +261,7 @@ def _binary(source: Source, numbers: Numbers, most: int | None) -> Table:
         for bits in again():
             gathered.add(bits)
         rows = gathered.rows(again, lambda: source.readings)
-    if not isinstance(rows, Reread):
+    if not isinstance(rows, Rows) or rows.held:
         rows = as_examples(rows, name=source.what, gaps=True)
     coding = Coding.of_bits(source.names, bool(minus) and rows.gaps)
     zero = [ZERO_IS_MISSING] if rows.gaps and minus and zeros else []
@@ -342,7 +342,7 @@ class Packing:
             require_memory(self._letters, self.source.what)
             self._ids += [words[place] for place in cells[self._id].places.tolist()]
 
-    def rows(self) -> Rows | Reread:
+    def rows(self) -> Rows:
         """Return all rows, or what reads them again."""
 
         def again() -> Iterator[Rows]:

@@ -10,8 +10,8 @@ from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.errors import shown
 from hopfed.kernels import Rows
-from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import column_moments, is_blank, parts
+from hopfed.spectral.reread_rows import read_before
+from hopfed.spectral.rows import column_moments, is_blank
 from hopfed.spectral.skips import Skip, skips
 from hopfed.tables.coding import Coding
 from hopfed.tables.table import listed
@@ -21,7 +21,7 @@ ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 ZERO_IS_MISSING = "0 is missing, as -1 occurs; where 0 means no, say so: words={'0': -1}"
 
 
-def oddities(rows: Rows | Reread, coding: Coding) -> list[str]:
+def oddities(rows: Rows, coding: Coding) -> list[str]:
     """Return a line for columns without any entry, for those of one value, and for copies."""
     columns = coding.columns
     sums, seen = column_moments(rows)
@@ -41,7 +41,7 @@ def oddities(rows: Rows | Reread, coding: Coding) -> list[str]:
         pairs = [f"'{columns[i]}' and '{columns[j]}'" for i, j in alike]
         more = f", and {len(pairs) - 5:,} more" if len(pairs) > 5 else ""
         lines.append(f"equal or opposite in every row: {'; '.join(pairs[:5])}{more}")
-    return lines + ([] if isinstance(rows, Reread) else skipped(skips(rows, coding.steps), coding))
+    return lines + (skipped(skips(rows, coding.steps), coding) if rows.held else [])
 
 
 def skipped(found: Iterable[Skip], coding: Coding) -> list[str]:
@@ -72,19 +72,19 @@ def _value(coding: Coding, k: int, place: int, sign: int) -> str:
     return f"{verb[sign < 0]} {shown(code.levels[place], 60)}"
 
 
-def _blank_rows(rows: Rows | Reread) -> tuple[int, int]:
+def _blank_rows(rows: Rows) -> tuple[int, int]:
     """Number of rows without any entry, and the first of them."""
-    if isinstance(rows, Reread):
-        return rows.totals.blank
+    if (read := read_before(rows)) is not None:
+        return read.blank
     blank = is_blank(rows)
     return int(blank.sum()), int(blank.argmax())
 
 
-def copies(rows: Rows | Reread, of: np.ndarray) -> list[tuple[int, int]]:
+def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
     """Return columns that are equal up to their sign: each with the first that it equals."""
     m = rows.shape[0]
-    if isinstance(rows, Reread):
-        marks = np.abs(rows.totals.marks)[of]
+    if (read := read_before(rows)) is not None:
+        marks = np.abs(read.marks)[of]
     else:
         marks = np.abs(kernels.rmatmat(rows, stream(0, "copies").standard_normal(m)))[of]
     order = np.argsort(marks, kind="stable")
@@ -93,7 +93,7 @@ def copies(rows: Rows | Reread, of: np.ndarray) -> list[tuple[int, int]]:
         return []
     pairs = np.sort(np.stack([of[order[near]], of[order[near + 1]]], axis=1), axis=1)
     same = np.ones((len(pairs), 2), bool)  # as they are, and of opposite sign
-    for part in parts(rows):
+    for part in rows.parts():
         turned = kernels.transpose(part)
         alive = np.flatnonzero(same.any(axis=1))
         size = max(1, TOGETHER // max(part.shape[0], 1))

@@ -13,13 +13,7 @@ import numpy as np
 
 from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
-from hopfed.kernels.cpu.vectors import (
-    CHAINS,
-    add_multiple,
-    block_fields,
-    draw,
-    visit_block,
-)
+from hopfed.kernels.cpu.vectors import CHAINS, add_multiple, block_fields, draw, visit_block
 from hopfed.kernels.layout import SITES, lay_out
 from hopfed.kernels.philox import thresholds
 

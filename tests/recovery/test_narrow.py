@@ -14,7 +14,7 @@ from hopfed.archetypes.session import Owner, Session, Variables
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.recover import run_recovery
 from hopfed.spectral.equal_rows import merged
-from hopfed.spectral.reread_rows import Gathered
+from hopfed.tables.gathered import Gathered
 
 
 def classes(seed, K, N, M):

@@ -12,7 +12,6 @@ from hopfed.archetypes.mixture import Prior
 from hopfed.archetypes.search import single
 from hopfed.archetypes.session import Session
 from hopfed.recovery.recover import run_recovery
-from hopfed.spectral.rows import columns_of
 
 
 @pytest.fixture
@@ -91,6 +90,5 @@ def test_columns_of_bits_are_those_of_the_table(gaps):
     rng = np.random.default_rng(0)
     x = np.where(rng.random((70, 130)) < gaps, 0, rng.choice([-1, 1], (70, 130))).astype(np.int8)
     columns = rng.permutation(130)[:77]
-    found = columns_of(kernels.pack_masked(x), columns)
+    found = kernels.pack_masked(x).columns(columns)
     np.testing.assert_array_equal(kernels.unpack(found), x[:, columns])
-    np.testing.assert_array_equal(columns_of(x, columns), x[:, columns])
