@@ -32,7 +32,7 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.archetypes.joint_diagonalization import group_projections
-from hopfed.archetypes.session import Owner, Session, total
+from hopfed.archetypes.session import Owner, Owners, total
 from hopfed.federation.messages import Message
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, Wanted, eigenpairs
 from hopfed.spectral.noise import NoiseProfile
@@ -103,7 +103,7 @@ def _float32(x: Array) -> Array:
     return xp.astype(x, xp.float32)
 
 
-def mean_of(session: Session) -> np.ndarray:
+def mean_of(session: Owners) -> np.ndarray:
     """(N,) mean of all examples; its sums travel with the operator."""
     before = session.exchanges
     sums = total(session.once(column_sums), "columns")
@@ -121,7 +121,7 @@ class _Asked(PooledOperator):
         return self.product(X)
 
 
-def spectrum_of(session: Session, wanted: Wanted) -> Spectrum:
+def spectrum_of(session: Owners, wanted: Wanted) -> Spectrum:
     """Leading eigenpairs of the pooled operator."""
     if len(session.members) > 1:
         route = "auto" if session.n_columns <= DENSE_SITES else "krylov"
@@ -138,7 +138,7 @@ def spectrum_of(session: Session, wanted: Wanted) -> Spectrum:
     return found[0]
 
 
-def pooled(session: Session) -> HebbianOperator:
+def pooled(session: Owners) -> HebbianOperator:
     """Return the pooled operator as it travels: its sums, once, or products with it."""
     whole = PooledOperator.over([FactorOperator.from_examples(o.rows) for o in session.members])
     if len(session.members) == 1:
@@ -152,14 +152,14 @@ def pooled(session: Session) -> HebbianOperator:
     return DenseOperator(N, M, M, like(S + np.tril(S, -1).T, whole.home))
 
 
-def _product(session: Session, X: Array) -> Array:
+def _product(session: Owners, X: Array) -> Array:
     """The pooled operator times a block: one exchange."""
     answers = session.ask(products, {"block": to_host(X)})
     block = sum((a["block"] for a in answers[1:]), start=answers[0]["block"]) / session.n_rows
     return like(block.astype(X.dtype), X)
 
 
-def profile_of(session: Session, V: Array) -> NoiseProfile:
+def profile_of(session: Owners, V: Array) -> NoiseProfile:
     """How much of each owner's trace lies along each eigenvector."""
     answers, m = session.ask(captured, {"basis": _single(V)}), session.sizes.astype(np.float64)
     along = np.array([a["along"] for a in answers], np.float64) / m[:, None]
@@ -168,7 +168,7 @@ def profile_of(session: Session, V: Array) -> NoiseProfile:
     return NoiseProfile(along, m / m.sum(), session.n_columns, rows=m, spreads=spreads)
 
 
-def projections(session: Session, V: Array, groups: int) -> tuple[Array, np.ndarray]:
+def projections(session: Owners, V: Array, groups: int) -> tuple[Array, np.ndarray]:
     """K x K sums of at least `groups` random groups over all owners, and counts.
 
     Those of a single owner stay where its rows are.

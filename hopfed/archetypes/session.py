@@ -15,9 +15,11 @@ maximisation take less time than asking for them, so there are few, each by BLAS
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -332,25 +334,71 @@ class _Sums:
         return _Sums({name: a + other.sums[name] for name, a in self.sums.items()}, self.kinds)
 
 
-@dataclass
-class Session:
-    """All owners, and the count of what was said."""
+class Session(ABC):
+    """Owners of rows, wherever they are, as estimators and tests ask them for sums."""
 
-    members: list[Owner]  # the owners
     seed: int  # of whatever owners draw
-    traffic: Traffic  # bytes and numbers each way, by owner
+    n_columns: int  # N
     exchanges: int = 0  # times the server asked
-    heard: Any = None  # the classes that the owners were last asked about
+    heard: Any = None  # the classes that all were last asked about
+    variables: Variables | None = None  # which columns are levels of one variable, where any are
     # numbers of the columns, where they are some of a wider table
     columns: np.ndarray | None = None
-    # whether rows lie in the order in which they came, and not by their weights
-    ordered: bool = True
-    _known: dict[Question, list[Message]] = field(default_factory=dict, repr=False)
 
     @property
-    def variables(self) -> Variables | None:
-        """Which columns are levels of one variable, where any are."""
-        return self.members[0].variables
+    @abstractmethod
+    def sizes(self) -> np.ndarray:
+        """(L,) rows of each owner."""
+
+    @property
+    def n_rows(self) -> float:
+        """M, over all owners."""
+        return float(self.sizes.sum())
+
+    @property
+    def held(self) -> bool:
+        """Whether rows cost no reading."""
+        return True
+
+    @property
+    @abstractmethod
+    def means(self) -> np.ndarray:
+        """(K, N) means of the classes that all were last asked about, as these know them."""
+
+    @abstractmethod
+    def ask(self, question: Question, shared: Message, own: Message | None = None) -> list[Message]:
+        """Put one question to every owner, of whom each is told its `own` beside: one exchange."""
+
+    @cached_property
+    def _kept(self) -> dict[Question, list[Message]]:
+        return {}
+
+    def once(self, question: Question) -> list[Message]:
+        """Put a question whose answers are kept: it is asked once, whoever wants to know."""
+        if question not in self._kept:
+            self._kept[question] = self.ask(question, {})
+        return self._kept[question]
+
+    def made_of(self, make: Callable[[int, Owner], Owner], how: Message) -> Session:  # noqa: ARG002
+        """A session of other tables that owners make of theirs, as `how` says and `make` does."""
+        raise ArgumentError("session", "one whose owners make tables", type(self).__name__)
+
+    def forget(self) -> None:  # noqa: B027 - others forget by themselves
+        """Let owners drop what they keep while they are asked about residuals."""
+
+
+@dataclass
+class Owners(Session):
+    """All owners in this process, and the count of what was said."""
+
+    members: list[Owner]  # the owners
+    seed: int
+    traffic: Traffic  # bytes and numbers each way, by owner
+    # whether rows lie in the order in which they came, and not by their weights
+    ordered: bool = True
+
+    def __post_init__(self) -> None:
+        self.variables, self.n_columns = self.members[0].variables, self.members[0].rows.shape[1]
 
     @classmethod
     def of(
@@ -359,7 +407,7 @@ class Session:
         seed: int,
         groups: Sequence[Sequence[int]] = (),
         steps: Sequence[Sequence[int]] = (),
-    ) -> Session:
+    ) -> Owners:
         """Take the rows of each owner, all with the same columns; equal rows are merged."""
         require(len(rows) > 0, "rows", "those of at least one owner", "none")
         rows = [packed(r) for r in rows]
@@ -374,25 +422,22 @@ class Session:
         return cls(members, seed, Traffic(len(members)))
 
     @classmethod
-    def over(cls, rows: Sequence[Rows | Array], seed: int, ordered: bool = True) -> Session:
+    def over(cls, rows: Sequence[Rows | Array], seed: int, ordered: bool = True) -> Owners:
         """Take the rows of each owner as they are."""
         members = [Owner(packed(part), i) for i, part in enumerate(rows)]
         return cls(members, seed, Traffic(len(members)), ordered=ordered)
 
     @property
-    def n_columns(self) -> int:
-        """N."""
-        return int(self.members[0].rows.shape[1])
-
-    @property
-    def n_rows(self) -> float:
-        """M, over all owners."""
-        return float(self.sizes.sum())
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """(L,) rows of each owner."""
+    def sizes(self) -> np.ndarray:  # noqa: D102
         return np.array([owner.size for owner in self.members])
+
+    @property
+    def held(self) -> bool:  # noqa: D102
+        return all(owner.rows.held for owner in self.members)
+
+    @property
+    def means(self) -> np.ndarray:  # noqa: D102
+        return self.members[0].means
 
     def ask(
         self,
@@ -401,7 +446,7 @@ class Session:
         own: Message | None = None,
         there: bool = False,
     ) -> list[Message]:
-        """Put one question to every owner: one exchange; answers stay `there`, or come here."""
+        """Put one question to every owner; answers stay `there`, or come here."""
         answers: list[Message] = []
         for i, owner in enumerate(self.members):
             message = {**shared, **{name: array[i] for name, array in (own or {}).items()}}
@@ -414,20 +459,12 @@ class Session:
         self.exchanges += 1
         return answers
 
-    @property
-    def first(self) -> Owner:
-        """An owner who knows the classes that all were last asked about."""
-        return self.members[0]
+    def made_of(self, make: Callable[[int, Owner], Owner], how: Message) -> Owners:  # noqa: ARG002, D102
+        return Owners(list(map(make, count(), self.members)), self.seed, self.traffic)
 
-    def made_of(self, members: list[Owner], how: Message) -> Session:  # noqa: ARG002
-        """A session of other tables of these owners, of which `how` says what they are."""
-        return Session(members, self.seed, self.traffic)
-
-    def once(self, question: Question) -> list[Message]:
-        """Put a question whose answers are kept: it is asked once, whoever wants to know."""
-        if question not in self._known:
-            self._known[question] = self.ask(question, {})
-        return self._known[question]
+    def forget(self) -> None:  # noqa: D102
+        for owner in self.members:
+            owner.residuals = None
 
 
 def total(answers: Sequence[Message], name: str) -> np.ndarray:

@@ -22,7 +22,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import all_to_host, like, namespace, to_host
-from hopfed.archetypes.session import Owner, Session
+from hopfed.archetypes.session import Owner, Owners
 from hopfed.archetypes.session import total as added_up
 from hopfed.archetypes.subspace import SAME, SPREADS, overlaps_of
 from hopfed.federation.messages import Message
@@ -355,14 +355,14 @@ def _nearest(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> Sum
     return Sums((moments, counts, signs, sums, found[4], runs(label)))
 
 
-def vote(session: Session, patterns: np.ndarray, quality: float, strict: bool = False) -> Message:
+def vote(session: Owners, patterns: np.ndarray, quality: float, strict: bool = False) -> Message:
     """Sums over all rows by the pattern that they resemble most."""
     told = _packed(patterns, quality=np.float32(quality), strict=strict, either=True)
     answers = session.ask(nearest, told)
     return {name: added_up(answers, name) for name in _SUMS}
 
 
-def rest_of(session: Session, patterns: np.ndarray, quality: float) -> Session:
+def rest_of(session: Owners, patterns: np.ndarray, quality: float) -> Owners:
     """Set the rows aside that a pattern explains; a session of what is left."""
     left: list[Owner] = []
 
@@ -372,17 +372,17 @@ def rest_of(session: Session, patterns: np.ndarray, quality: float) -> Session:
         return {"rows": np.array(0 if rows is None else len(rows), np.int32)}
 
     session.ask(set_aside, _packed(patterns, quality=np.float32(quality)))
-    return Session(left, session.seed, session.traffic)
+    return Owners(left, session.seed, session.traffic)
 
 
-def refitted(session: Session, patterns: np.ndarray) -> np.ndarray:
+def refitted(session: Owners, patterns: np.ndarray) -> np.ndarray:
     """Sign of the sum of the examples nearest to each pattern."""
     sums = added_up(session.ask(nearest, _packed(patterns, either=False)), "sums")
     return np.where(sums == 0, patterns, np.sign(sums)).astype(np.int8)
 
 
 def agreement(
-    session: Session, patterns: np.ndarray, quality: float | None = None
+    session: Owners, patterns: np.ndarray, quality: float | None = None
 ) -> tuple[list[Agreement], Agreement]:
     """Sums over each owner's rows that tell whether the patterns' channel is symmetric, and all."""
     more: dict[str, Any] = {} if quality is None else {"quality": np.float32(quality)}
@@ -397,7 +397,7 @@ def agreement(
 
 
 def agrees(
-    session: Session, patterns: np.ndarray, quality: float | None = None
+    session: Owners, patterns: np.ndarray, quality: float | None = None
 ) -> tuple[bool, np.ndarray]:
     """Whether rows bear out that every column of them is flipped equally often; and their order."""
     (answers, whole), N = agreement(session, patterns, quality), session.n_columns

@@ -20,7 +20,7 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.classes import Classes
 from hopfed.archetypes.patterns import Patterns
 from hopfed.archetypes.search import Search as ClassSearch
-from hopfed.archetypes.session import ONE_THREAD, Recovery, Session
+from hopfed.archetypes.session import ONE_THREAD, Owners, Recovery
 from hopfed.archetypes.weights import counted, in_words, is_survey, weighted
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import Rows
@@ -201,7 +201,7 @@ def run_recovery(
         if survey:  # of which all are held
             pairs = zip(kept, clients, strict=True)
             kept = [replace(rows, counts=own.counts) for rows, own in pairs]
-        session = Session.over(kept, seed, as_they_came)
+        session = Owners.over(kept, seed, as_they_came)
         # Beside a device the host solves small problems, for which threads wait for each other.
         with blas_threads(1 if any(map(on_device, clients)) else None):
             recovery = _fitted(session, patterns, channel, apart, called, n_archetypes, steps)
@@ -226,7 +226,7 @@ def run_recovery(
 
 
 def _fitted(
-    session: Session,
+    session: Owners,
     patterns: Patterns,
     channel: str | None,
     apart: Determined,

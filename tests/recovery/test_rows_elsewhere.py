@@ -16,7 +16,7 @@ import hopfed
 from hopfed.archetypes import classes as graded
 from hopfed.archetypes.class_questions import class_sums
 from hopfed.archetypes.patterns import Patterns
-from hopfed.archetypes.session import Session
+from hopfed.archetypes.session import Owners
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import pack, pack_masked, unpack
 from hopfed.recovery.recover import run_recovery, split
@@ -165,7 +165,7 @@ def test_one_exchange_over_classes_is_the_same_to_the_last_digits_of_single_prec
         "shares": np.ones(4) / 4,
     }
     held, apart = (hopfed.read_table(given).rows for given in (x, spread(x)))
-    one, other = (class_sums(Session.of([r], 0).members[0], classes) for r in (held, apart))
+    one, other = (class_sums(Owners.of([r], 0).members[0], classes) for r in (held, apart))
     for name, sums in one.items():
         assert other[name].dtype == np.asarray(sums).dtype
         assert np.allclose(sums, other[name], rtol=1e-6, atol=1e-6 * len(x)), name
