@@ -135,7 +135,11 @@ class Rows:
         placed: bool = False,
         enough: Callable[[Answer], bool] | None = None,
     ) -> Answer:
-        """Add up what blocks answer, which know how many rows are before them where `placed`."""
+        """Add up what blocks answer, one after the other.
+
+        question : of a block; where it is `placed`, of a block and the number of rows before it.
+        enough : says of a sum that no more blocks are needed.
+        """
         found: Any = None
         before = 0
         for part in self.parts():
