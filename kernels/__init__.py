@@ -44,12 +44,7 @@ from hopfed.kernels.dense import dense_sweep
 from hopfed.kernels.heatbath import descend, heat_bath
 from hopfed.kernels.layered import LayeredUpdate, layered_step
 from hopfed.kernels.layout import Relaxed
-from hopfed.kernels.products import (
-    gram,
-    matmat,
-    rmatmat,
-    second_moment,
-)
+from hopfed.kernels.products import gram, matmat, rmatmat, second_moment
 
 __all__ = [
     "LayeredUpdate",

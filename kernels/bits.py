@@ -10,14 +10,14 @@ Words are arrays of the host or of a device, and whatever is computed from them 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from hopfed._lib.arrays import to_host
+from hopfed._lib.arrays import like, to_host
 from hopfed.errors import ArgumentError
 from hopfed.kernels.cpu.threads import spans
 from hopfed.kernels.dispatch import at, check_beside, library, on_device
@@ -26,14 +26,15 @@ WORD = 64
 CHUNK = 1 << 20  # entries converted at a time: stays in the cache, is enough to amortise the call
 GONE = -128  # stands for a missing entry among bytes
 ZERO, MINUS, OTHER, MISSING = 1, 2, 4, 8  # what occurs, as bits of a number
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
     """(M, N) rows of +-1 in bits, entries of which may be missing: the one container of examples.
 
-    Kernels work on the rows that are held; how often each occurs is for sums over them
-    (`hopfed.spectral.rows`).
+    Kernels work on rows that are held. Others come in blocks of those, and are asked for sums in
+    the same way (`hopfed.spectral.reread_rows`). How often a row occurs is for sums over rows.
 
     Parameters
     ----------
@@ -52,14 +53,15 @@ class Rows:
     >>> p.shape, unpack(p).tolist()
     ((1, 3), [[1, -1, 1]])
     >>> p = pack_masked(np.array([[1, -1, 0], [0, 1, 1]]))
-    >>> p.gaps, unpack(p).tolist(), unpack(p.presence).tolist()
-    (True, [[1, -1, 0], [0, 1, 1]], [[1, 1, 0], [0, 1, 1]])
+    >>> p.gaps, unpack(p).tolist(), unpack(p.columns(np.array([2, 0]))).tolist()
+    (True, [[1, -1, 0], [0, 1, 1]], [[0, 1], [1, 0]])
     """
 
     signs: Any
     n: int
     seen: Any = None
     counts: np.ndarray | None = None
+    held: ClassVar[bool] = True  # whether the words are in memory, so that rows cost no reading
 
     def __post_init__(self) -> None:
         _check_plane(self, "signs")
@@ -93,7 +95,7 @@ class Rows:
     @property
     def nbytes(self) -> int:
         """Bytes held by the words."""
-        return int(self.signs.nbytes) + (0 if self.seen is None else int(self.seen.nbytes))
+        return sum(int(plane.nbytes) for plane in (self.signs, self.seen) if plane is not None)
 
     @property
     def size(self) -> int:
@@ -106,10 +108,9 @@ class Rows:
         return np.ones(len(self)) if self.counts is None else self.counts
 
     @property
-    def presence(self) -> Rows:
-        """Rows of 1 where there is an entry and 0 where there is none: their sums count."""
-        seen = with_gaps(self).seen
-        return Rows(seen, self.n, seen, self.counts)
+    def readings(self) -> int:
+        """How often the rows were read."""
+        return 1
 
     def __len__(self) -> int:
         return int(self.signs.shape[0])
@@ -123,6 +124,56 @@ class Rows:
         if counts is not None:
             counts = counts[rows if isinstance(rows, slice) else to_host(rows)]
         return Rows(self.signs[rows], self.n, seen, counts)
+
+    def parts(self) -> Iterator[Rows]:
+        """Yield all rows once, a block at a time: those that are held as they are."""
+        yield self
+
+    def total(
+        self,
+        question: Callable[..., Answer],
+        placed: bool = False,
+        enough: Callable[[Answer], bool] | None = None,
+    ) -> Answer:
+        """Add up what blocks answer, one after the other.
+
+        question : of a block; where it is `placed`, of a block and the number of rows before it.
+        enough : says of a sum that no more blocks are needed.
+        """
+        found: Any = None
+        before = 0
+        for part in self.parts():
+            answer = question(part, before) if placed else question(part)
+            found = answer if found is None else found + answer
+            before += len(part)
+            if enough is not None and enough(found):
+                break
+        return found
+
+    def chosen(self, which: slice | np.ndarray) -> Rows:
+        """Some of the rows, as a slice, a mask or numbers on the host, held as these are or not."""
+        return self[which if isinstance(which, slice) else like(which, self.home)]
+
+    def where(self, fits: Callable[[Rows], np.ndarray]) -> Rows:
+        """Those of the rows of each block that it `fits`, held as these are or not."""
+        return self.chosen(np.flatnonzero(np.concatenate([fits(p) for p in self.parts()])))
+
+    def mapped(self, change: Callable[[Rows], Rows], n: int) -> Rows:  # noqa: ARG002
+        """Rows of n columns that `change` makes of each block, held as these are or not."""
+        return change(self)
+
+    def columns(self, which: np.ndarray) -> Rows:
+        """Some of the columns, in the order that is asked for."""
+        signs = _columns(self.signs, self.n, which)
+        seen = None if self.seen is None else _columns(self.seen, self.n, which)
+        return Rows(signs, len(which), seen, self.counts)
+
+
+def _columns(plane: Any, n: int, which: np.ndarray) -> Any:
+    """Words of some of n columns of a plane of bits."""
+    step = max(1, 4 * CHUNK // max(n, 1))
+    blocks = (unpack(Rows(plane[a : a + step], n)) for a in range(0, len(plane), step))
+    return concatenate([pack(block[:, like(which, plane)]) for block in blocks]).signs
 
 
 def _check_plane(p: Rows, name: str) -> None:
@@ -148,7 +199,7 @@ def n_words(n: int) -> int:
 
 def check_rows(name: str, p: object) -> Rows:
     """Return `p` if it is packed rows, else raise for argument `name`."""
-    if not isinstance(p, Rows):
+    if not isinstance(p, Rows) or not p.held:
         raise ArgumentError(name, "Rows, as made by pack() or pack_masked()", type(p).__name__)
     return p
 
@@ -280,8 +331,8 @@ def _numbers(x: np.ndarray) -> np.ndarray:
 def with_gaps(p: Rows) -> Rows:
     """Return rows `p` in the form of those with gaps, complete ones too.
 
-    >>> unpack(with_gaps(pack(np.array([[1, -1]]))).presence).tolist()
-    [[1, 1]]
+    >>> with_gaps(pack(np.array([[1, -1]]))).seen.tolist()
+    [[3]]
     """
     if check_rows("p", p).gaps:
         return p

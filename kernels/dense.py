@@ -58,10 +58,8 @@ def dense_sweep(
     state, patterns, mass = _checked(state, patterns, weights)
     free = ~held_sites(False if held is None else held, state.shape)
     betas = schedule(0 if beta is None else beta, (len(state), sweeps))
-    xi, rule = (
-        np.array(patterns.T, np.float64, order="C"),
-        (energy == "exponential", float(parameter)),
-    )
+    xi = np.array(patterns.T, np.float64, order="C")
+    rule = energy == "exponential", float(parameter)
     out = Relaxed(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
     scale = 1.0 if rule[0] else len(xi) / (2 * parameter) / float(len(xi)) ** parameter
     live, noise = np.arange(len(state)), None

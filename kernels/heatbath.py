@@ -20,14 +20,7 @@ from numpy.typing import ArrayLike
 from hopfed._lib.arrays import to_host
 from hopfed.errors import ArgumentError
 from hopfed.kernels.dispatch import at
-from hopfed.kernels.layout import (
-    TIE,
-    Relaxed,
-    check_factor,
-    check_spins,
-    held_sites,
-    schedule,
-)
+from hopfed.kernels.layout import TIE, Relaxed, check_factor, check_spins, held_sites, schedule
 from hopfed.kernels.philox import key
 
 

@@ -27,14 +27,7 @@ from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
 from hopfed.kernels.dispatch import at, check_beside, library
-from hopfed.kernels.layout import (
-    TIE,
-    Layout,
-    check_factor,
-    check_spins,
-    lay_out,
-    schedule,
-)
+from hopfed.kernels.layout import TIE, Layout, check_factor, check_spins, lay_out, schedule
 from hopfed.kernels.philox import key, thresholds
 
 COUPLINGS = ("linear", "quadratic")
@@ -51,9 +44,7 @@ class LayeredUpdate(NamedTuple):
     updates : (S,) int64, updates made; fewer than asked for where nothing can change any more.
 
     >>> state = np.array([[[1, -1, 1]]], np.int8)
-    >>> found = layered_step(
-    ...     state, np.ones((3, 1)), beta=1.0, noise=0.0, updates=5, serial=True
-    ... )
+    >>> found = layered_step(state, np.ones((3, 1)), beta=1.0, noise=0.0, updates=5, serial=True)
     >>> found.changed.tolist(), found.energy.tolist(), found.updates.tolist()
     ([0], [-9.0], [2])
     """

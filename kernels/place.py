@@ -1,4 +1,4 @@
-"""Where work is done: what `--device` and HOPFED_DEVICE say, and the way of rows to that place.
+"""Where work is done, and the way of rows to that place.
 
 Arrays decide where a kernel runs. A place decides where arrays are put before: nothing said is the
 processor, or, for a function that takes arrays, the place where they are.
@@ -6,7 +6,6 @@ processor, or, for a function that takes arrays, the place where they are.
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -18,7 +17,6 @@ from hopfed.kernels.dispatch import on_device
 if TYPE_CHECKING:
     from hopfed.kernels.bits import Rows
 
-VARIABLE = "HOPFED_DEVICE"
 RULE = "cpu, cuda or cuda:N, N the number of a device"
 _DLPACK_CUDA = 2  # kDLCUDA of dlpack.h
 
@@ -77,10 +75,3 @@ def place(word: str, name: str = "device") -> Place:
     if found is None:
         raise ArgumentError(name, RULE, word)
     return Place(int(found[1] or 0))
-
-
-def asked(word: str | None, name: str = "--device") -> Place:
-    """Return the place that a command is told: `word`, else HOPFED_DEVICE, else the processor."""
-    if word is not None:
-        return place(word, name)
-    return place(os.environ.get(VARIABLE) or "cpu", VARIABLE)

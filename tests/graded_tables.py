@@ -7,7 +7,7 @@ from scipy.optimize import linear_sum_assignment
 
 from hopfed.archetypes.judging import measured
 from hopfed.archetypes.search import Search, find_classes
-from hopfed.archetypes.session import Session
+from hopfed.archetypes.session import Owners
 from hopfed.archetypes.status import judge_classes
 from hopfed.theory import spikes, tracy_widom
 
@@ -55,8 +55,8 @@ def known(x, y, K):
 
 
 def fitted(x, cuts=()):
-    """Session of the rows, cut at some places, and the classes that are found."""
-    white, owners = whiten([x]), Session.of(np.split(x, list(cuts)), 0)
+    """Owners of the rows, cut at some places, and the classes that are found."""
+    white, owners = whiten([x]), Owners.of(np.split(x, list(cuts)), 0)
     return owners, find_classes(owners, white.spectrum.vectors, white.variances, Search())
 
 

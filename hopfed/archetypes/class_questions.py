@@ -48,8 +48,6 @@ from hopfed.archetypes.weights import is_survey
 from hopfed.federation.messages import Message
 from hopfed.spectral.equal_rows import equals, only
 from hopfed.spectral.rows import (
-    array_beside,
-    columns_of,
     neighbour_deviation,
     seen_times,
     times,
@@ -102,7 +100,7 @@ def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
 
 def sums_in_columns(variables: Variables | None, owner: Owner, told: Message) -> Message:
     """Sums (K, N) over all columns, of classes that are known in some of them."""
-    some = columns_of(owner.rows, told["columns"])
+    some = owner.rows.columns(told["columns"])
     seen = Owner(some, owner.index, variables)
     seen.learn(told["means"], told["shares"])
     return weighted_sums(owner, seen.weights)
@@ -137,11 +135,11 @@ def nearest_sums(owner: Owner, told: Message) -> Message:
     weights = np.eye(len(centres), dtype=owner.precision)[labels]
     if owner.rows.counts is not None:
         weights *= owner.rows.counts[:, None]
-    return weighted_sums(owner, like(weights, array_beside(owner.rows)))
+    return weighted_sums(owner, like(weights, owner.rows.home))
 
 
 def _projections(owner: Owner, basis: np.ndarray) -> np.ndarray:
-    return to_host(times(owner.rows, like(basis, array_beside(owner.rows))))
+    return to_host(times(owner.rows, like(basis, owner.rows.home)))
 
 
 @cache
@@ -258,7 +256,7 @@ def residual_squares(owner: Owner, _: Message) -> Message:
 
 def residual_product(owner: Owner, told: Message) -> Message:
     """Product (N,) of an owner's residual moment with a vector, ``E^T (E w)``."""
-    w = like(told["vector"], array_beside(owner.rows))
+    w = like(told["vector"], owner.rows.home)
     return {"product": sum(((E @ w) * often) @ E for E, often in residuals(owner))}
 
 

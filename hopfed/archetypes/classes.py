@@ -38,8 +38,8 @@ from hopfed.archetypes.moments import mean_of, pooled
 from hopfed.archetypes.relate import share_errors
 from hopfed.archetypes.search import Search, find_classes, likeliest, so_many
 from hopfed.archetypes.session import (
+    Owners,
     Recovery,
-    Session,
     Variables,
     by_blocks,
     total,
@@ -47,11 +47,8 @@ from hopfed.archetypes.session import (
 from hopfed.archetypes.status import FOUND, judge_classes
 from hopfed.archetypes.weights import is_survey
 from hopfed.errors import ArgumentError, DataError
-from hopfed.kernels import Rows
 from hopfed.spectral.equal_rows import thinned
 from hopfed.spectral.rank import RankRule, TracyWidom
-from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import columns_of
 from hopfed.spectral.whitening import whitened
 
 SEARCHED = 10_000_000  # observed entries; of a table of more, a part is searched
@@ -75,7 +72,7 @@ class Classes:
     # of the classes, where it is given: the verdict says what the rows think of it
     number: int | None = None
 
-    def fit(self, session: Session, state: Archetypes | None = None) -> Recovery:
+    def fit(self, session: Owners, state: Archetypes | None = None) -> Recovery:
         """Recover classes from owners of rows of -1, 0 (missing) and +1, or packed bits."""
         seed = session.seed
         try:
@@ -90,7 +87,7 @@ class Classes:
             raise DataError("fewer than two columns hold both values") from None
         U, variances = to_host(white.spectrum.vectors), np.asarray(white.variances)
         given = [owner.rows for owner in session.members]
-        owners = Session.of(given, seed, self.groups, self.steps)
+        owners = Owners.of(given, seed, self.groups, self.steps)
         part = searched(owners, U.shape[1], self.groups)
         there = slice(None) if part.columns is None else part.columns
         known = state.patterns[:, there] if state is not None and len(state) else None
@@ -141,10 +138,10 @@ class Classes:
             spread=channel.spread,
             client_shares=each,
         )
-        held = [rows for owner in owners.members if isinstance(rows := owner.rows, Rows)]
-        if K and len(held) == len(owners.members):
+        rows = [owner.rows for owner in owners.members]
+        if K and all(own.held for own in rows):
             label = Variables.of(self.groups, session.n_columns, self.steps).label
-            errors = share_errors(replace(found, levels=label), held)
+            errors = share_errors(replace(found, levels=label), rows)
             found = replace(found, exposure_errors=errors)
         session.traffic.add(owners.traffic)
         session.exchanges += owners.exchanges
@@ -160,7 +157,7 @@ class Classes:
         )
 
 
-def uneven(owners: Session, fit: Fit) -> np.ndarray:
+def uneven(owners: Owners, fit: Fit) -> np.ndarray:
     """By how much errors (K, N) of means are above those of as many rows of equal weight."""
     remind(owners, fit)
     answers = owners.ask(score_sums, {})
@@ -172,12 +169,12 @@ def uneven(owners: Session, fit: Fit) -> np.ndarray:
 class Part:
     """The part of a table that is searched."""
 
-    owners: Session  # with the rows and columns that are searched
+    owners: Owners  # with the rows and columns that are searched
     columns: np.ndarray | None = None  # numbers (n,) of these columns; None where it is all of them
     prior: Prior | None = None  # of the whole table, where there is something beside
 
 
-def searched(table: Session, directions: int, groups: Sequence[Sequence[int]] = ()) -> Part:
+def searched(table: Owners, directions: int, groups: Sequence[Sequence[int]] = ()) -> Part:
     """Choose rows, and where these are long columns, at random."""
     M, N = sum(place.rows.shape[0] for place in table.members), table.n_columns
     if M * N <= SEARCHED:
@@ -199,23 +196,23 @@ def searched(table: Session, directions: int, groups: Sequence[Sequence[int]] = 
             part = thinned(part, few / size, rng)
         elif few < size:
             part = part[np.sort(rng.permutation(size)[:few])]
-        part = part if columns is None else columns_of(part, columns)
-        parts.append(part[:] if isinstance(part, Reread) else part)
+        part = part if columns is None else part.columns(columns)
+        parts.append(part if part.held else part[:])
     within = _within(groups, columns), _within(steps, columns)
-    owners = Session.of(parts, table.seed, *within)
+    owners = Owners.of(parts, table.seed, *within)
     owners.traffic, owners.columns = table.traffic, columns
     return Part(owners, columns, prior)
 
 
-def _all_of(table: Session) -> Part:
+def _all_of(table: Owners) -> Part:
     """A whole table, whose rows are few enough to be held whatever the limit of memory is."""
     for place in table.members:
-        if isinstance(place.rows, Reread):
+        if not place.rows.held:
             place.rows = place.rows[:]
     return Part(table)
 
 
-def on_the_whole(table: Session, part: Part, fit: Fit) -> Fit:
+def on_the_whole(table: Owners, part: Part, fit: Fit) -> Fit:
     """Classes of a part of a table, as all rows and columns have them."""
     prior = part.prior
     if prior is None:

@@ -23,8 +23,8 @@ from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.subspace import Subspace, joined
 from hopfed.kernels import Rows
-from hopfed.spectral.reread_rows import Reread, Sums
-from hopfed.spectral.rows import times, total
+from hopfed.spectral.reread_rows import Sums
+from hopfed.spectral.rows import times
 
 DEALT = 1 << 20  # examples that are dealt to groups at once
 STEPS, STARTS = 100, 4  # Newton steps from each start, and starts; at most
@@ -45,7 +45,7 @@ def group_labels(
 
 
 def group_projections(
-    rows: Rows | Reread | Array,
+    rows: Rows,
     vectors: Array,
     groups: int,
     seed: int,
@@ -55,12 +55,13 @@ def group_projections(
     """What a client answers to the basis V: the K x K sums of its random groups, where rows are."""
     V = namespace(vectors).astype(vectors, precision)
     deal = partial(group_labels, rows.shape[0], groups, seed, client)
-    sums, counts = total(rows, partial(_projections, V=V, groups=groups, deal=deal), placed=True)
+    asked = partial(_projections, V=V, groups=groups, deal=deal)
+    sums, counts = rows.total(asked, placed=True)
     return sums, counts.astype(np.float64)
 
 
 def _projections(
-    part: Rows | Array, before: int, V: Array, groups: int, deal: Callable[[int, int], np.ndarray]
+    part: Rows, before: int, V: Array, groups: int, deal: Callable[[int, int], np.ndarray]
 ) -> Sums:
     """K x K sums and sizes of the groups, of one block of rows that has so many `before` it."""
     X = times(part, V)

@@ -46,7 +46,7 @@ from hopfed.archetypes.class_questions import (
 from hopfed.archetypes.mixture import ClassSums, Fit, Prior, collected, loss, remind
 from hopfed.archetypes.replicas import replica
 from hopfed.archetypes.search import leading
-from hopfed.archetypes.session import Owner, Session, Variables, means_inside, total
+from hopfed.archetypes.session import Owner, Owners, Session, Variables, means_inside, total
 from hopfed.archetypes.status import (
     DEVIATIONS,
     ClassMeasures,
@@ -54,9 +54,7 @@ from hopfed.archetypes.status import (
     too_little,
 )
 from hopfed.federation.messages import Message
-from hopfed.kernels import Rows
 from hopfed.spectral.rank import white_edge
-from hopfed.spectral.reread_rows import Reread
 
 REPLICAS = 20  # tables drawn from the fitted classes
 LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
@@ -190,8 +188,7 @@ def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndar
 
     start = stream(owners.seed, "residual").standard_normal((1, owners.n_columns))
     values, vectors = leading(product, start, PRODUCTS, wanted)
-    for owner in owners.members:
-        owner.residuals = None
+    owners.forget()
     return values[0], vectors[0], squares
 
 
@@ -224,7 +221,7 @@ def gain_beside(owners: Session, sums: ClassSums) -> tuple[float, float]:
 
     The second number is above 0 where more of them lie between the classes than are weak.
     """
-    told = points_beside(owners.first.means, sums, owners.variables)
+    told = points_beside(owners.means, sums, owners.variables)
     gain, parts = most_gained(owners, told)
     weak = len(QUALITIES) + len(NEARER)
     weak += (weak + 1) * (told["points"].shape[1] > 1)
@@ -429,8 +426,7 @@ def trait_gain(
 ) -> tuple[float, int] | None:
     """Nats by which classes explain a narrow table better than one trait, and its columns."""
     K, N = channel.means.shape
-    held = not any(isinstance(owner.rows, Reread) for owner in owners.members)
-    if not held or N > WIDEST or K < 2:
+    if not owners.held or N > WIDEST or K < 2:
         return None
     some = _looked_at(owners)
     M, n = some.n_rows, N if prior.varies is None else int(prior.varies.sum())
@@ -447,7 +443,7 @@ def trait_gain(
 def _looked_at(owners: Session) -> Session:
     """All rows where equal ones are merged; of others every so manieth, in double precision."""
     step = -(-int(owners.n_rows) // ROWS)
-    return owners.made_of([some_of(o, step) for o in owners.members], {"step": np.array(step)})
+    return owners.made_of(lambda _, owner: some_of(owner, step), {"step": np.array(step)})
 
 
 def some_of(o: Owner, step: int) -> Owner:
@@ -498,11 +494,10 @@ def _bettered(
 
 
 def in_order(
-    session: Session, means: np.ndarray, shares: np.ndarray
+    session: Owners, means: np.ndarray, shares: np.ndarray
 ) -> tuple[np.ndarray | None, float]:
     """Changes of class from one row to the next, and how rows follow each other within classes."""
-    rows = [owner.rows for owner in session.members]
-    if not session.ordered or not all(isinstance(r, Rows) for r in rows):
+    if not session.ordered or not session.held:
         return None, 0.0
     answers = session.ask(changes, {"means": means, "shares": shares})
-    return total(answers, "changes"), float(total(answers, "follow")) / len(rows) ** 0.5
+    return total(answers, "changes"), float(total(answers, "follow")) / len(answers) ** 0.5

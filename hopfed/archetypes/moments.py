@@ -32,7 +32,7 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.archetypes.joint_diagonalization import group_projections
-from hopfed.archetypes.session import Owner, Session, total
+from hopfed.archetypes.session import Owner, Owners, total
 from hopfed.federation.messages import Message
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, Wanted, eigenpairs
 from hopfed.spectral.noise import NoiseProfile
@@ -42,9 +42,8 @@ from hopfed.spectral.operators import (
     HebbianOperator,
     PooledOperator,
 )
-from hopfed.spectral.reread_rows import Reread, Sums
-from hopfed.spectral.rows import array_beside, host_moments, times, transposed_times
-from hopfed.spectral.rows import total as over_blocks
+from hopfed.spectral.reread_rows import Sums
+from hopfed.spectral.rows import host_moments, times, transposed_times
 
 DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks of 64 columns
 
@@ -56,25 +55,25 @@ def column_sums(owner: Owner, _: Message) -> Message:
 
 def products(owner: Owner, told: Message) -> Message:
     """Product (N, k) of the owner's sum of products with a block."""
-    X = like(told["block"], array_beside(owner.rows))
-    if getattr(owner.rows, "counts", None) is not None:
+    X = like(told["block"], owner.rows.home)
+    if owner.rows.counts is not None:
         whole = FactorOperator.from_examples(owner.rows)
         return {"block": whole.matmat(X) * whole.mass}
-    return {"block": over_blocks(owner.rows, lambda part: transposed_times(part, times(part, X)))}
+    return {"block": owner.rows.total(lambda part: transposed_times(part, times(part, X)))}
 
 
 def second_moment(owner: Owner, _: Message) -> Message:
     """Sums of products of two columns, the lower triangle of them: whole numbers."""
     matrix = to_host(DenseOperator.from_examples(owner.rows).matrix)
     kind: type = np.int16 if owner.rows.shape[0] <= np.iinfo(np.int16).max else np.int32
-    kind = kind if getattr(owner.rows, "counts", None) is None else np.float32
+    kind = kind if owner.rows.counts is None else np.float32
     return {"counts": matrix[np.tril_indices(len(matrix))].astype(kind)}
 
 
 def captured(owner: Owner, told: Message) -> Message:
     """Energy along each column of a basis (K,), and that of rows and its square added up (2,)."""
-    V = like(told["basis"], array_beside(owner.rows))
-    along, energies = over_blocks(owner.rows, partial(_energies, columns=V))
+    V = like(told["basis"], owner.rows.home)
+    along, energies = owner.rows.total(partial(_energies, columns=V))
     return {"along": _single(along), "energies": energies}
 
 
@@ -82,7 +81,7 @@ def projected(groups: int, seed: int, owner: Owner, told: Message) -> Message:
     """Second moments of random groups of rows in a basis, as lower triangles, and their sizes."""
     basis = told["basis"]
     if isinstance(basis, np.ndarray):  # that of a single owner is where the rows are
-        basis = like(basis, array_beside(owner.rows))
+        basis = like(basis, owner.rows.home)
     sums, sizes = group_projections(owner.rows, basis, groups, seed, owner.index)
     lower = np.tril_indices(basis.shape[1])
     return {"groups": _float32(sums)[:, *lower], "sizes": sizes.astype(np.int32)}
@@ -104,7 +103,7 @@ def _float32(x: Array) -> Array:
     return xp.astype(x, xp.float32)
 
 
-def mean_of(session: Session) -> np.ndarray:
+def mean_of(session: Owners) -> np.ndarray:
     """(N,) mean of all examples; its sums travel with the operator."""
     before = session.exchanges
     sums = total(session.once(column_sums), "columns")
@@ -122,13 +121,13 @@ class _Asked(PooledOperator):
         return self.product(X)
 
 
-def spectrum_of(session: Session, wanted: Wanted) -> Spectrum:
+def spectrum_of(session: Owners, wanted: Wanted) -> Spectrum:
     """Leading eigenpairs of the pooled operator."""
     if len(session.members) > 1:
         route = "auto" if session.n_columns <= DENSE_SITES else "krylov"
         return eigenpairs(pooled(session), wanted, route=route, seed=session.seed)
     rows, found = session.members[0].rows, list[Spectrum]()
-    again = isinstance(rows, Reread) and session.n_columns <= EXPLICIT_LIMIT
+    again = not rows.held and session.n_columns <= EXPLICIT_LIMIT
     form: Any = DenseOperator if again else FactorOperator
 
     def leading(_: Owner, __: Message) -> Message:
@@ -139,7 +138,7 @@ def spectrum_of(session: Session, wanted: Wanted) -> Spectrum:
     return found[0]
 
 
-def pooled(session: Session) -> HebbianOperator:
+def pooled(session: Owners) -> HebbianOperator:
     """Return the pooled operator as it travels: its sums, once, or products with it."""
     whole = PooledOperator.over([FactorOperator.from_examples(o.rows) for o in session.members])
     if len(session.members) == 1:
@@ -153,14 +152,14 @@ def pooled(session: Session) -> HebbianOperator:
     return DenseOperator(N, M, M, like(S + np.tril(S, -1).T, whole.home))
 
 
-def _product(session: Session, X: Array) -> Array:
+def _product(session: Owners, X: Array) -> Array:
     """The pooled operator times a block: one exchange."""
     answers = session.ask(products, {"block": to_host(X)})
     block = sum((a["block"] for a in answers[1:]), start=answers[0]["block"]) / session.n_rows
     return like(block.astype(X.dtype), X)
 
 
-def profile_of(session: Session, V: Array) -> NoiseProfile:
+def profile_of(session: Owners, V: Array) -> NoiseProfile:
     """How much of each owner's trace lies along each eigenvector."""
     answers, m = session.ask(captured, {"basis": _single(V)}), session.sizes.astype(np.float64)
     along = np.array([a["along"] for a in answers], np.float64) / m[:, None]
@@ -169,7 +168,7 @@ def profile_of(session: Session, V: Array) -> NoiseProfile:
     return NoiseProfile(along, m / m.sum(), session.n_columns, rows=m, spreads=spreads)
 
 
-def projections(session: Session, V: Array, groups: int) -> tuple[Array, np.ndarray]:
+def projections(session: Owners, V: Array, groups: int) -> tuple[Array, np.ndarray]:
     """K x K sums of at least `groups` random groups over all owners, and counts.
 
     Those of a single owner stay where its rows are.

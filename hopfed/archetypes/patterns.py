@@ -30,7 +30,7 @@ from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.factorize import METHODS, Groups, Method, factorize
 from hopfed.archetypes.moments import mean_of, profile_of, projections, spectrum_of
-from hopfed.archetypes.session import Recovery, Session
+from hopfed.archetypes.session import Owners, Recovery
 from hopfed.archetypes.status import (
     ALIKE,
     FOUND,
@@ -103,7 +103,7 @@ class Patterns:
         """Whether no other channel is to be looked at."""
         return self.believed or bool(self.asked)
 
-    def fit(self, session: Session, state: Archetypes | None = None) -> Recovery:
+    def fit(self, session: Owners, state: Archetypes | None = None) -> Recovery:
         """Recover patterns from owners of complete rows."""
         mean = mean_of(session)
         found, rank, spectrum = self._one_pass(session, session.seed, state)
@@ -142,7 +142,7 @@ class Patterns:
         )
 
     def _one_pass(
-        self, session: Session, seed: int, state: Archetypes | None = None
+        self, session: Owners, seed: int, state: Archetypes | None = None
     ) -> tuple[Archetypes, RankEstimate, Spectrum]:
         """Patterns, up to their signs, from the operators and groups of a session."""
         rank, spectrum = counted(session, self.rule, self.quality)
@@ -176,7 +176,7 @@ class Patterns:
         r = float(np.sqrt(max(1 - s2, 0.0)))
         return replace(found, quality=r, exposure_errors=of.exposures, quality_error=of.quality)
 
-    def _peeled(self, session: Session, first: Archetypes) -> tuple[Archetypes, int]:
+    def _peeled(self, session: Owners, first: Archetypes) -> tuple[Archetypes, int]:
         """More archetypes than one spectrum shows, oriented, and the number of layers."""
         patterns, quality, left = first.patterns, first.quality, session.n_rows
         for layer in range(LAYERS):
@@ -203,7 +203,7 @@ class Patterns:
         return (first, 1) if peeled is None else (peeled, layer + 2)
 
     def _borne_out(
-        self, session: Session, mean: np.ndarray, found: Archetypes, hidden: int
+        self, session: Owners, mean: np.ndarray, found: Archetypes, hidden: int
     ) -> tuple[bool, np.ndarray | None]:
         """Whether the rows are those of these patterns, or of none; and their order."""
         if found.status == "no signal":
@@ -222,7 +222,7 @@ class Patterns:
         return holds and rest <= hidden * self.support + STRAYS * session.n_rows, order
 
 
-def supported(session: Session, found: Archetypes, support: int) -> np.ndarray:
+def supported(session: Owners, found: Archetypes, support: int) -> np.ndarray:
     """(K,) which patterns enough rows resemble; the rows are asked only where it is close."""
     sure = found.exposures * session.n_rows * min(found.quality, 1.0) ** 2 >= 2 * support
     if sure.all():
@@ -250,7 +250,7 @@ def is_crowded(found: Archetypes, n_sites: int) -> bool:
 
 
 def counted(
-    session: Session, rule: RankRule, quality: float | None
+    session: Owners, rule: RankRule, quality: float | None
 ) -> tuple[RankEstimate, Spectrum]:
     """Compute the spectrum, and count what stands above the noise."""
 
@@ -277,7 +277,7 @@ def counted(
 
 
 def _of_votes(
-    session: Session, patterns: np.ndarray, quality: float, more: int
+    session: Owners, patterns: np.ndarray, quality: float, more: int
 ) -> Archetypes | None:
     """Patterns that explain most rows, None where they do not; `more` is what the rest shows."""
     choice = elected(vote(session, patterns, quality, strict=True), patterns)

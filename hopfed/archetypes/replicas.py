@@ -37,11 +37,13 @@ NEAR = 0.3  # nats from there, at which a fit ends
 
 def replica(owners: Session, fit: Fit, number: int) -> tuple[Session, ClassSums]:
     """Draw a table of this number at the owners, and fit it as the rows were."""
-    classes, members = plausible(fit, owners.seed, number), []
-    for i, o in enumerate(owners.members):
-        members.append(redrawn(o, i, classes.means, classes.shares[i], owners.seed, number))
+    classes = plausible(fit, owners.seed, number)
+
+    def redraw(i: int, owner: Owner) -> Owner:
+        return redrawn(owner, i, classes.means, classes.shares[i], owners.seed, number)
+
     how = {"of": classes.means, "of_shares": classes.shares, "number": np.array(number)}
-    table = owners.made_of(members, how)
+    table = owners.made_of(redraw, how)
     settled = improve(table, expect(table, classes, fit.prior), STEPS, NEAR)
     remind(table, settled)
     return table, settled.sums
@@ -152,7 +154,7 @@ def _gaps(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Kinds of gaps (G, N), booleans of what is seen, and rows (G,) of each."""
     if not rows.gaps:
         return np.ones((1, rows.n), bool), np.array([rows.size])
-    found = merged(rows.presence)
+    found = merged(replace(rows, signs=rows.seen))
     return to_host(kernels.unpack(found)) > 0, found.weights
 
 

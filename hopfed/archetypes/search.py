@@ -48,7 +48,7 @@ from hopfed.archetypes.mixture import (
     label_gain,
     remind,
 )
-from hopfed.archetypes.session import Session, total
+from hopfed.archetypes.session import Owners, Session, total
 
 QUALITY = 0.5  # at which patterns of +-1 enter
 MISSES = 2  # starts with more classes that gain nothing, in a row, before they end
@@ -81,7 +81,7 @@ class Search:
 
 
 def find_classes(
-    owners: Session,
+    owners: Owners,
     U: np.ndarray,
     variances: np.ndarray,
     search: Search,
@@ -99,7 +99,7 @@ def find_classes(
     return settled(owners, fit, search)
 
 
-def settled(owners: Session, fit: Fit, search: Search) -> Fit:
+def settled(owners: Owners, fit: Fit, search: Search) -> Fit:
     """Merge and split classes as long as the evidence rises."""
     fit = supported(owners, fit, search)
     # Where an exchange takes no time, no merge is given up before it is settled.
@@ -205,11 +205,11 @@ def _at_random(owners: Session, prior: Prior, size: int, draw: int) -> Fit:
     """Classes at random about the columns' own means: one exchange."""
     rng = stream(owners.seed, "classes at random", draw)
     means = 2 * prior.rates - 1 + rng.normal(0.0, QUALITY, (size, len(prior.rates)))
-    each = np.full((len(owners.members), size), 1 / size)
+    each = np.full((len(owners.sizes), size), 1 / size)
     return expect(owners, Mixture(np.clip(means, -0.95, 0.95), each), prior)
 
 
-def _few_numbers(owners: Session) -> bool:
+def _few_numbers(owners: Owners) -> bool:
     """Whether equal rows are merged, and few are left."""
     merged = [owner for owner in owners.members if owner.rows.counts is not None]
     numbers = sum(int(np.prod(owner.rows.shape)) for owner in merged)
@@ -271,7 +271,7 @@ def begin(
 
 def _of_patterns(owners: Session, patterns: np.ndarray, prior: Prior, search: Search) -> Fit:
     """Fit classes that start as patterns of +-1, at a quality that does not matter much."""
-    each = np.full((len(owners.members), len(patterns)), 1 / len(patterns))
+    each = np.full((len(owners.sizes), len(patterns)), 1 / len(patterns))
     start = expect(owners, Mixture(QUALITY * patterns, each), prior)
     return improve(owners, start, search.long)
 

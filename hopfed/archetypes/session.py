@@ -15,9 +15,11 @@ maximisation take less time than asking for them, so there are few, each by BLAS
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,9 +33,7 @@ from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.equal_rows import merged_where_it_pays
-from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import (
-    array_beside,
     column_moments,
     packed,
     seen_times,
@@ -136,9 +136,8 @@ class Owner:
     """One owner: rows, and what they say of the classes last asked about."""
 
     # (M, N), with gaps or without. Where they have counts, whatever is summed is so in double
-    # precision. Of rows that are read again (`hopfed.spectral.reread_rows.Reread`) only sums over
-    # columns and classes can be had.
-    rows: Rows | Reread
+    # precision. Of rows that are not held only sums over columns and classes can be had.
+    rows: Rows
     index: int = 0  # number of the owner, which names its random streams
     variables: Variables | None = None  # which columns are levels of one variable, where any are
     # columns that decide which others are blank (`hopfed.spectral.skips`); None to find them in the
@@ -161,7 +160,7 @@ class Owner:
     def dense(self) -> np.ndarray | None:
         """(M, N) rows of a small table; with gaps (M, 2 N), with what is seen beside."""
         rows = self.rows
-        if isinstance(rows, Reread) or rows.shape[0] * rows.n > SMALL or on_device(rows):
+        if not rows.held or len(rows) * rows.n > SMALL or on_device(rows):
             return None
         signs = kernels.unpack(rows, self.precision)
         return np.hstack([signs, signs**2]) if rows.gaps else signs
@@ -169,7 +168,7 @@ class Owner:
     @property
     def held(self) -> Rows:
         """The rows, where they are in memory."""
-        if isinstance(self.rows, Reread):
+        if not self.rows.held:
             raise ArgumentError("rows", "in memory for this question", "rows that are read again")
         return self.rows
 
@@ -203,7 +202,7 @@ class Owner:
         if self.dense is not None:
             each, all_alike = self.logs(np.broadcast_to(by_sign, by_seen.shape), by_seen)
             return (each + all_alike[:, None]).T
-        home = array_beside(self.rows)
+        home = self.rows.home
         signed, seen = (like(x.T.astype(self.precision), home) for x in (by_sign, by_seen))
         return times(self.rows, signed) + seen_times(self.rows, seen)
 
@@ -287,15 +286,14 @@ def log_odds(
 
 
 def log_joint(
-    rows: Rows | Array,
+    rows: Rows,
     means: np.ndarray,
     shares: np.ndarray,
     precision: DTypeLike = np.float32,
     variables: Variables | None = None,
 ) -> Array:
     """Log of the probability of each row and each class together, (M, K) float64."""
-    home = array_beside(rows)
-    odds, even = (like(x.T.astype(precision), home) for x in log_odds(means, variables))
+    odds, even = (like(x.T.astype(precision), rows.home) for x in log_odds(means, variables))
     xp = namespace(odds)
     logs = xp.astype(times(rows, odds), xp.float64)
     logs = logs + xp.astype(seen_times(rows, even), xp.float64)
@@ -310,7 +308,7 @@ def by_blocks(question: Question) -> Question:
 
     @wraps(question)
     def asked(owner: Owner, told: Message) -> Message:
-        if not isinstance(owner.rows, Reread):
+        if owner.rows.held:
             return question(owner, told)
         index, variables = owner.index, owner.variables
         found = owner.rows.total(lambda part: _Sums.of(asked(Owner(part, index, variables), told)))
@@ -336,37 +334,83 @@ class _Sums:
         return _Sums({name: a + other.sums[name] for name, a in self.sums.items()}, self.kinds)
 
 
-@dataclass
-class Session:
-    """All owners, and the count of what was said."""
+class Session(ABC):
+    """Owners of rows, wherever they are, as estimators and tests ask them for sums."""
 
-    members: list[Owner]  # the owners
     seed: int  # of whatever owners draw
-    traffic: Traffic  # bytes and numbers each way, by owner
+    n_columns: int  # N
     exchanges: int = 0  # times the server asked
-    heard: Any = None  # the classes that the owners were last asked about
+    heard: Any = None  # the classes that all were last asked about
+    variables: Variables | None = None  # which columns are levels of one variable, where any are
     # numbers of the columns, where they are some of a wider table
     columns: np.ndarray | None = None
-    # whether rows lie in the order in which they came, and not by their weights
-    ordered: bool = True
-    _known: dict[Question, list[Message]] = field(default_factory=dict, repr=False)
 
     @property
-    def variables(self) -> Variables | None:
-        """Which columns are levels of one variable, where any are."""
-        return self.members[0].variables
+    @abstractmethod
+    def sizes(self) -> np.ndarray:
+        """(L,) rows of each owner."""
+
+    @property
+    def n_rows(self) -> float:
+        """M, over all owners."""
+        return float(self.sizes.sum())
+
+    @property
+    def held(self) -> bool:
+        """Whether rows cost no reading."""
+        return True
+
+    @property
+    @abstractmethod
+    def means(self) -> np.ndarray:
+        """(K, N) means of the classes that all were last asked about, as these know them."""
+
+    @abstractmethod
+    def ask(self, question: Question, shared: Message, own: Message | None = None) -> list[Message]:
+        """Put one question to every owner, of whom each is told its `own` beside: one exchange."""
+
+    @cached_property
+    def _kept(self) -> dict[Question, list[Message]]:
+        return {}
+
+    def once(self, question: Question) -> list[Message]:
+        """Put a question whose answers are kept: it is asked once, whoever wants to know."""
+        if question not in self._kept:
+            self._kept[question] = self.ask(question, {})
+        return self._kept[question]
+
+    def made_of(self, make: Callable[[int, Owner], Owner], how: Message) -> Session:  # noqa: ARG002
+        """A session of other tables that owners make of theirs, as `how` says and `make` does."""
+        raise ArgumentError("session", "one whose owners make tables", type(self).__name__)
+
+    def forget(self) -> None:  # noqa: B027 - others forget by themselves
+        """Let owners drop what they keep while they are asked about residuals."""
+
+
+@dataclass
+class Owners(Session):
+    """All owners in this process, and the count of what was said."""
+
+    members: list[Owner]  # the owners
+    seed: int
+    traffic: Traffic  # bytes and numbers each way, by owner
+    # whether rows lie in the order in which they came, and not by their weights
+    ordered: bool = True
+
+    def __post_init__(self) -> None:
+        self.variables, self.n_columns = self.members[0].variables, self.members[0].rows.shape[1]
 
     @classmethod
     def of(
         cls,
-        rows: Sequence[Rows | Reread | Array],
+        rows: Sequence[Rows | Array],
         seed: int,
         groups: Sequence[Sequence[int]] = (),
         steps: Sequence[Sequence[int]] = (),
-    ) -> Session:
+    ) -> Owners:
         """Take the rows of each owner, all with the same columns; equal rows are merged."""
         require(len(rows) > 0, "rows", "those of at least one owner", "none")
-        rows = [r if isinstance(r, Reread) else packed(r) for r in rows]
+        rows = [packed(r) for r in rows]
         merged = [merged_where_it_pays(r) for r in rows]
         widths = sorted({r.shape[1] for r in merged})
         require(len(widths) == 1, "rows", "of the same columns at every owner", f"{widths} columns")
@@ -378,25 +422,22 @@ class Session:
         return cls(members, seed, Traffic(len(members)))
 
     @classmethod
-    def over(cls, rows: Sequence[Rows | Reread], seed: int, ordered: bool = True) -> Session:
-        """Take the packed rows of each owner as they are."""
-        members = [Owner(part, i) for i, part in enumerate(rows)]
+    def over(cls, rows: Sequence[Rows | Array], seed: int, ordered: bool = True) -> Owners:
+        """Take the rows of each owner as they are."""
+        members = [Owner(packed(part), i) for i, part in enumerate(rows)]
         return cls(members, seed, Traffic(len(members)), ordered=ordered)
 
     @property
-    def n_columns(self) -> int:
-        """N."""
-        return int(self.members[0].rows.shape[1])
-
-    @property
-    def n_rows(self) -> float:
-        """M, over all owners."""
-        return float(self.sizes.sum())
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """(L,) rows of each owner."""
+    def sizes(self) -> np.ndarray:  # noqa: D102
         return np.array([owner.size for owner in self.members])
+
+    @property
+    def held(self) -> bool:  # noqa: D102
+        return all(owner.rows.held for owner in self.members)
+
+    @property
+    def means(self) -> np.ndarray:  # noqa: D102
+        return self.members[0].means
 
     def ask(
         self,
@@ -405,7 +446,7 @@ class Session:
         own: Message | None = None,
         there: bool = False,
     ) -> list[Message]:
-        """Put one question to every owner: one exchange; answers stay `there`, or come here."""
+        """Put one question to every owner; answers stay `there`, or come here."""
         answers: list[Message] = []
         for i, owner in enumerate(self.members):
             message = {**shared, **{name: array[i] for name, array in (own or {}).items()}}
@@ -418,20 +459,12 @@ class Session:
         self.exchanges += 1
         return answers
 
-    @property
-    def first(self) -> Owner:
-        """An owner who knows the classes that all were last asked about."""
-        return self.members[0]
+    def made_of(self, make: Callable[[int, Owner], Owner], how: Message) -> Owners:  # noqa: ARG002, D102
+        return Owners(list(map(make, count(), self.members)), self.seed, self.traffic)
 
-    def made_of(self, members: list[Owner], how: Message) -> Session:  # noqa: ARG002
-        """A session of other tables of these owners, of which `how` says what they are."""
-        return Session(members, self.seed, self.traffic)
-
-    def once(self, question: Question) -> list[Message]:
-        """Put a question whose answers are kept: it is asked once, whoever wants to know."""
-        if question not in self._known:
-            self._known[question] = self.ask(question, {})
-        return self._known[question]
+    def forget(self) -> None:  # noqa: D102
+        for owner in self.members:
+            owner.residuals = None
 
 
 def total(answers: Sequence[Message], name: str) -> np.ndarray:
@@ -474,6 +507,6 @@ class Recovery:
         return 4 * int(self.archetypes.patterns.shape[1]) ** 2
 
 
-def _deciding(given: Rows | Reread, merged: Rows | Reread) -> np.ndarray | None:
+def _deciding(given: Rows, merged: Rows) -> np.ndarray | None:
     """Columns that decide which others are blank, of rows that were merged."""
-    return None if merged is given or isinstance(given, Reread) else deciding(skips(given))
+    return None if merged is given or not given.held else deciding(skips(given))

@@ -22,15 +22,15 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import all_to_host, like, namespace, to_host
-from hopfed.archetypes.session import Owner, Session
+from hopfed.archetypes.session import Owner, Owners
 from hopfed.archetypes.session import total as added_up
 from hopfed.archetypes.subspace import SAME, SPREADS, overlaps_of
 from hopfed.federation.messages import Message
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.equal_rows import equals
-from hopfed.spectral.reread_rows import Reread, Sums
-from hopfed.spectral.rows import array_beside, parts, times, total, transposed_times
+from hopfed.spectral.reread_rows import Sums
+from hopfed.spectral.rows import parts, times, transposed_times
 from hopfed.theory.resolution import expected_overlap
 
 FEW = 5  # rows that support a pattern: a sum over fewer resembles its rows more than an archetype
@@ -51,7 +51,7 @@ COPIED = 4.0  # standard deviations above what is expected that chance may reach
 TWICE = 0.02  # of the rows, which may have been entered twice by mistake
 
 
-def overlap_counts(rows: Rows | Reread, patterns: np.ndarray) -> np.ndarray:
+def overlap_counts(rows: Rows, patterns: np.ndarray) -> np.ndarray:
     """Count complete rows by their best overlap with a pattern: (N + 1,), of 0, 1 / N, ..., 1."""
     N = patterns.shape[1]
 
@@ -59,12 +59,12 @@ def overlap_counts(rows: Rows | Reread, patterns: np.ndarray) -> np.ndarray:
         best = np.rint(best_overlaps(part, patterns) * N).astype(np.int64)
         return np.bincount(best, minlength=N + 1)
 
-    return total(rows, counts)
+    return rows.total(counts)
 
 
 def best_overlaps(rows: Rows, patterns: np.ndarray) -> np.ndarray:
     """Largest overlap of each row with a pattern, of either sign: (M,), in [0, 1]."""
-    columns = _columns(patterns, array_beside(rows))
+    columns = _columns(patterns, rows.home)
     best = [
         to_host(namespace(columns).abs(times(block, columns)).max(axis=1))
         for block in parts(rows, BLOCK)
@@ -292,18 +292,15 @@ def _level(owner: Owner, told: Message, patterns: np.ndarray) -> float:
     return own_level(overlap_counts(owner.rows, patterns), least, quality)
 
 
-def _split(owner: Owner, told: Message, explained: bool) -> Rows | Reread | None:
+def _split(owner: Owner, told: Message, explained: bool) -> Rows | None:
     """Rows that a pattern explains, or the others; None where there are none."""
-    patterns, rows = _patterns(owner, told), owner.rows
+    patterns = _patterns(owner, told)
     level = _level(owner, told, patterns)
 
     def fits(part: Rows) -> np.ndarray:
         return np.asarray((best_overlaps(part, patterns) > level) == explained)
 
-    if isinstance(rows, Reread):
-        rows = rows.where(fits)
-    else:
-        rows = rows[like(np.flatnonzero(fits(rows)), array_beside(rows))]
+    rows = owner.rows.where(fits)
     return rows if len(rows) else None
 
 
@@ -321,7 +318,7 @@ def nearest(owner: Owner, told: Message) -> Message:
         found = Sums(np.zeros(shape) for shape in shapes)
     else:
         asked = partial(_nearest, patterns=patterns, either=bool(told["either"]), brief=brief)
-        found = total(rows, asked)
+        found = rows.total(asked)
     answer = {n: np.asarray(x, np.float64) for n, x in zip(_SUMS, found, strict=True)}
     sums = answer.pop("sums")
     return answer | ({"pairs": sums} if brief else {"sums": sums.astype(np.int32)})
@@ -332,11 +329,11 @@ _SUMS = ("moments", "counts", "signs", "sums", "equal", "order")
 
 def _nearest(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> Sums:
     """The same of one block of rows, which are all where they are `brief`."""
-    columns = _columns(patterns, array_beside(part))
+    columns = _columns(patterns, part.home)
     xp = namespace(columns)
     one, labels, best, sums = xp.eye(len(patterns), dtype=xp.float32), [], [], np.zeros(())
     signs, equal = np.zeros(len(patterns)), equals(part)
-    for block in parts(part, len(part) if on_device(part) else BLOCK):  # there it is one copy
+    for block in (part,) if on_device(part) else parts(part, BLOCK):  # there it is one copy
         products = times(block, columns)
         label = (xp.abs(products) if either else products).argmax(axis=1)
         overlap = xp.take_along_axis(products, label[:, None], axis=1)
@@ -358,14 +355,14 @@ def _nearest(part: Rows, patterns: np.ndarray, either: bool, brief: bool) -> Sum
     return Sums((moments, counts, signs, sums, found[4], runs(label)))
 
 
-def vote(session: Session, patterns: np.ndarray, quality: float, strict: bool = False) -> Message:
+def vote(session: Owners, patterns: np.ndarray, quality: float, strict: bool = False) -> Message:
     """Sums over all rows by the pattern that they resemble most."""
     told = _packed(patterns, quality=np.float32(quality), strict=strict, either=True)
     answers = session.ask(nearest, told)
     return {name: added_up(answers, name) for name in _SUMS}
 
 
-def rest_of(session: Session, patterns: np.ndarray, quality: float) -> Session:
+def rest_of(session: Owners, patterns: np.ndarray, quality: float) -> Owners:
     """Set the rows aside that a pattern explains; a session of what is left."""
     left: list[Owner] = []
 
@@ -375,21 +372,21 @@ def rest_of(session: Session, patterns: np.ndarray, quality: float) -> Session:
         return {"rows": np.array(0 if rows is None else len(rows), np.int32)}
 
     session.ask(set_aside, _packed(patterns, quality=np.float32(quality)))
-    return Session(left, session.seed, session.traffic)
+    return Owners(left, session.seed, session.traffic)
 
 
-def refitted(session: Session, patterns: np.ndarray) -> np.ndarray:
+def refitted(session: Owners, patterns: np.ndarray) -> np.ndarray:
     """Sign of the sum of the examples nearest to each pattern."""
     sums = added_up(session.ask(nearest, _packed(patterns, either=False)), "sums")
     return np.where(sums == 0, patterns, np.sign(sums)).astype(np.int8)
 
 
 def agreement(
-    session: Session, patterns: np.ndarray, quality: float | None = None
+    session: Owners, patterns: np.ndarray, quality: float | None = None
 ) -> tuple[list[Agreement], Agreement]:
     """Sums over each owner's rows that tell whether the patterns' channel is symmetric, and all."""
     more: dict[str, Any] = {} if quality is None else {"quality": np.float32(quality)}
-    alone = len(session.members) == 1 and on_device(array_beside(session.members[0].rows))
+    alone = len(session.members) == 1 and on_device(session.members[0].rows)
     more |= {"brief": np.bool_(True)} if alone else {}  # so that no sums of columns are copied
     answers = session.ask(nearest, _packed(patterns, either=False, **more))
     found = [Agreement.of(patterns, answer) for answer in answers]
@@ -400,7 +397,7 @@ def agreement(
 
 
 def agrees(
-    session: Session, patterns: np.ndarray, quality: float | None = None
+    session: Owners, patterns: np.ndarray, quality: float | None = None
 ) -> tuple[bool, np.ndarray]:
     """Whether rows bear out that every column of them is flipped equally often; and their order."""
     (answers, whole), N = agreement(session, patterns, quality), session.n_columns

@@ -23,7 +23,6 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.kernels import Rows
-from hopfed.spectral.reread_rows import Reread
 
 
 def weights_of(given: Any, rows: int) -> np.ndarray:
@@ -40,41 +39,44 @@ def weights_of(given: Any, rows: int) -> np.ndarray:
     return often.astype(np.float64)
 
 
-def weighted(owners: Sequence[Rows | Reread], weights: Any) -> list[Rows | Reread]:
+def weighted(owners: Sequence[Rows], weights: Any) -> list[Rows]:
     """Rows of each owner with their weights: an array of one owner, or a list of those of each."""
     alone = len(owners) == 1 and np.ndim(weights) == 1
     given = [weights] if alone else list(weights)
     require(len(given) == len(owners), "weights", f"those of {len(owners)} owners", len(given))
-    found: list[Rows | Reread] = []
-    for rows, own in zip(owners, given, strict=True):
-        if isinstance(rows, Reread):
-            raise ArgumentError("weights", "left out where rows do not fit into memory", "some")
-        found.append(replace(rows, counts=weights_of(own, len(rows))))
-    return found
+    _check_held(owners)
+    pairs = zip(owners, given, strict=True)
+    return [replace(rows, counts=weights_of(own, len(rows))) for rows, own in pairs]
 
 
-def is_survey(rows: Rows | Reread) -> bool:
+def _check_held(owners: Sequence[Rows]) -> None:
+    """Refuse weights of rows that are not held."""
+    if not all(rows.held for rows in owners):
+        raise ArgumentError("weights", "left out where rows do not fit into memory", "some")
+
+
+def is_survey(rows: Rows) -> bool:
     """Whether rows have weights of a survey."""
     counts = rows.counts
     return counts is not None and bool((counts != np.rint(counts)).any())
 
 
-def counted(owners: Sequence[Rows | Reread]) -> list[Rows | Reread]:
+def counted(owners: Sequence[Rows]) -> list[Rows]:
     """Rows that are repeated as often as their weights say; or with those of a survey, scaled."""
     if all(rows.counts is None for rows in owners):
         return list(owners)
-    held = [rows for rows in owners if isinstance(rows, Rows)]
-    each = [rows.weights for rows in held]
-    whole = not any(map(is_survey, held))
+    _check_held(owners)
+    each = [rows.weights for rows in owners]
+    whole = not any(map(is_survey, owners))
     every = np.concatenate(each)
     total, squares = float(every.sum()), float(every @ every)
     if whole:
         few = total >= 2
         require(few, "weights", "above zero for two rows at least", f"{total:g} in all")
-        repeated = sum(float(rows.nbytes / len(rows) * rows.size) for rows in held)
+        repeated = sum(float(rows.nbytes / len(rows) * rows.size) for rows in owners)
         require_memory(int(repeated), "weights")
-    found: list[Rows | Reread] = []
-    for rows, w in zip(held, each, strict=True):
+    found: list[Rows] = []
+    for rows, w in zip(owners, each, strict=True):
         if whole:
             index = np.repeat(np.arange(len(w)), w.astype(np.int64))
             found.append(replace(rows, counts=None)[like(index, rows.home)])
@@ -88,9 +90,9 @@ def counted(owners: Sequence[Rows | Reread]) -> list[Rows | Reread]:
     return found
 
 
-def in_words(owners: Sequence[Rows | Reread]) -> str:
+def in_words(owners: Sequence[Rows]) -> str:
     """A sentence about rows of a survey; nothing about others."""
     if not any(map(is_survey, owners)):
         return ""
-    rows, M = sum(map(len, owners)), sum(r.weights.sum() for r in owners if isinstance(r, Rows))
+    rows, M = sum(map(len, owners)), sum(r.weights.sum() for r in owners)
     return f" By their weights {rows:,} rows tell as much as {M:,.0f} of equal weight."

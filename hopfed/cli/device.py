@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
 
-from hopfed.kernels.place import Place, asked
+from hopfed.kernels.place import Place, place
+
+VARIABLE = "HOPFED_DEVICE"
+
+
+def asked(word: str | None) -> Place:
+    """Return the place that a command is told: `word`, else HOPFED_DEVICE, else the processor."""
+    if word is not None:
+        return place(word, "--device")
+    return place(os.environ.get(VARIABLE) or "cpu", VARIABLE)
 
 
 def device_option(what: str, *, opens: bool = True) -> Any:
@@ -16,10 +26,10 @@ def device_option(what: str, *, opens: bool = True) -> Any:
     """
 
     def chosen(ctx: click.Context, param: click.Parameter, value: str | None) -> str:  # noqa: ARG001
-        place = asked(value)
+        there = asked(value)
         if opens:
-            place.open()
-        return str(place)
+            there.open()
+        return str(there)
 
     words = f"Where {what}. [default: HOPFED_DEVICE, else cpu]"
     return click.option("--device", metavar="cpu|cuda[:N]", callback=chosen, help=words)

@@ -12,10 +12,11 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
+from hopfed.cli.device import VARIABLE, asked
 from hopfed.cli.printing import out, table
 from hopfed.errors import BackendError, HopfedError
 from hopfed.experiments import ON_DEVICE
-from hopfed.kernels.place import VARIABLE, Place, asked
+from hopfed.kernels.place import Place
 
 CORE = ("numpy", "scipy", "numba", "h5py", "matplotlib", "scikit-learn", "click", "rich")
 # In words, since finding out would import every experiment and every benchmark; tests hold it true.

@@ -32,6 +32,7 @@ from hopfed.archetypes.mixture import (
     Fit,
     Mixture,
     Prior,
+    expect,
     improve,
     maximise,
 )
@@ -238,7 +239,7 @@ class Classes:
         if not first:
             return memory, {}
         search = replace(self.search, most=self.most, support=max(int(np.ceil(guard.support)), 5))
-        owners: Any = Clients(session, guard.with_absent(len(first), session.asked), memory, first)
+        owners = Clients(session, guard.with_absent(len(first), session.asked), memory, first)
         start, fit = owners.begun(), None
         for draw in range(search.exchanges):
             try:
@@ -251,7 +252,7 @@ class Classes:
                     fit = improve(owners, owners.recalled(owners.shown(fit, search)), search.long)
                     fit = brought(owners, fit, self.number, search) if self.number else fit
                     break
-            except FewerError as error:
+            except verdict.FewerError as error:
                 if not error.left:  # what was heard before is all there is
                     break
                 start = start if fit is None else fit.classes
@@ -267,16 +268,8 @@ class Classes:
         return memory, metrics
 
 
-class FewerError(Exception):
-    """Some clients fell silent; these are left."""
-
-    def __init__(self, left: Sequence[int]):
-        super().__init__()
-        self.left = list(left)
-
-
-class Clients:
-    """Clients of a session as owners of rows, with what is remembered as one more.
+class Clients(verdict.RoundSession):
+    """Clients of a round as owners of its rows, with what is remembered as one more.
 
     Sums are those of all, whatever a few of them say: of every class and column the share of the
     rows that have it, and the mean of the entries, are trimmed over clients, and multiplied by the
@@ -287,9 +280,10 @@ class Clients:
     def __init__(
         self, session: Session, guard: Guard, memory: Memory, first: Mapping[int, Message]
     ):
-        self.session, self.guard, self.memory = session, guard, memory
+        columns, seed = memory.means.shape[1], session.context.derive("search")
+        super().__init__(session, list(first), columns, seed)
+        self.guard, self.memory, self.first = guard, memory, first
         self.full = memory  # before it is weighed, class by class
-        self.first, self.clients = first, list(first)
         self.rows = np.array([float(m["examples"]) for m in first.values()])
         each = np.array([float(m["weight"]) for m in first.values()]) / self.rows
         each = np.minimum(each, median_bound(each.tolist(), guard.claim))
@@ -298,12 +292,8 @@ class Clients:
         heard = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
         self.influence = heard / self.rows
         self.cut = guard.cut(len(self.clients))
-        self.seed, self.exchanges = session.context.derive("search"), 0
-        self.heard: Any = None
-        self.variables = None
         self.carried, self.trust = np.ones(memory.size), 1.0
         self.whole: list[Message] = []  # the last answers about classes, as they count
-        self.told: Message = {}
 
     @property
     def sizes(self) -> np.ndarray:
@@ -353,28 +343,21 @@ class Clients:
 
     def fit(self, classes: Mixture, steps: int = 10) -> Fit:
         """Fit of classes to the clients that are left, improved by so many steps."""
-        from hopfed.archetypes.mixture import expect
-
         if len(classes.shares) != len(self.clients) + 1:
             common = np.tile(classes.shares.mean(axis=0), (len(self.clients) + 1, 1))
             classes = Mixture(classes.means, common)
-        return improve(self, expect(self, classes, self.prior), steps)  # type: ignore[arg-type]
+        return improve(self, expect(self, classes, self.prior), steps)
 
     def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:
         """Put one question to every client: one exchange; the last answer is of what is known."""
         asked = QUESTIONS.index(question)
         if "means" in shared:
-            self.told = {"means": shared["means"]} | (own or {})
-        classes = Mixture(self.told["means"].astype(np.float64), self.told["shares"])
-        common = {**shared, "means": self.told["means"], "question": np.array(asked, np.int32)}
-        shares = self.told["shares"].astype(np.float32)
-        down = {c: {**common, "shares": shares[i]} for i, c in enumerate(self.clients)}
-        said = self.session.ask(down, self._complaint)
-        self.exchanges += 1
-        if len(left := [c for c in self.clients if c in said]) < len(self.clients):
-            raise FewerError(left)
-        answers = self._together(asked, [said[c] for c in self.clients], classes)
-        answers.append(self._known(asked, classes, common))
+            self.told, self.own = {"means": shared["means"]}, own or {}
+        classes = Mixture(self.told["means"].astype(np.float64), self.own["shares"])
+        each = {"shares": self.own["shares"].astype(np.float32)}
+        said = self.said(asked, {**shared, **self.told}, each, self._complaint)
+        answers = self._together(asked, said, classes)
+        answers.append(self._known(asked, classes, shared))
         if asked == SUMS:
             self.whole = answers
         return answers
@@ -466,7 +449,7 @@ class Clients:
                 return verdict.STATUS, verdict.too_large(memory.size, shape)
             shares = np.array([memory.shares_of(c) for c in self.clients])
             return verdict.judged(tables, memory.means, shares)
-        except verdict.LostError:
+        except verdict.FewerError:
             return verdict.STATUS, "A client fell silent while the rows were asked."
 
     def related(self, memory: Memory, outcome: str) -> Any:

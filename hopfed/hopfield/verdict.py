@@ -9,20 +9,20 @@ Answers are added up as they are: what a client that lies says of its rows is pa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from hopfed import kernels
 from hopfed.archetypes.channel import choose, lost, nearness
 from hopfed.archetypes.classes import searched
 from hopfed.archetypes.judging import measured, trait_gain
 from hopfed.archetypes.mixture import Fit, Mixture, Prior, expect, improve
-from hopfed.archetypes.session import Owner, Session
+from hopfed.archetypes.session import Owners, Session, means_inside
 from hopfed.archetypes.status import judge_classes
 from hopfed.federation.messages import Message
+from hopfed.federation.rounds import Session as Rounds
 from hopfed.hopfield.class_questions import LEARNT, MIXED, OFFERED, QUESTIONS, size_of
 from hopfed.kernels import Rows
 
@@ -44,7 +44,7 @@ MOST, MOST_WORK = 100, 150_000_000
 
 
 def judged(
-    owners: Any,
+    owners: Session,
     means: np.ndarray,
     shares: np.ndarray,
     groups: Sequence[Sequence[int]] = (),
@@ -78,7 +78,7 @@ def own_verdict(
         return None
     if K > MOST:
         return STATUS, too_large(K, rows.shape)
-    part = searched(Session.of([rows], seed, groups), K, groups)
+    part = searched(Owners.of([rows], seed, groups), K, groups)
     if K * int(part.owners.sizes.sum()) * part.owners.n_columns > MOST_WORK:
         return STATUS, too_large(K, rows.shape)
     there = slice(None) if part.columns is None else part.columns
@@ -95,7 +95,7 @@ def too_large(K: int, shape: tuple[int, ...]) -> str:
     )
 
 
-def _without_absent(owners: Any, fit: Fit) -> Fit:
+def _without_absent(owners: Session, fit: Fit) -> Fit:
     """Leave out the class of the fewest rows as long as the evidence does not fall."""
     while fit.size > 1:
         kept = np.arange(fit.size) != fit.sums.counts.sum(axis=0).argmin()
@@ -108,73 +108,68 @@ def _without_absent(owners: Any, fit: Fit) -> Fit:
     return fit
 
 
-class LostError(Exception):
-    """A client fell silent, so that nothing can be compared any more."""
+class FewerError(Exception):
+    """Some clients fell silent; these are left."""
+
+    def __init__(self, left: Sequence[int]):
+        super().__init__()
+        self.left = list(left)
 
 
-@dataclass
-class Tables:
-    """The rows of clients, or tables made of them, as a session that tests can ask."""
+class RoundSession(Session):
+    """Clients of a round as owners of rows: a question is a message to each of them."""
 
-    asking: Any  # the session of a round, which asks the clients
-    clients: Sequence[int]  # numbers of those
-    n_columns: int  # N
-    seed: int  # of replicas
-    # how, own: what this table is made of, and of that what is each client's own
-    how: Message = field(default_factory=dict)
-    own: Message = field(default_factory=dict)
-    exchanges: int = 0
-    heard: Any = None
-    columns: None = None
-    variables: None = None
-    members: tuple[Owner, ...] = ()
-    traffic: None = None
-    _classes: tuple[Message, Message] = ({}, {})
-    _offer: Message = field(default_factory=dict)
-
-    @cached_property
-    def sizes(self) -> np.ndarray:
-        """(L,) rows of each client."""
-        return np.array([float(m["rows"]) for m in self.ask(size_of, {})])
+    def __init__(self, session: Rounds, clients: Sequence[int], n_columns: int, seed: int):
+        self.session, self.clients = session, list(clients)
+        self.n_columns, self.seed = n_columns, seed
+        # told, own: the classes last asked about, and what each client alone was told of them
+        self.told: Message = {}
+        self.own: Message = {}
 
     @property
-    def n_rows(self) -> float:
-        """M, over all clients."""
-        return float(self.sizes.sum())
+    def means(self) -> np.ndarray:  # noqa: D102
+        return means_inside(self.told["means"])
 
-    @property
-    def first(self) -> Owner:
-        """Stands for an owner that knows the classes that were asked about last."""
-        found = Owner(kernels.pack(np.ones((1, self.n_columns))))
-        found.learn(self._classes[0]["means"], np.ones(len(self._classes[0]["means"])))
-        return found
-
-    def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:
-        """Put one question to every client: one exchange."""
-        asked = QUESTIONS.index(question)
-        if asked in LEARNT:
-            self._classes = shared, own or {}
-        elif asked == OFFERED:
-            self._offer = shared
-        whole = {**self._classes[0], **self.how, **shared}
-        whole |= self._offer if asked == MIXED else {}
-        whole |= {"question": np.array(asked, np.int32), "every": np.array(1)}
-        each = {**self._classes[1], **self.own, **(own or {})}
-        self.exchanges += 1
+    def said(self, asked: int, shared: Message, own: Message, check: Any = None) -> list[Message]:
+        """What each client answers to the question of a number; an error where one is silent."""
+        shared = {**shared, "question": np.array(asked, np.int32)}
         down = {
-            c: {**whole, **{name: array[i] for name, array in each.items()}}
+            c: {**shared, **{name: array[i] for name, array in own.items()}}
             for i, c in enumerate(self.clients)
         }
-        said = self.asking.ask(down)
-        if any(c not in said for c in self.clients):
-            raise LostError
-        return [said[c] for c in self.clients]
+        self.exchanges += 1
+        answers = self.session.ask(down, check)
+        if len(left := [c for c in self.clients if c in answers]) < len(self.clients):
+            raise FewerError(left)
+        return [answers[c] for c in self.clients]
 
-    def made_of(self, _: Any, how: Message) -> Tables:
-        """The session of tables that clients make of their rows."""
-        own = {n: how[n] for n in ("of_shares",) if n in how}
-        shared = {n: a for n, a in how.items() if n not in own} | {"seed": np.array(self.seed)}
-        made = Tables(self.asking, self.clients, self.n_columns, self.seed, shared, own)
+
+class Tables(RoundSession):
+    """All rows of clients, or tables made of them, as tests ask about them."""
+
+    def __init__(self, *rounds: Any, how: Message | None = None):
+        super().__init__(*rounds)
+        self.how = how or {}  # what the tables are made of
+        self.offer: Message = {}  # the points that were offered last
+
+    @cached_property
+    def sizes(self) -> np.ndarray:  # noqa: D102
+        return np.array([float(m["rows"]) for m in self.once(size_of)])
+
+    def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:  # noqa: D102
+        asked = QUESTIONS.index(question)
+        if asked in LEARNT:
+            self.told, self.own = shared, own or {}
+        elif asked == OFFERED:
+            self.offer = shared
+        whole = {**self.told, **self.how, **shared, "every": np.array(1)}
+        whole |= self.offer if asked == MIXED else {}
+        each = {n: whole.pop(n) for n in ("of_shares",) if n in whole}
+        return self.said(asked, whole, {**self.own, **each, **(own or {})})
+
+    def made_of(self, _: Any, how: Message) -> Tables:  # noqa: D102
+        how = how | {"seed": np.array(self.seed)}
+        made = Tables(self.session, self.clients, self.n_columns, self.seed, how=how)
         if "step" not in how:
             made.sizes = self.sizes
         return made

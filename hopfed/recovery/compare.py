@@ -28,7 +28,6 @@ from hopfed.archetypes.session import beyond
 from hopfed.archetypes.weights import counted, weighted
 from hopfed.kernels import Rows
 from hopfed.recovery.recover import packed_rows, run_recovery, tables_of
-from hopfed.spectral.reread_rows import Reread
 from hopfed.tables import writers
 
 __all__ = ["Comparison", "compare"]
@@ -179,7 +178,7 @@ def compare(
 
 
 def _p_values(
-    rows: list[Rows | Reread], numbers: list[int], fits: list[Any], tables: int, seed: int
+    rows: list[Rows], numbers: list[int], fits: list[Any], tables: int, seed: int
 ) -> list[float]:
     """For each number the part of drawn tables that favour it over the one before as much."""
     found = [np.nan]

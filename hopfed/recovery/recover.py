@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.classes import Classes
 from hopfed.archetypes.patterns import Patterns
 from hopfed.archetypes.search import Search as ClassSearch
-from hopfed.archetypes.session import ONE_THREAD, Recovery, Session
+from hopfed.archetypes.session import ONE_THREAD, Owners, Recovery
 from hopfed.archetypes.weights import counted, in_words, is_survey, weighted
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import Rows
@@ -29,8 +29,8 @@ from hopfed.kernels.place import place
 from hopfed.runs import Run, plain
 from hopfed.spectral.determined import Determined, determined
 from hopfed.spectral.rank import TracyWidom
-from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import array_beside, column_moments
+from hopfed.spectral.reread_rows import read_before
+from hopfed.spectral.rows import column_moments
 from hopfed.tables.examples import as_examples
 from hopfed.tables.files import is_many
 from hopfed.tables.reading import is_partitioned, read_partitions, read_table, read_tables
@@ -183,29 +183,27 @@ def run_recovery(
         as_they_came = weights is None and all(rows.counts is None for rows in clients)
         clients = clients if weights is None else weighted(clients, weights)
         if blocks > 1:
-            clients = [_chosen(rows, slice(None, None, blocks)) for rows in clients]
+            clients = [rows.chosen(slice(None, None, blocks)) for rows in clients]
         clients = counted(clients)
         if survey := any(map(is_survey, clients)):
             require(not patterns.only, "weights", "whole numbers for the symmetric channel", "some")
             channel = "graded"
         if n_archetypes is not None and n_archetypes > (M := sum(map(len, clients))):
             raise DataError(f"{n_archetypes:,} archetypes of {M:,} rows: ask for fewer")
-        if any(isinstance(rows, Reread) for rows in clients):
+        if not all(rows.held for rows in clients):
             here = there is None or there.ordinal is None
             require(here, "device", "cpu where rows are not held", str(there))
         elif there is not None:
-            clients = [there.put(rows) for rows in clients if not isinstance(rows, Reread)]
-        held = [rows for rows in clients if isinstance(rows, Rows)] if survey else []
-        bare = [replace(rows, counts=None) for rows in held] if survey else clients
+            clients = [there.put(rows) for rows in clients]
+        bare = [replace(rows, counts=None) for rows in clients] if survey else clients
         apart = determined(bare, known, seed, steps)
         kept = [apart.of(rows) for rows in bare]
         if survey:  # of which all are held
-            pairs = zip(kept, held, strict=True)
-            kept = [replace(cast(Rows, rows), counts=own.counts) for rows, own in pairs]
-        session = Session.over(kept, seed, as_they_came)
+            pairs = zip(kept, clients, strict=True)
+            kept = [replace(rows, counts=own.counts) for rows, own in pairs]
+        session = Owners.over(kept, seed, as_they_came)
         # Beside a device the host solves small problems, for which threads wait for each other.
-        there_too = any(not isinstance(c, Reread) and on_device(array_beside(c)) for c in clients)
-        with blas_threads(1 if there_too else None):
+        with blas_threads(1 if any(map(on_device, clients)) else None):
             recovery = _fitted(session, patterns, channel, apart, called, n_archetypes, steps)
         found = _filled(recovery.archetypes, apart, clients)
     said = f" {told}" if (told := apart.said(called, known)) else ""
@@ -223,12 +221,12 @@ def run_recovery(
         exchanges=session.exchanges,
         n_examples=session.sizes.tolist(),
         raw_nbytes=[_packed_bytes(rows) for rows in kept],
-        readings=max((rows.made() for rows in clients if isinstance(rows, Reread)), default=1),
+        readings=max(rows.readings for rows in clients),
     )
 
 
 def _fitted(
-    session: Session,
+    session: Owners,
     patterns: Patterns,
     channel: str | None,
     apart: Determined,
@@ -256,7 +254,7 @@ def _fitted(
         return classes.fit(session, None if found is None else found.archetypes)
 
 
-def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows | Reread]) -> Archetypes:
+def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows]) -> Archetypes:
     """Archetypes of all columns: those left out as their leaders, or all rows, have them."""
     level = apart.level if apart.groups else None
     if apart.whole:
@@ -277,12 +275,12 @@ def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows | Rerea
     return new
 
 
-def _packed_bytes(rows: Rows | Reread) -> int:
+def _packed_bytes(rows: Rows) -> int:
     """Bytes of rows in bits, of two planes where entries are missing."""
     return -(-(1 + rows.gaps) * int(rows.shape[0]) * int(rows.shape[1]) // 8)
 
 
-def split(examples: Rows | Reread, clients: int, seed: int) -> list[Rows | Reread]:
+def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
     """Deal the rows of one set of examples to `clients` at random, as evenly as possible.
 
     Parameters
@@ -303,32 +301,27 @@ def split(examples: Rows | Reread, clients: int, seed: int) -> list[Rows | Rerea
         raise ArgumentError("clients", f"between 1 and {m // 2} for {m} examples", clients)
     order = stream(seed, "split").permutation(m)
     parts = [np.sort(part) for part in np.array_split(order, clients)]
-    if isinstance(examples, Reread) or not repeated:
-        return [_chosen(examples, part) for part in parts]
+    if not repeated:
+        return [examples.chosen(part) for part in parts]
     every = np.repeat(np.arange(len(examples)), examples.weights.astype(np.int64))
-    dealt: list[Rows | Reread] = []
+    dealt = []
     for part in parts:
         index, often = np.unique(every[part], return_counts=True)
         dealt.append(replace(examples[index], counts=often.astype(np.float64)))
     return dealt
 
 
-def _chosen(rows: Rows | Reread, which: slice | np.ndarray) -> Rows | Reread:
-    """Some of the rows; of those that are not held, not held either."""
-    return rows.chosen(which) if isinstance(rows, Reread) else rows[which]
-
-
-def packed_rows(examples: Any, gaps: bool) -> list[Rows | Reread]:
+def packed_rows(examples: Any, gaps: bool) -> list[Rows]:
     """Packed rows of each owner, from an array or a list of arrays; with `gaps` or without."""
     if isinstance(examples, Rows) or hasattr(examples, "shape"):
         examples = [examples]
     if not isinstance(examples, Sequence) or len(examples) == 0:
         raise DataError("examples must be an array or a list of arrays, one for each owner")
     packed = [
-        e if isinstance(e, Reread) else as_examples(e, name=f"examples[{i}]", gaps=gaps)
+        as_examples(e, name=f"examples[{i}]", gaps=gaps) if read_before(e) is None else e
         for i, e in enumerate(examples)
     ]
-    if not gaps and any(isinstance(e, Reread) and e.gaps for e in packed):
+    if not gaps and any(rows.gaps for rows in packed):
         raise DataError("examples: entries are missing, and complete rows are needed here")
     widths = [p.shape[1] for p in packed]
     if len(set(widths)) > 1:

@@ -36,8 +36,8 @@ from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.equal_rows import row_marks
 from hopfed.spectral.rank import white_edge
-from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import column_moments, columns_of, host_moments, remember_moments, total
+from hopfed.spectral.reread_rows import read_before
+from hopfed.spectral.rows import column_moments, host_moments, remember_moments
 
 ERRORS = 0.0, 0.005, 0.01, 0.02  # of the entries of a copy, from typing: the surest copies first
 MISTYPED = 4  # copies of one column, at most
@@ -113,15 +113,11 @@ class Determined:
         """The same by their place among the columns that are kept."""
         return _groups(self.level[self.kept])
 
-    def of(self, rows: Rows | Reread) -> Rows | Reread:
+    def of(self, rows: Rows) -> Rows:
         """Rows as they are fitted: of the columns that are kept, with gaps of variables."""
         if not self.gapped:
-            return rows if self.whole else columns_of(rows, self.kept)
-        return (
-            rows.mapped(self._gapped, len(self.kept))
-            if isinstance(rows, Reread)
-            else self._gapped(rows)
-        )
+            return rows if self.whole else rows.columns(self.kept)
+        return rows.mapped(self._gapped, len(self.kept))
 
     def _gapped(self, rows: Rows) -> Rows:
         """Bits with gaps where a variable has no level, or two, of the columns that are kept."""
@@ -226,7 +222,7 @@ _SUMS = ("sums", "seen", "products", "both", "plus")
 
 def pairs(rows: Rows, columns: np.ndarray | None = None) -> Pairs:
     """Sums over pairs of columns of a block of rows: what an owner is asked for."""
-    rows = rows if columns is None else columns_of(rows, columns)  # type: ignore[assignment]
+    rows = rows if columns is None else rows.columns(columns)
     sums, seen, products = _here(*column_moments(rows), kernels.second_moment(rows))
     if rows.gaps:
         both, plus = (
@@ -254,7 +250,7 @@ def _complete(sums: np.ndarray, rows: float, products: np.ndarray) -> Pairs:
 
 
 def determined(
-    owners: Sequence[Rows | Reread],
+    owners: Sequence[Rows],
     known: Sequence[Sequence[int]] = (),
     seed: int = 0,
     steps: Sequence[Sequence[int]] = (),
@@ -327,9 +323,9 @@ class Glance(NamedTuple):
     free: bool = False  # whether no two columns that vary may determine each other
 
 
-def _at_a_glance(owners: Sequence[Rows | Reread]) -> Glance:
+def _at_a_glance(owners: Sequence[Rows]) -> Glance:
     """Look at complete rows on a device there; of the host's, and of gaps, nothing is said."""
-    held = [rows for rows in owners if isinstance(rows, Rows) and on_device(rows)]
+    held = [rows for rows in owners if on_device(rows)]
     if len(held) < len(owners) or any(r.gaps or r.counts is not None for r in held):
         return Glance()
     sums = [kernels.column_sums(rows) for rows in held]
@@ -378,18 +374,17 @@ def _may_be_alike(held: Sequence[Rows]) -> Array:
     return found
 
 
-def _are_exact(owners: Sequence[Rows | Reread], varies: int, different: int | None = None) -> bool:
+def _are_exact(owners: Sequence[Rows], varies: int, different: int | None = None) -> bool:
     """Whether rows are a few patterns without noise, of which any columns determine others."""
     if different is not None:
         return different < varies and 2 * different <= sum(map(len, owners))
-    held = [rows for rows in owners if not isinstance(rows, Reread)]
-    if len(held) < len(owners):
+    if not all(rows.held for rows in owners):
         return False
-    few = [to_host(row_marks(rows[: 2 * varies])) for rows in held]  # seldom fewer than all are
+    few = [to_host(row_marks(rows[: 2 * varies])) for rows in owners]  # seldom fewer than all are
     if len(np.unique(np.concatenate(few))) >= varies:
         return False
-    whole = all(len(rows) <= 2 * varies for rows in held)
-    marks = np.concatenate(few if whole else [to_host(row_marks(rows)) for rows in held])
+    whole = all(len(rows) <= 2 * varies for rows in owners)
+    marks = np.concatenate(few if whole else [to_host(row_marks(rows)) for rows in owners])
     different = len(np.unique(marks))
     return different < varies and 2 * different <= len(marks)
 
@@ -404,19 +399,16 @@ def _torn(known: Sequence[Sequence[int]], level: np.ndarray, leader: np.ndarray)
     }
 
 
-def _asked(owners: Sequence[Rows | Reread], columns: np.ndarray) -> Pairs:
+def _asked(owners: Sequence[Rows], columns: np.ndarray) -> Pairs:
     """Sums of all owners; of many rows that are held, some, evenly from all."""
     answers = []
     for rows in owners:
-        if isinstance(rows, Reread):
-            products = rows.totals.products
-            if products is not None and not rows.gaps:
-                own = products[np.ix_(columns, columns)]
-                answers.append(
-                    _complete(rows.totals.sums[columns].astype(float), float(len(rows)), own)
-                )
+        if (read := read_before(rows)) is not None:
+            if read.products is None or rows.gaps:
+                answers.append(rows.total(partial(pairs, columns=columns)))
                 continue
-            answers.append(total(rows, partial(pairs, columns=columns)))
+            own = read.products[np.ix_(columns, columns)]
+            answers.append(_complete(read.sums[columns].astype(float), float(len(rows)), own))
             continue
         step = max(1, len(rows) * len(columns) ** 2 // WORK)
         part = rows[::step] if step > 1 else rows
@@ -658,11 +650,11 @@ def _completed(R: np.ndarray, hidden: np.ndarray, k: int) -> np.ndarray:
     return B
 
 
-def _candidates(owners: Sequence[Rows | Reread], columns: np.ndarray, seed: int) -> np.ndarray:
+def _candidates(owners: Sequence[Rows], columns: np.ndarray, seed: int) -> np.ndarray:
     """Columns of a wide table that an owner finds alike or levels, and some others."""
     found = np.zeros(0, int)
     for rows in owners:
-        step = 1 if isinstance(rows, Reread) else max(1, rows.shape[0] // SAMPLE)
+        step = max(1, len(rows) // SAMPLE) if rows.held else 1
         found = np.union1d(found, _look(rows[: SAMPLE * step : step]))
     found = np.intersect1d(found, columns)[:WIDE]
     if not len(found):

@@ -42,7 +42,6 @@ from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, explicit
-from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import inner_products, transposed_times
 
 TIE = 1e-6  # part by which entries of eigenvectors differ at least, or rounding orders them
@@ -356,9 +355,10 @@ def eigenpairs(
 
 def _choose(operator: HebbianOperator) -> str:
     if isinstance(operator, FactorOperator):
-        rows, again = operator.rows.shape[0], isinstance(operator.rows, Reread)
+        rows = operator.rows.shape[0]
         # Products of pairs of rows would bring all rows together, which lie apart for a reason.
-        if min(rows, operator.n_sites) > EXPLICIT_LIMIT or (again and rows <= operator.n_sites):
+        apart = not operator.held and rows <= operator.n_sites
+        if min(rows, operator.n_sites) > EXPLICIT_LIMIT or apart:
             return "krylov"
         return "gram" if rows <= operator.n_sites else "dense"
     return "dense" if isinstance(operator, DenseOperator) else "krylov"

@@ -15,7 +15,6 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.kernels import Rows
 from hopfed.kernels.bits import with_gaps
-from hopfed.spectral.reread_rows import Reread
 
 TOGETHER = 1 << 22  # words that are mixed at a time
 MERGED = 1 << 22  # entries of different rows that are held of a table that is read again
@@ -23,9 +22,9 @@ PAYS = 0.5  # different rows, as a part of all, up to which it pays to merge the
 STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # shifts and factors of splitmix64
 
 
-def merged_where_it_pays(rows: Rows | Reread) -> Rows | Reread:
+def merged_where_it_pays(rows: Rows) -> Rows:
     """Rows with each of them once, where at most `PAYS` of them are different; else as they are."""
-    if isinstance(rows, Reread):
+    if not rows.held:
         found = rows.total(_Merging.of, enough=_Merging.over).rows
     else:
         found = rows if rows.counts is not None else merged(rows)

@@ -28,7 +28,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace
 from hopfed.errors import ArgumentError
 from hopfed.kernels import Rows
-from hopfed.spectral.reread_rows import Reread
+from hopfed.spectral.reread_rows import read_before
 from hopfed.spectral.rows import (
     Examples,
     array_beside,
@@ -117,15 +117,15 @@ class HebbianOperator(ABC):
 class FactorOperator(HebbianOperator):
     """``S = rows^T diag(weights) rows``, rows (R, N) packed bits or an array, weights (R,).
 
-    Rows of bits may have gaps: a missing entry adds nothing. They may be read again for every
-    product (`hopfed.spectral.reread_rows.Reread`); their weights are 1 then.
+    Rows of bits may have gaps: a missing entry adds nothing. Rows that are not held are read again
+    for every product; their weights are 1.
 
     >>> op = FactorOperator.from_examples(np.array([[1, 1, -1], [1, -1, -1]]))
     >>> op.rows.shape, op.weights.tolist(), op.matmat(np.ones((3, 1))).ravel().tolist()
     ((2, 3), [1.0, 1.0], [0.0, 1.0, 0.0])
     """
 
-    rows: Rows | Reread | Array = field(repr=False)
+    rows: Rows | Array = field(repr=False)
     weights: Array = field(repr=False)
 
     @classmethod
@@ -134,19 +134,22 @@ class FactorOperator(HebbianOperator):
 
         With gaps the mass is still the number of rows: M samples, in which what is missing is 0.
         """
-        if isinstance(examples, Reread):
-            m, n = examples.shape
-            return cls(n, float(m), float(m), examples, np.broadcast_to(1.0, m))
         parts = [packed(p) for p in batches(examples)]
         rows = parts[0] if len(parts) == 1 else concatenate(parts)
         if rows.counts is None:
-            m, xp = len(rows), namespace(array_beside(rows))
-            return cls(rows.n, float(m), float(m), rows, xp.ones(m, dtype=xp.float64))
+            m, xp = len(rows), namespace(rows.home)
+            ones = xp.ones(m, dtype=xp.float64) if rows.held else np.broadcast_to(1.0, m)
+            return cls(rows.n, float(m), float(m), rows, ones)
         mass = float(rows.counts.sum())  # of a survey they add up to what their squares do
-        return cls(rows.n, mass, mass, rows, like(rows.weights, array_beside(rows)))
+        return cls(rows.n, mass, mass, rows, like(rows.weights, rows.home))
+
+    @property
+    def held(self) -> bool:
+        """Whether the rows are in memory: else products with them are dear."""
+        return not isinstance(self.rows, Rows) or self.rows.held
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
-        if isinstance(self.rows, Reread):
+        if not self.held:
             return self.rows.total(lambda p: transposed_times(p, times(p, X))) / self.mass
         inner = times(self.rows, X)
         xp = namespace(inner)
@@ -159,8 +162,8 @@ class FactorOperator(HebbianOperator):
 
     @property
     def trace(self) -> float:  # noqa: D102
-        if isinstance(self.rows, Reread):
-            return float(self.rows.totals.seen.sum()) / self.mass
+        if (read := read_before(self.rows)) is not None:
+            return float(read.seen.sum()) / self.mass
         if isinstance(self.rows, Rows) and not self.rows.gaps:
             return float(self.weights.sum()) * self.n_sites / self.mass
         return float((self.weights * squared_lengths(self.rows)).sum()) / self.mass
@@ -191,17 +194,14 @@ class DenseOperator(HebbianOperator):
     @classmethod
     def from_examples(cls, examples: Examples) -> Self:
         """Accumulate ``sum_m eta_m eta_m^T`` of `examples`, batch by batch; exact integers."""
+        if (read := read_before(examples)) is not None and read.products is not None:
+            return cls(len(read.sums), float(read.rows), float(read.rows), read.products)
         total: Any = 0.0
         count = 0.0
-        if isinstance(examples, Reread):
-            n, m, known = examples.shape[1], float(len(examples)), examples.totals.products
-            return cls(n, m, m, examples.total(_products) if known is None else known)
-        for part in batches(examples):
-            bits = packed(part)
-            often = None if bits.counts is None else like(bits.counts, bits.home)
-            total = total + kernels.second_moment(bits, often).astype(np.float64)
-            count += bits.weights.sum()
-        return cls(total.shape[0], float(count), float(count), total)
+        for rows in map(packed, batches(examples)):
+            total = total + rows.total(_products)
+            count += len(rows) if rows.counts is None else float(rows.counts.sum())
+        return cls(total.shape[0], count, count, total)
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
         return namespace(self.matrix, X).matmul(self.matrix, X) / self.mass
@@ -223,7 +223,8 @@ class DenseOperator(HebbianOperator):
 
 
 def _products(part: Rows) -> Array:
-    return kernels.second_moment(part).astype(np.float64)
+    often = None if part.counts is None else like(part.counts, part.home)
+    return kernels.second_moment(part, often).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,7 +311,7 @@ def explicit(operator: HebbianOperator) -> Array:
         return operator.matrix / operator.mass
     if not isinstance(operator, FactorOperator):
         raise ArgumentError("route", "krylov for an operator that can only be applied", "dense")
-    if isinstance(operator.rows, Reread):
+    if not operator.held:
         return DenseOperator.from_examples(operator.rows).matrix / operator.mass
     if not hasattr(operator.rows, "dtype"):
         # Where they and their squares add up to the number of rows, all weights are 1.

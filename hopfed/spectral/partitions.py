@@ -21,7 +21,7 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.cluster import dask_itself
 from hopfed.kernels import Rows
-from hopfed.spectral.reread_rows import Reread, Summed, Totals, packed_columns
+from hopfed.spectral.reread_rows import Reread, Totals
 
 FAN = 8  # answers that one task adds up
 Answer = TypeVar("Answer")
@@ -52,8 +52,7 @@ class Partitioned(Reread):
         def read() -> Iterator[Rows]:
             return (block.compute() for block in blocks)
 
-        shape = totals.rows, len(totals.sums)
-        return cls(shape, read, totals, made, tuple(blocks), tuple(sizes))
+        return cls(read, totals, made, tuple(blocks), tuple(sizes))
 
     @property
     def starts(self) -> np.ndarray:
@@ -83,9 +82,7 @@ class Partitioned(Reread):
     def columns(self, which: np.ndarray) -> Partitioned:  # noqa: D102
         dask = dask_itself()
         totals = super().columns(which).totals
-        blocks = dask.persist(
-            *(dask.delayed(packed_columns)(block, which) for block in self.blocks)
-        )
+        blocks = dask.persist(*(dask.delayed(Rows.columns)(block, which) for block in self.blocks))
         return self._over(blocks, self.sizes, totals, self.made)
 
     def _taken(self, index: np.ndarray) -> list[Block]:
@@ -108,10 +105,10 @@ class Partitioned(Reread):
 
 def _summed(part: Rows, block: int) -> Totals:
     """What one block adds up to."""
-    summed = Summed(part.shape[1], block)
+    totals = Totals.none(part.n, block)
     if len(part):
-        summed.add(part)
-    return summed.totals()
+        totals.add(part)
+    return totals
 
 
 def _tree(answers: Sequence[Block]) -> Block:

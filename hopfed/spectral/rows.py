@@ -1,14 +1,13 @@
 """The rows that an operator is the sum of: examples as packed bits, or factors as numbers.
 
-Rows of bits may have gaps; a missing entry is 0, in products and in plain arrays.
-Examples that do not fit into memory are read again (`Reread`); of those `parts` gives a block of
-bits after the other, and whoever sums over rows adds up what these say.
+Rows of bits may have gaps; a missing entry is 0, in products and in plain arrays. Products are with
+rows that are held: of others (`hopfed.spectral.reread_rows`) with one block after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,10 +18,9 @@ from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.kernels import Rows
 from hopfed.kernels.place import adopted
-from hopfed.spectral.reread_rows import Reread, packed_columns
+from hopfed.spectral.reread_rows import read_before
 
 SITES = 2_048  # in a block of a long sum
-Answer = TypeVar("Answer")
 # An (M, N) array of +-1, 0/1 or booleans, with gaps or without (`kernels.pack_masked`), rows of
 # bits, or an iterable of those.
 Examples = Any
@@ -30,34 +28,21 @@ Examples = Any
 
 def batches(examples: Examples) -> Iterable[Any]:
     """Yield the batches of `examples`: itself when it is one array, else its parts."""
-    if isinstance(examples, Reread):
-        yield from examples.parts()
-        return
-    if isinstance(examples, Rows) or hasattr(examples, "shape"):
+    if hasattr(examples, "shape"):
         yield examples
         return
     empty = True
     for part in examples:
         empty = False
-        yield part if isinstance(part, Rows) or hasattr(part, "shape") else np.asarray(part)
+        yield part if hasattr(part, "shape") else np.asarray(part)
     if empty:
         raise ArgumentError("examples", "at least one batch of rows", "none")
 
 
-def parts(rows: Any, size: int = 0) -> Iterator[Any]:
-    """Yield rows in blocks: those that are held as they are, or at most `size` at a time."""
-    for part in rows.parts() if isinstance(rows, Reread) else (rows,):
-        if size == 0:
-            yield part
-        else:
-            yield from (part[a : a + size] for a in range(0, part.shape[0], size))
-
-
-def total(rows: Any, question: Callable[..., Answer], placed: bool = False) -> Answer:
-    """Add up what blocks of rows answer; rows that are held are one block."""
-    if isinstance(rows, Reread):
-        return rows.total(question, placed)
-    return question(rows, 0) if placed else question(rows)
+def parts(rows: Rows, size: int) -> Iterator[Rows]:
+    """Yield rows in blocks of at most `size`."""
+    for part in rows.parts():
+        yield from (part[a : a + size] for a in range(0, len(part), size))
 
 
 def times(rows: Rows | Array, X: Array) -> Array:
@@ -84,10 +69,10 @@ def seen_transposed_times(rows: Rows | Array, U: Array) -> Array:
     return namespace(rows, U).astype(rows.T != 0, U.dtype) @ U
 
 
-def column_moments(rows: Rows | Reread | Array) -> tuple[Array, Array]:
+def column_moments(rows: Rows | Array) -> tuple[Array, Array]:
     """Return sums and numbers of the entries of each column, (N,) both; int64 for bits."""
-    if isinstance(rows, Reread):
-        return rows.totals.sums, rows.totals.seen
+    if (read := read_before(rows)) is not None:
+        return read.sums, read.seen
     if isinstance(rows, Rows):
         if rows.counts is None:
             return kernels.column_sums(rows), kernels.seen_counts(rows)
@@ -101,11 +86,8 @@ def column_moments(rows: Rows | Reread | Array) -> tuple[Array, Array]:
 _moments: WeakKeyDictionary[Rows, tuple[np.ndarray, np.ndarray]] = WeakKeyDictionary()
 
 
-def host_moments(rows: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Sums and numbers of `column_moments` on the host; of rows that are held, counted once."""
-    if not isinstance(rows, Rows):
-        sums, seen = all_to_host(*column_moments(rows))
-        return sums, seen
+def host_moments(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Sums and numbers of `column_moments` on the host, counted once."""
     if rows not in _moments:
         remember_moments(rows, *all_to_host(*column_moments(rows)))
     return _moments[rows]
@@ -123,13 +105,6 @@ def squared_lengths(rows: Rows | Array) -> Array:
         return kernels.matmat(rows, ones, presence=True)
     xp = namespace(rows)
     return xp.sum(xp.astype(rows, xp.float64) ** 2, axis=1)
-
-
-def columns_of(rows: Rows | Reread | Array, columns: np.ndarray) -> Rows | Reread | Array:
-    """Some columns of rows, in the form of the rows."""
-    if isinstance(rows, Reread):
-        return rows.columns(columns)
-    return packed_columns(rows, columns) if isinstance(rows, Rows) else rows[:, like(columns, rows)]
 
 
 def _product(A: Array, X: Array) -> Array:
@@ -197,6 +172,6 @@ def is_blank(rows: Rows) -> np.ndarray:
     return np.zeros(len(rows), bool)
 
 
-def array_beside(rows: Rows | Reread | Array) -> Array:
+def array_beside(rows: Rows | Array) -> Array:
     """Return an array on the device that the rows are on, for `like`."""
     return getattr(rows, "home", rows)

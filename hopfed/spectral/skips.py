@@ -21,7 +21,6 @@ from hopfed import kernels
 from hopfed.kernels import Rows
 from hopfed.kernels.place import Place
 from hopfed.spectral.equal_rows import row_marks
-from hopfed.spectral.reread_rows import Reread
 
 LOOKED_AT = 1 << 23  # entries, of the first rows
 TOGETHER = 256  # sets of columns that are blank together, the largest first
@@ -41,7 +40,7 @@ class Skip(NamedTuple):
     only: bool  # whether it has that sign wherever they are blank. One of the two holds at least.
 
 
-def skips(rows: Rows | Reread, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
+def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
     """Find the columns that decide which others are blank; of several, the rarest value first.
 
     `steps` are thresholds of one answer each, which is blank where the first of them is.

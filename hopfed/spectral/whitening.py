@@ -38,7 +38,6 @@ from hopfed.spectral.operators import (
     scaled,
 )
 from hopfed.spectral.rank import Counting, RankEstimate, RankRule
-from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import column_moments
 from hopfed.theory import spikes
 
@@ -160,11 +159,10 @@ def _prepared(operator: HebbianOperator) -> HebbianOperator:
     if not isinstance(operator, FactorOperator):
         return operator
     rows, n = operator.rows.shape
-    again = isinstance(operator.rows, Reread)  # whose products are dear
-    if n <= (EXPLICIT_LIMIT if again else min(rows, FULL_LIMIT)):
+    if n <= (min(rows, FULL_LIMIT) if operator.held else EXPLICIT_LIMIT):
         matrix = explicit(operator) * operator.mass
         return DenseOperator(n, operator.mass, operator.sum_sq_weights, matrix)
-    if isinstance(operator.rows, Rows) and rows * n <= UNPACKED:
+    if isinstance(operator.rows, Rows) and operator.held and rows * n <= UNPACKED:
         return replace(operator, rows=kernels.unpack(operator.rows, np.float32))
     return operator
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import is_torch, like, to_host
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError, shown
 from hopfed.kernels import Rows
 from hopfed.kernels.bits import first_bad
@@ -43,6 +44,7 @@ def as_examples(array: Any, *, name: str = "examples", gaps: bool = False, least
     least : how many examples there must be.
     """
     bits = array if isinstance(array, Rows) else _checked(array, name)
+    require(bits.held, name, "in memory here: read the table without a limit", "others")
     rows, columns = bits.shape
     if rows < least or columns < 1:
         few = "two examples are" if least == 2 else f"{least} example(s) are"

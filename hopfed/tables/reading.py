@@ -22,7 +22,6 @@ from hopfed._lib.settings import require
 from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.kernels import Rows
 from hopfed.spectral.partitions import Partitioned
-from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables import arrays
 from hopfed.tables.arrays import LARGE
 from hopfed.tables.choosing import Decider, begin, look, together
@@ -30,6 +29,7 @@ from hopfed.tables.coding import UNKNOWN, Code, Coding
 from hopfed.tables.examples import NotBinaryError, as_examples, packed
 from hopfed.tables.files import files_of, reading
 from hopfed.tables.formats import source_of
+from hopfed.tables.gathered import Gathered
 from hopfed.tables.options import Choices
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.table import (
@@ -224,7 +224,7 @@ def _coded(
     for block in blocks:
         packing.add([Cells(array) for array in block])
     label, coding, rows = packing.source.label, packing.coding, packing.rows()
-    if not isinstance(rows, Reread):
+    if rows.held:
         rows = as_examples(rows, name=label, gaps=True, least=least)
     lacks = [n for n, j in zip(coding.names, packing.places, strict=True) if j is None]
     lines = [lacking(label, lacks)] if lacks else []
@@ -253,7 +253,7 @@ def _binary(source: Source, most: int | None) -> Table:
         for bits in again():
             gathered.add(bits)
         rows = gathered.rows(again, lambda: source.readings)
-    if not isinstance(rows, Reread):
+    if not isinstance(rows, Rows) or rows.held:
         rows = as_examples(rows, name=source.label, gaps=True)
     coding = Coding.of_bits(source.names, bool(minus) and rows.gaps)
     zero = [ZERO_IS_MISSING] if rows.gaps and minus and zeros else []
@@ -319,7 +319,7 @@ class Packing:
             require_memory(self._letters, self.source.label)
             self._ids += [words[place] for place in cells[self._id].places.tolist()]
 
-    def rows(self) -> Rows | Reread:
+    def rows(self) -> Rows:
         """Return all rows, or what reads them again."""
 
         def again() -> Iterator[Rows]:

@@ -12,7 +12,7 @@ from hopfed._lib.arrays import like, to_host
 from hopfed._lib.random import stream
 from hopfed.errors import shown
 from hopfed.kernels import Rows
-from hopfed.spectral.reread_rows import Reread
+from hopfed.spectral.reread_rows import read_before
 from hopfed.spectral.rows import column_moments, is_blank
 from hopfed.spectral.skips import Skip, skips
 from hopfed.tables.coding import Coding
@@ -110,14 +110,14 @@ def far_codes(numbers: set[float]) -> list[float]:
     return sorted(codes)
 
 
-def oddities(rows: Rows | Reread, coding: Coding) -> list[str]:
+def oddities(rows: Rows, coding: Coding) -> list[str]:
     """Return a line for columns without any entry, for those of one value, and for copies."""
     columns = coding.columns
     sums, seen = column_moments(rows)
     empty, constant = seen == 0, (np.abs(sums) == seen) & (seen > 0)
     lines = []
-    if isinstance(rows, Reread):
-        none, first = rows.totals.blank
+    if (read := read_before(rows)) is not None:
+        none, first = read.blank
     else:
         blank = is_blank(rows)
         none, first = int(blank.sum()), int(blank.argmax())
@@ -132,7 +132,7 @@ def oddities(rows: Rows | Reread, coding: Coding) -> list[str]:
         pairs = [f"'{columns[i]}' and '{columns[j]}'" for i, j in alike]
         more = f", and {len(pairs) - 5:,} more" if len(pairs) > 5 else ""
         lines.append(f"equal or opposite in every row: {'; '.join(pairs[:5])}{more}")
-    return lines + ([] if isinstance(rows, Reread) else skipped(skips(rows, coding.steps), coding))
+    return lines + (skipped(skips(rows, coding.steps), coding) if rows.held else [])
 
 
 def skipped(found: Iterable[Skip], coding: Coding) -> list[str]:
@@ -163,13 +163,13 @@ def _value(coding: Coding, k: int, place: int, sign: int) -> str:
     return f"{verb[sign < 0]} {shown(code.levels[place], 60)}"
 
 
-def copies(rows: Rows | Reread, of: np.ndarray) -> list[tuple[int, int]]:
+def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
     """Return columns that are equal up to their sign: each with the first that it equals.
 
     Such have the same products with two draws, which others have by a chance of 1e-17.
     """
-    if isinstance(rows, Reread):
-        marks = rows.totals.marks
+    if (read := read_before(rows)) is not None:
+        marks = read.marks
     else:
         draws = stream(0, "copies").standard_normal((rows.shape[0], 2))
         marks = to_host(kernels.rmatmat(rows, like(draws, rows.signs)))

@@ -23,7 +23,6 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, ColumnsError, DataError, shown
 from hopfed.kernels import Rows
-from hopfed.spectral.reread_rows import Reread, packed_columns
 from hopfed.tables.coding import Coding
 from hopfed.tables.writers import PLAIN, Dialect, numbered
 
@@ -170,7 +169,7 @@ class Table:
     <Table of 2 rows and 3 columns with gaps: column 1, column 2, column 3>
     """
 
-    rows: Rows | Reread
+    rows: Rows
     columns: tuple[str, ...]
     ids: np.ndarray | None
     coding: Coding
@@ -189,7 +188,7 @@ class Table:
     @property
     def held(self) -> Rows:
         """The rows, where they are in memory; an error where they are read again for sums only."""
-        if isinstance(self.rows, Reread):
+        if not self.rows.held:
             raise ArgumentError("rows", "in memory here: read the table without a limit", "others")
         return self.rows
 
@@ -279,9 +278,7 @@ def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
     for table, name in zip(tables, names, strict=True):
         places, rows = places_of(table.columns, first.columns, name, names[0]), table.rows
         if places != list(range(len(places))):
-            order = np.array(places, int)
-            again = rows.columns(order) if isinstance(rows, Reread) else None
-            rows = packed_columns(table.held, order) if again is None else again
+            rows = rows.columns(np.array(places, int))
             table = replace(table, rows=rows, coding=first.coding)
         found.append(replace(table, columns=first.columns))
     return found

@@ -252,9 +252,8 @@ def _adding(planes, ways):
                 _count_carries(builder, carried, words, length, totals)
             for (i, j), cell in totals.items():
                 place = builder.add(at, INDEX(TILE * i + j))
-                total = builder.add(
-                    load(builder, counts, place, INDEX), builder.load(cell, typ=INDEX)
-                )
+                before = load(builder, counts, place, INDEX)
+                total = builder.add(before, builder.load(cell, typ=INDEX))
                 store(builder, total, counts, place)
             return context.get_dummy_value()
 

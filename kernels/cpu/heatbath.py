@@ -13,13 +13,7 @@ import numpy as np
 
 from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
-from hopfed.kernels.cpu.vectors import (
-    CHAINS,
-    add_multiple,
-    block_fields,
-    draw,
-    visit_block,
-)
+from hopfed.kernels.cpu.vectors import CHAINS, add_multiple, block_fields, draw, visit_block
 from hopfed.kernels.layout import SITES, lay_out
 from hopfed.kernels.philox import thresholds
 
@@ -29,15 +23,9 @@ CHECK_EVERY = 4  # sweeps between two looks at the score
 
 
 def run_chains(
-    state: np.ndarray,
-    W: np.ndarray,
-    betas: np.ndarray,
-    counters: tuple,
-    weights: np.ndarray,
-    stop: float,
-    held: np.ndarray,
-    cold: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    state: np.ndarray, W: np.ndarray, betas: np.ndarray, counters: tuple, weights: np.ndarray,
+    stop: float, held: np.ndarray, cold: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """Lay W out for the compiled loop and run it on all cores."""
     state = state.copy()
     used = np.zeros(len(state), np.int64)

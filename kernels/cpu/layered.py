@@ -136,9 +136,7 @@ def _mix(a, first, n_layers, n, quadratic, repulsion, q, c):
 
 
 @inner
-def _finish(
-    s, first, a, q, spins, cues, quadratic, repulsion, field, state, energy
-):  # fmt: skip
+def _finish(s, first, a, q, spins, cues, quadratic, repulsion, field, state, energy):
     """Write out the spins and the energy of block s, held in rows first.. ."""
     n_layers, n = state.shape[1:]
     _overlaps(a, first, n_layers, q)
@@ -166,9 +164,7 @@ def _draw_piece(k0, k1, row, chain, update, site, n, lookup, bits, lanes, t, spi
         for i in range(count):
             t[row, i] = -lookup[0] if spins[row, site + i] > 0 else lookup[0]
     else:
-        draw(
-            k0, k1, np.uint64(chain), np.uint64(update), site, lookup, bits, lanes, t, row, count,
-        )  # fmt: skip
+        draw(k0, k1, np.uint64(chain), np.uint64(update), site, lookup, bits, lanes, t, row, count)
     for i in range(count, PIECE):
         t[row, i] = 0
 
@@ -245,8 +241,7 @@ def _sweep_site(
 @kernel
 def _update_blocks(
     start, stop, serial, scratch, state, energy, changed, used, cue, rows, columns, overlaps, d,
-    betas, lookup, level, still, k0, k1, first_update, quadratic,
-    repulsion, field,
+    betas, lookup, level, still, k0, k1, first_update, quadratic, repulsion, field,
 ):  # fmt: skip
     """Updates of blocks start..stop-1, one block if `serial`; d is zeros to keep the self-field."""
     spins, cues, a, c, h, t, bits, lanes, q, flips, masks = scratch
@@ -289,7 +284,5 @@ def _update_blocks(
     if serial:
         _sum_afresh(spins, rows, a, h)
     for s in range(start, stop):
-        _finish(
-            s, (s - start) * n_layers, a, q, spins, cues, quadratic, repulsion, field,
-            state, energy,
-        )  # fmt: skip
+        first = (s - start) * n_layers
+        _finish(s, first, a, q, spins, cues, quadratic, repulsion, field, state, energy)

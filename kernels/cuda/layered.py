@@ -125,9 +125,8 @@ class _Run:
             np.float32(call.field), self.betas, self.lookup, self.level, self.step,
             *self.counters, self.active, self.moved, self.along,
         )  # fmt: skip
-        self.device.launch(
-            "layered", "layered_update", (len(self.spins) * pieces, 1), args, THREADS
-        )
+        grid = len(self.spins) * pieces, 1
+        self.device.launch("layered", "layered_update", grid, args, THREADS)
 
     def result(self) -> LayeredUpdate:
         """Energy of the last state, and everything else."""

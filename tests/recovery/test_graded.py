@@ -7,13 +7,13 @@ from helpers import DATA
 
 from hopfed.archetypes.classes import Classes
 from hopfed.archetypes.search import Search
-from hopfed.archetypes.session import Session
+from hopfed.archetypes.session import Owners
 from hopfed.kernels import pack_masked
 
 
 def recovered(rows, **settings):
     search = Search(**settings)
-    return Classes(search=search).fit(Session.over(rows, 0))
+    return Classes(search=search).fit(Owners.over(rows, 0))
 
 
 @pytest.mark.slow

@@ -10,11 +10,11 @@ from hopfed import kernels, recover
 from hopfed.archetypes.judging import statistics
 from hopfed.archetypes.mixture import Mixture, Prior, expect, improve
 from hopfed.archetypes.replicas import drawn_often
-from hopfed.archetypes.session import Owner, Session, Variables
+from hopfed.archetypes.session import Owner, Owners, Variables
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.recover import run_recovery
 from hopfed.spectral.equal_rows import merged
-from hopfed.spectral.reread_rows import Gathered
+from hopfed.tables.gathered import Gathered
 
 
 def classes(seed, K, N, M):
@@ -77,7 +77,7 @@ def both(x, groups=()):
         Owner(found, 0, one),
         Owner(bits, 0, one),
     ]
-    return [Session([owner], 0, Traffic(1)) for owner in owners]
+    return [Owners([owner], 0, Traffic(1)) for owner in owners]
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])

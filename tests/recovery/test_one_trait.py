@@ -7,7 +7,7 @@ from scipy.special import expit
 
 import hopfed
 from hopfed.archetypes.judging import trait_evidence
-from hopfed.archetypes.session import Session
+from hopfed.archetypes.session import Owners
 from hopfed.kernels import pack
 
 
@@ -16,7 +16,7 @@ def evidence(x):
     rates, apart = (1 + x.mean(axis=0)) / 2, x - x.mean(axis=0)
     direction = np.linalg.eigh(apart.T @ apart)[1][:, -1]
     slopes = 1.5 * direction / direction[np.abs(direction).argmax()]
-    session = Session.over([pack(x)], 0)
+    session = Owners.over([pack(x)], 0)
     return trait_evidence(session, rates, slopes, x.shape[1])
 
 

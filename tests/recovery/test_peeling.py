@@ -7,7 +7,7 @@ from helpers import rest_slow, sample
 import hopfed
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.patterns import Patterns
-from hopfed.archetypes.session import Session
+from hopfed.archetypes.session import Owners
 from hopfed.archetypes.votes import FEW, elected, vote
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
@@ -110,7 +110,7 @@ def test_where_rows_do_not_tell_patterns_apart_it_says_so():
 
 
 def votes_of(rows, patterns, quality):
-    return vote(Session.over([pack(rows)], 0), patterns, quality)
+    return vote(Owners.over([pack(rows)], 0), patterns, quality)
 
 
 def test_votes_of_parts_add_up_and_mixtures_get_none():

@@ -9,7 +9,7 @@ import pytest
 from hopfed import kernels, recover
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.mixture import Mixture, Prior, expect, improve
-from hopfed.archetypes.session import Session
+from hopfed.archetypes.session import Owners
 from hopfed.errors import ArgumentError, DataError
 from hopfed.tables.reading import read_table
 
@@ -48,7 +48,7 @@ def made(means, shares):
 
 def fitted(x, right):
     """Classes fitted from the true ones on, so that they keep their order."""
-    session = Session.over([kernels.pack(x)], 0)
+    session = Owners.over([kernels.pack(x)], 0)
     start = Mixture(2 * rates_of(right) - 1, SHARES[None])
     fit = improve(session, expect(session, start, Prior.of(session)), 200)
     return made(fit.classes.means, fit.classes.shares[0])

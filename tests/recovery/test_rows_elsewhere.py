@@ -16,13 +16,14 @@ import hopfed
 from hopfed.archetypes import classes as graded
 from hopfed.archetypes.class_questions import class_sums
 from hopfed.archetypes.patterns import Patterns
-from hopfed.archetypes.session import Session
+from hopfed.archetypes.session import Owners
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import pack, pack_masked, unpack
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.partitions import Partitioned
 from hopfed.spectral.rank import MarchenkoPastur
-from hopfed.spectral.reread_rows import Gathered, Reread
+from hopfed.spectral.reread_rows import Reread
+from hopfed.tables.gathered import Gathered
 from hopfed.tables.reading import read_partitions, read_tables
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
@@ -164,7 +165,7 @@ def test_one_exchange_over_classes_is_the_same_to_the_last_digits_of_single_prec
         "shares": np.ones(4) / 4,
     }
     held, apart = (hopfed.read_table(given).rows for given in (x, spread(x)))
-    one, other = (class_sums(Session.of([r], 0).members[0], classes) for r in (held, apart))
+    one, other = (class_sums(Owners.of([r], 0).members[0], classes) for r in (held, apart))
     for name, sums in one.items():
         assert other[name].dtype == np.asarray(sums).dtype
         assert np.allclose(sums, other[name], rtol=1e-6, atol=1e-6 * len(x)), name
@@ -535,6 +536,22 @@ def test_rows_read_again_are_chosen_by_masks_slices_and_numbers_and_none_may_be(
     for which in (np.zeros(300, bool), slice(5, 5), np.array([], int), []):
         assert unpack(found[which]).shape == (0, entries.shape[1])
     assert found.chosen([])[:].shape == (0, entries.shape[1])
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "gaps"])
+def test_rows_are_asked_alike_whether_they_are_held_or_not(kind):
+    entries, found = in_parts(kind)
+    rows = (pack_masked if kind == "gaps" else pack)(entries)
+    assert (rows.held, found.held) == (True, False)
+    assert (found.shape, found.size, found.gaps) == (rows.shape, rows.size, rows.gaps)
+    order = np.array([7, 0, 3])
+    for each in (rows, found):
+        assert np.array_equal(unpack(each.columns(order)[:]), entries[:, order])
+        few = each.where(lambda part: unpack(part)[:, 0] > 0)
+        assert few.held == each.held
+        assert np.array_equal(unpack(few[:]), entries[entries[:, 0] > 0])
+        assert each.total(lambda part, before: before * len(part), placed=True) in (0, 20_000)
+        assert each.mapped(lambda part: part.columns(order), 3).shape == (300, 3)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ from hopfed.archetypes import classes as graded
 from hopfed.archetypes import judging
 from hopfed.archetypes.mixture import Prior
 from hopfed.archetypes.search import single
-from hopfed.archetypes.session import Session
+from hopfed.archetypes.session import Owners
 from hopfed.recovery.recover import run_recovery
-from hopfed.spectral.rows import columns_of
 
 
 @pytest.fixture
@@ -37,15 +36,15 @@ def test_all_rows_and_columns_say_what_classes_are(small, M, N):
 
 def test_a_wide_table_keeps_its_rows(small):
     rng = np.random.default_rng(0)
-    table = Session.of([rng.choice([-1, 1], (300, 4000))], 0)
+    table = Owners.of([rng.choice([-1, 1], (300, 4000))], 0)
     part = graded.searched(table, directions=2)
     assert part.owners.members[0].rows.shape == (200, 300)
     assert graded.searched(table, directions=3).owners.members[0].rows.shape == (300, 200)
-    long = Session.of([rng.choice([-1, 1], (9000, 50))] * 2, 0)
+    long = Owners.of([rng.choice([-1, 1], (9000, 50))] * 2, 0)
     part = graded.searched(long, directions=2)
     assert part.columns is None
     assert [m.rows.shape for m in part.owners.members] == [(600, 50), (600, 50)]
-    few = Session.of([rng.choice([-1, 1], (100, 50))], 0)
+    few = Owners.of([rng.choice([-1, 1], (100, 50))], 0)
     assert graded.searched(few, 2).owners is few
 
 
@@ -55,10 +54,10 @@ def test_what_counts_is_observed(small, observed, rows):
     rng = np.random.default_rng(0)
     x = rng.choice([-1, 1], (9000, 100)) * (rng.random((9000, 100)) < observed)
     x[:, 0] = 1  # no row is blank
-    part = graded.searched(Session.of([x], 0), directions=2)
+    part = graded.searched(Owners.of([x], 0), directions=2)
     assert part.owners.members[0].rows.shape[0] == pytest.approx(rows, rel=0.02)
     x = x[: rows - 100]
-    assert graded.searched(Session.of([x], 0), directions=2).prior is None
+    assert graded.searched(Owners.of([x], 0), directions=2).prior is None
 
 
 def test_columns_that_depend_on_each_other_are_named_by_their_place(small, monkeypatch):
@@ -66,7 +65,7 @@ def test_columns_that_depend_on_each_other_are_named_by_their_place(small, monke
     rng = np.random.default_rng(5)
     z = rng.standard_normal((400, 1000))
     z[:, 500:] += 2 * rng.standard_normal((400, 1))
-    table = Session.of([np.where(z > 0, 1, -1)], 0)
+    table = Owners.of([np.where(z > 0, 1, -1)], 0)
     part = graded.searched(table, directions=1)
     fit = single(part.owners, Prior.of(part.owners))
     verdict = judged(part.owners, fit)
@@ -78,7 +77,7 @@ def test_columns_that_depend_on_each_other_are_named_by_their_place(small, monke
 def test_levels_of_a_variable_stay_together(small):
     groups = [tuple(range(a, a + 4)) for a in range(0, 2000, 4)]
     rows = np.random.default_rng(0).choice([-1, 1], (300, 2000))
-    table = Session.of([rows], 0, groups)
+    table = Owners.of([rows], 0, groups)
     part = graded.searched(table, 2, groups)
     assert len(part.columns) % 4 == 0
     assert (part.columns.reshape(-1, 4) % 4 == range(4)).all()
@@ -91,6 +90,5 @@ def test_columns_of_bits_are_those_of_the_table(gaps):
     rng = np.random.default_rng(0)
     x = np.where(rng.random((70, 130)) < gaps, 0, rng.choice([-1, 1], (70, 130))).astype(np.int8)
     columns = rng.permutation(130)[:77]
-    found = columns_of(kernels.pack_masked(x), columns)
+    found = kernels.pack_masked(x).columns(columns)
     np.testing.assert_array_equal(kernels.unpack(found), x[:, columns])
-    np.testing.assert_array_equal(columns_of(x, columns), x[:, columns])

@@ -7,7 +7,7 @@ from helpers import rest_slow, sample
 import hopfed
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.patterns import Patterns
-from hopfed.archetypes.session import Session
+from hopfed.archetypes.session import Owners
 from hopfed.archetypes.status import FOUND, Known
 from hopfed.archetypes.votes import agreement, agrees
 from hopfed.hopfield.channel import draw_examples, rademacher
@@ -201,7 +201,7 @@ def test_patterns_that_explain_no_row_are_borne_out_by_none():
     rng = np.random.default_rng(0)
     clients = [pack(rademacher(20, 200, rng)) for _ in range(2)]
     others = rademacher(3, 200, rng).astype(np.int8)
-    session = Session.over(clients, 0)
+    session = Owners.over(clients, 0)
     assert agreement(session, others, 0.9)[0] == []
     assert not agrees(session, others, 0.9)[0]
 

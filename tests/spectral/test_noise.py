@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from hopfed.archetypes.patterns import counted
-from hopfed.archetypes.session import Session
+from hopfed.archetypes.session import Owners
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
@@ -51,20 +51,18 @@ def test_dealing_rows_to_owners_does_not_change_the_count():
             -1,
         )
     )
-    alone = counted(Session.over([x], 0), TracyWidom(), None)[0]
+    alone = counted(Owners.over([x], 0), TracyWidom(), None)[0]
     for seed in range(20):
         parts = np.array_split(np.random.default_rng(seed).permutation(300), 3)
         owners = [x[np.sort(p)] for p in parts]
-        assert (
-            counted(Session.over(owners, 0), TracyWidom(), None)[0].n_detected == alone.n_detected
-        )
+        assert counted(Owners.over(owners, 0), TracyWidom(), None)[0].n_detected == alone.n_detected
 
 
 def test_the_count_of_unequal_owners_is_never_the_higher_one():
     rng = np.random.default_rng(3)
     xi = rademacher(3, 100, rng)
     owners = [pack(draw_examples(xi, 60, r, rng)[0]) for r in (0.95, 0.3)]
-    federation = Session.over(owners, 0)
+    federation = Owners.over(owners, 0)
     rank, spectrum = counted(federation, TracyWidom(), None)
     assert rank.unequal
     assert (

@@ -8,7 +8,7 @@ import hopfed
 from hopfed.archetypes.class_questions import residual_squares
 from hopfed.archetypes.mixture import ClassSums, Prior
 from hopfed.archetypes.replicas import drawn
-from hopfed.archetypes.session import Owner, Session, Variables
+from hopfed.archetypes.session import Owner, Owners, Variables
 from hopfed.kernels import pack_masked, unpack
 
 
@@ -115,7 +115,7 @@ def test_products_of_levels_are_those_of_the_residuals():
 def test_evidence_of_a_variable_is_that_of_its_sequence():
     """The averaged likelihood is the product of Polya's urn, drawn one row after another."""
     x = world(gaps=False)[1]
-    owners = Session.of([x], 0, [(1, 2, 3), (4, 5, 6, 7)])
+    owners = Owners.of([x], 0, [(1, 2, 3), (4, 5, 6, 7)])
     prior = Prior.of(owners)
     sums = ClassSums(np.array([[200.0]]), x.sum(axis=0)[None], np.full((1, 8), 200.0))
     c, value = prior.concentration, 0.0

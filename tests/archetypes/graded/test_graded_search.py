@@ -15,13 +15,13 @@ from hopfed.archetypes.search import (
     halves,
     merge_gains,
 )
-from hopfed.archetypes.session import Session
+from hopfed.archetypes.session import Owners
 
 
 def found(x, **settings):
     rows = x if isinstance(x, list) else [x]
     white = whiten(rows)
-    owners = Session.of(rows, 0)
+    owners = Owners.of(rows, 0)
     fit = find_classes(owners, white.spectrum.vectors, white.variances, Search(**settings))
     return fit, owners
 
@@ -88,7 +88,7 @@ def test_steps_of_a_scale_beyond_the_rank_are_found_by_splitting():
 
 def test_a_sketch_holds_no_centre_of_few_rows():
     _, _, x = classes(3, 40, 300, 13)
-    owner = Session.of([x], 0).members[0]
+    owner = Owners.of([x], 0).members[0]
     basis = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)
     told = {"basis": basis, "centres": np.int32(200)}
     answer, other = (sketch(seed, 0, owner, told) for seed in (0, 1))
@@ -99,7 +99,7 @@ def test_a_sketch_holds_no_centre_of_few_rows():
 
 def test_a_class_that_is_two_gains_by_its_halves_and_a_true_one_does_not():
     T, y, x = classes(3, 100, 1500, 14)
-    owners = Session.of([x], 0)
+    owners = Owners.of([x], 0)
     prior = Prior.of(owners)
     coarse = np.eye(2)[np.minimum(y, 1)]  # classes 1 and 2 in one
     sums = ClassSums(coarse.sum(0)[None], coarse.T @ x, coarse.T @ (x * x))
@@ -112,7 +112,7 @@ def test_a_class_that_is_two_gains_by_its_halves_and_a_true_one_does_not():
 
 def test_a_class_in_two_pieces_is_what_a_merge_would_gain_by():
     T, y, x = classes(3, 100, 1500, 15)
-    owners = Session.of([x], 0)
+    owners = Owners.of([x], 0)
     pieces = np.where((y == 2) & (np.arange(1500) % 2 == 0), 3, y)
     hot = np.eye(4)[pieces]
     sums = ClassSums(hot.sum(0)[None], hot.T @ x, hot.T @ (x * x))
@@ -156,7 +156,7 @@ def test_patterns_of_another_route_are_one_more_start():
     rng = np.random.default_rng(18)
     xi = rng.choice([-1, 1], (12, 60))
     x = np.where(rng.random((1500, 60)) < (1 + 0.7 * xi[rng.integers(12, size=1500)]) / 2, 1, -1)
-    owners = Session.of([x], 0)
+    owners = Owners.of([x], 0)
     nothing = np.zeros((60, 0))  # as if the spectrum had shown nothing
     few = Search(exchanges=1)  # and no time to split
     assert find_classes(owners, nothing, np.ones(60), few).size == 1

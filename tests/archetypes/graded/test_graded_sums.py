@@ -15,7 +15,7 @@ from hopfed.archetypes.class_questions import (
 )
 from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, expect, improve, iterate
 from hopfed.archetypes.search import leading
-from hopfed.archetypes.session import Owner, Session
+from hopfed.archetypes.session import Owner, Owners
 from hopfed.errors import ArgumentError
 from hopfed.kernels import pack, pack_masked
 from hopfed.memory.energies import complete
@@ -23,7 +23,7 @@ from hopfed.spectral.rows import column_moments
 
 
 def owner(rows, T, shares):
-    found = Session.of([rows], seed=0).members[0]
+    found = Owners.of([rows], seed=0).members[0]
     found.learn(T, shares)
     return found
 
@@ -84,7 +84,7 @@ def test_products_of_classes_are_those_of_their_residual_moments():
 
 def test_owners_together_say_what_one_owner_of_all_says():
     T, _, x = classes(3, 50, 200, 4, missing=0.1)
-    one, many = Session.of([x], 0), Session.of([x[:30], x[30:110], x[110:]], 0)
+    one, many = Owners.of([x], 0), Owners.of([x[:30], x[30:110], x[110:]], 0)
     mixture = [Mixture(T, np.full((n, 3), 1 / 3)) for n in (1, 3)]
     a = expect(one, mixture[0], Prior.of(one))
     b = expect(many, mixture[1], Prior.of(many))
@@ -96,7 +96,7 @@ def test_owners_together_say_what_one_owner_of_all_says():
 
 def test_the_likelihood_of_a_fit_only_rises():
     _, y, x = classes(3, 60, 400, 5, missing=0.2)
-    owners = Session.of([x], 0)
+    owners = Owners.of([x], 0)
     prior = Prior.of(owners)
     labels = np.where(np.arange(400) % 3 == 0, y, np.arange(400) % 3)
     hot = np.eye(3)[labels]
@@ -116,7 +116,7 @@ def test_evidence_of_sure_rows_is_that_of_the_labelled_table():
     T = np.where(np.arange(40) < 20, 0.99, -0.99) * np.array([[1], [-1]])
     y = rng.integers(2, size=60)
     x = np.where(rng.random((60, 40)) < (1 + T[y]) / 2, 1, -1)
-    owners = Session.of([x], 0)
+    owners = Owners.of([x], 0)
     prior = Prior.of(owners)
     hot = np.eye(2)[y]
     fit = iterate(owners, ClassSums(hot.sum(0)[None], hot.T @ x, hot.T @ (x * x)), prior, 1)
@@ -154,7 +154,7 @@ def test_lanczos_of_several_matrices_finds_each_top():
 
 def test_traffic_counts_what_was_said():
     x = np.ones((10, 8), np.int8)
-    owners = Session.of([x, x], 0)
+    owners = Owners.of([x, x], 0)
     owners.ask(class_sums, {"means": np.zeros((3, 8), np.float32)}, {"shares": np.ones((2, 3))})
     assert owners.exchanges == 1
     assert owners.traffic.down.tolist() == [3 * 8 * 4 + 3 * 8] * 2
@@ -164,7 +164,7 @@ def test_traffic_counts_what_was_said():
 @pytest.mark.parametrize("rows", [[], [np.ones((3, 4)), np.ones((3, 5))]])
 def test_owners_of_nothing_or_other_columns_are_refused(rows):
     with pytest.raises(ArgumentError, match="rows must be"):
-        Session.of(rows, 0)
+        Owners.of(rows, 0)
 
 
 def test_a_row_without_entries_has_the_shares():

@@ -10,11 +10,11 @@ from scipy.optimize import linear_sum_assignment
 import hopfed
 from hopfed.archetypes.channel import lost
 from hopfed.archetypes.mixture import ClassSums, Prior, iterate
-from hopfed.archetypes.session import Session
+from hopfed.archetypes.session import Owners
 
 
 def fitted(T, y, x):
-    owners, member = Session.of([x], 0), np.eye(len(T))[y]
+    owners, member = Owners.of([x], 0), np.eye(len(T))[y]
     sums = ClassSums(member.sum(0)[None], member.T @ x, member.T @ (x != 0))
     return iterate(owners, sums, Prior.of(owners), 60)
 
@@ -81,7 +81,7 @@ def test_levels_of_a_variable_are_not_taken_for_columns():
     p = rng.uniform(0.1, 0.9, (2, 14))
     plain = np.where(rng.random((3000, 14)) < p[y], 1.0, -1.0)
     x = np.hstack([np.where(level[:, None] == np.arange(4), 1.0, -1.0), plain])
-    owners, member = Session.of([x.astype(np.float32)], 0, [(0, 1, 2, 3)]), np.eye(2)[y]
+    owners, member = Owners.of([x.astype(np.float32)], 0, [(0, 1, 2, 3)]), np.eye(2)[y]
     sums = ClassSums(member.sum(0)[None], member.T @ x, member.T @ (x != 0))
     fit = iterate(owners, sums, Prior.of(owners), 60)
     found = lost(fit, seed=0)

@@ -26,7 +26,7 @@ from hopfed.archetypes.judging import (
     points_beside,
 )
 from hopfed.archetypes.mixture import ClassSums
-from hopfed.archetypes.session import Owner, Session, Variables
+from hopfed.archetypes.session import Owner, Owners, Variables
 from hopfed.federation.messages import Traffic
 
 K, N = 3, 9
@@ -120,7 +120,7 @@ def test_rows_that_lie_off_a_shrunk_class_all_together_gain_nothing():
     rng = np.random.default_rng(9)
     x = np.where(rng.random((400, N)) < np.repeat([[0.9], [0.1]], 200, axis=0), 1, -1)
     made = owner(x, means=np.repeat([[0.5], [-0.5]], N, axis=1))
-    found, one = summed(made), Session([made], 0, Traffic(1))
+    found, one = summed(made), Owners([made], 0, Traffic(1))
     as_means_say = ClassSums(found.counts, found.seen * made.means, found.seen)
     assert gain_beside(one, as_means_say)[0] > 10
     assert gain_beside(one, found)[0] < 1

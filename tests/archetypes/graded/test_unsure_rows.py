@@ -16,11 +16,11 @@ from hopfed.archetypes.mixture import (
     iterate,
 )
 from hopfed.archetypes.search import DEEP, Search, find_classes, one_more, split, without_tails
-from hopfed.archetypes.session import Session, Variables
+from hopfed.archetypes.session import Owners, Variables
 
 
 def found(x, patterns=None):
-    white, owners = whiten([x]), Session.of([x], 0)
+    white, owners = whiten([x]), Owners.of([x], 0)
     U, v = white.spectrum.vectors, white.variances
     return find_classes(owners, U, v, Search(), patterns)
 
@@ -40,7 +40,7 @@ def with_a_small_class(seed, K=6, N=200, few=8):
 
 def labelled(x, y, K, steps=60):
     """Fit that starts from the true labels, and its owners."""
-    owners, member = Session.of([x], 0), np.eye(K)[y]
+    owners, member = Owners.of([x], 0), np.eye(K)[y]
     sums = ClassSums(member.sum(0)[None], member.T @ x, member.T @ (x != 0))
     return iterate(owners, sums, Prior.of(owners), steps), owners
 
@@ -64,8 +64,8 @@ def test_owners_add_up_what_their_rows_are_unsure_of():
     x = few_entries(900)[2]
     told = {"means": np.random.default_rng(0).uniform(-0.5, 0.5, (3, 150)).astype(np.float32)}
     told["shares"] = np.array([0.5, 0.3, 0.2])
-    one = collected(Session.of([x], 0).ask(sums_and_pairs, told))
-    two = collected(Session.of([x[:400], x[400:]], 0).ask(sums_and_pairs, told))
+    one = collected(Owners.of([x], 0).ask(sums_and_pairs, told))
+    two = collected(Owners.of([x[:400], x[400:]], 0).ask(sums_and_pairs, told))
     np.testing.assert_allclose(one.pairs, two.pairs, rtol=1e-4)
     np.testing.assert_allclose(one.pairs.sum(axis=0), one.counts[0], rtol=1e-4)
     joined = one.joined(np.array([0, 1, 1]))
@@ -74,7 +74,7 @@ def test_owners_add_up_what_their_rows_are_unsure_of():
 
 def test_a_class_that_is_like_another_is_worth_nothing():
     x = few_entries(900)[2]
-    owners = Session.of([x], 0)
+    owners = Owners.of([x], 0)
     prior = Prior.of(owners)
     mean = (x.sum(axis=0) / np.abs(x).sum(axis=0))[None]
     one = expect(owners, Mixture(mean, np.ones((1, 1))), prior)
@@ -162,7 +162,7 @@ def test_a_class_told_twice_has_no_more_evidence(exact, again):
     if exact:
         T = np.sign(T)
     x = np.where(rng.random((400, 80)) < (1 + T[np.arange(400) % 10]) / 2, 1, -1).astype(np.int8)
-    owners = Session.of([x], 0)
+    owners = Owners.of([x], 0)
     member = np.eye(10)[np.arange(400) % 10]
     sums = ClassSums(member.sum(0)[None], member.T @ x, member.T @ (x != 0))
     fit = iterate(owners, sums, Prior.of(owners), 30)
