@@ -398,7 +398,8 @@ class Owners(Session):
     ordered: bool = True
 
     def __post_init__(self) -> None:
-        self.variables, self.n_columns = self.members[0].variables, self.members[0].rows.shape[1]
+        for owner in self.members[:1]:  # there is none where patterns explain all rows
+            self.variables, self.n_columns = owner.variables, owner.rows.n
 
     @classmethod
     def of(
