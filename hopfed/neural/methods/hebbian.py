@@ -655,7 +655,7 @@ def _symmetric(low: np.ndarray, D: int, kind: Any, strict: bool = False) -> np.n
     whole = np.zeros((D, D), kind)
     whole[np.tri(D, k=-strict, dtype=bool)] = low
     diagonal = whole.diagonal().copy()
-    whole += whole.T  # type: ignore[arg-type]
+    whole += whole.T
     np.fill_diagonal(whole, diagonal)
     return whole
 
