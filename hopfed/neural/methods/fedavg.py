@@ -570,25 +570,31 @@ class PFedMe(FedAvg, name="pfedme", source="Dinh et al., NeurIPS 2020", scored_w
         whole = client.train(first)
         inner = replace(whole.training, optimizer="sgd", lr=self.theta_lr, momentum=0.0)
         plan = [rows for rows in whole.steps() for _ in range(self.steps)]
-        near = {n: first[n] for n in whole.trained()}
-        start = first | above(near, "near") | {"count": torch.zeros(())}
+        start = first | {"near": self.joined(first), "step": torch.zeros(())}
         rate = torch.tensor(whole.training.lr * self.lam)
         job = yield client.train(start, training=inner, plan=plan, extra={"rate": rate})
-        theta = {n: job.params[n] for n in first}
+        theta, near = {n: job.params[n] for n in first}, job.params["near"]
         client.keep(theta)
-        near = {n: t - rate * (t - theta[n]) for n, t in below(job.params, "near").items()}
-        return pack(theta | near)
+        near = near - rate * (near - self.joined(theta))
+        parts = near.split([first[n].numel() for n in whole.trained()])
+        named = zip(whole.trained(), parts, strict=True)
+        return pack(theta | {n: part.view_as(first[n]) for n, part in named})
+
+    def joined(self, params: Params) -> Tensor:
+        """Parameters that are trained as one vector, w or theta."""
+        named = self.net(0).named_parameters()
+        return torch.cat([params[n].flatten() for n, p in named if p.requires_grad])
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
-        count, near = net.params["count"], below(net.params, "near")
-        theta = {n: t for n, t in net.params.items() if n != "count" and n[:5] != "near."}
+        step, near = net.params["step"], net.params["near"]
+        model = {n: t for n, t in net.params.items() if n not in ("step", "near")}
+        theta = self.joined(model)
         with torch.no_grad():  # w moves before the first step of a batch, but for the first batch
-            rate = batch.extra["rate"] * ((count > 0) & (count % self.steps == 0))
-            for n, w in near.items():
-                w.sub_(rate * (w - theta[n]))
-            count.add_(1)
-        far = squared_distance(theta, near)
-        return super().objective(Net(net.forward, theta), batch) + self.lam / 2 * far
+            due = (step > 0) & (step % self.steps == 0)
+            near.sub_(batch.extra["rate"] * due * (near - theta))
+            step.add_(1)
+        far = ((theta - near) ** 2).sum()
+        return super().objective(Net(net.forward, model), batch) + self.lam / 2 * far
 
     def moved(self, state: State, mean: Message, share: float) -> State:
         return _stepped(self.started(state), mean, self.beta)

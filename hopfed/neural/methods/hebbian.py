@@ -195,8 +195,6 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         require(pictures or not self.mirror, "mirror", "false but for images", data.name)
         return {}
 
-    # Bits: what they are made of, and the exchanges in which clients agree on them.
-
     @property
     def kind(self) -> str:
         """The encoder in use: "patches", "rows" or "network"."""
@@ -308,8 +306,6 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         made, thresholds = codes.public_bits(self.patches, *how)
         drawn = {"kernel": made.kernel, "mean": made.mean}
         return drawn | (zeros if self.steps else {"thresholds": thresholds})
-
-    # What a client sends, question by question.
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         yield from ()
@@ -455,7 +451,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             return {"choice": np.asarray(total["likelihoods"].argmax())}
         if question == "patches":
             d, count = self.patches.length, float(max(total["patches"], 1))
-            moments = total["total"], _symmetric(total["squares"], d, np.tri(d, dtype=bool)), count
+            moments = total["total"], _symmetric(total["squares"], d, float), count
             how = self.filters, self.fields, self.task.seed
             made = codes.Filters.drawn(self.patches, moments, *how)
             return {"kernel": made.kernel, "mean": made.mean}
@@ -647,18 +643,21 @@ def decoded(message: Message) -> linear.Sums:
     D, C = by_class.shape
     kind = np.int64 if counts.dtype.kind == "i" else np.float64
     bits = counts.size < D * (D + 1) // 2
-    operator = _symmetric(counts.astype(kind), D, np.tri(D, k=-bits, dtype=bool))
+    operator = _symmetric(counts, D, kind, bits)
     if bits:
         np.fill_diagonal(operator, message["examples"])
     classes = np.asarray(message.get("classes", np.zeros(C)))
     return linear.Sums(operator, by_class.astype(kind), classes)
 
 
-def _symmetric(low: np.ndarray, D: int, where: np.ndarray) -> np.ndarray:
-    """A matrix (D, D) from its entries `where`, on or below the diagonal."""
-    whole = np.zeros((D, D), low.dtype)
-    whole[where] = low
-    return whole + np.tril(whole, -1).T
+def _symmetric(low: np.ndarray, D: int, kind: Any, strict: bool = False) -> np.ndarray:
+    """A matrix (D, D) from its entries on, or if `strict` only below, the diagonal."""
+    whole = np.zeros((D, D), kind)
+    whole[np.tri(D, k=-strict, dtype=bool)] = low
+    diagonal = whole.diagonal().copy()
+    whole += whole.T
+    np.fill_diagonal(whole, diagonal)
+    return whole
 
 
 def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) -> State:
