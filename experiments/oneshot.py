@@ -21,14 +21,9 @@ import numpy as np
 
 from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.settings import Words
-from hopfed.experiments.shared import cell_pictures, cells
-from hopfed.experiments.shared.cells import (
-    TABLE,
-    Bench,
-    Cell,
-    Reading,
-    measure_round,
-)
+from hopfed.experiments.shared import cell_pictures
+from hopfed.experiments.shared import cells as _cells
+from hopfed.experiments.shared.cells import measure_round
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
@@ -59,7 +54,7 @@ EPSILONS = (100.0, 30.0, 10.0, 3.0, 1.0)
 
 
 @dataclass(frozen=True)
-class Config(Bench):
+class Config(_cells.Bench):
     """Settings; those of the read-out are of `hopfed.neural.methods.hebbian.Hebbian`."""
 
     partition: str = "dirichlet:0.3"
@@ -80,9 +75,9 @@ class Config(Bench):
 
     COMPARED: ClassVar[tuple[str, ...]] = (OWN_ONLY,)
     ALONE: ClassVar[tuple[str, ...]] = (RIDGE, SAME, PRIVACY, GIVEN)
-    SECTIONS: ClassVar[tuple[str, ...]] = (TABLE, HETEROGENEITY, SHIFT, FILTERS, *ALONE)
+    SECTIONS: ClassVar[tuple[str, ...]] = (_cells.TABLE, HETEROGENEITY, SHIFT, FILTERS, *ALONE)
 
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[_cells.Cell, ...]:
         """All cells of the sections, in playing order."""
         spread = [(at, {"partition": f"dirichlet:{at}"}) for at in ("0.1", "1", "10")]
         filters = [(n, {"filters": n}) for n in (8, 16, 32, 64, 128)]
@@ -92,7 +87,7 @@ class Config(Bench):
         own = {"filters": PRIVATE_FILTERS}
         noise = [(f"{at:g}", own | {"more": f"{PRIVATE},epsilon={at}"}) for at in EPSILONS]
         swept: dict[str, tuple[tuple[str, ...], list[tuple[Any, dict[str, Any]]]]] = {
-            TABLE: ((*READINGS, *TRAINED), [("", {})]),
+            _cells.TABLE: ((*READINGS, *TRAINED), [("", {})]),
             HETEROGENEITY: (SWEPT, spread),
             SHIFT: (SHIFTED, [("", {"partition": self.shift})]),
             FILTERS: (tuple(READINGS), filters),
@@ -109,24 +104,24 @@ class Config(Bench):
             for at, how in places
         )
 
-    def readings(self) -> tuple[Reading, ...]:
+    def readings(self) -> tuple[_cells.Reading, ...]:
         """Predictions of what noise costs the read-out of all."""
         asked = (PRIVACY, "hebbian global")
         return tuple(
-            Reading(PRIVACY, "predicted for all", cell.at, cell.key, "", 1)
+            _cells.Reading(PRIVACY, "predicted for all", cell.at, cell.key, "", 1)
             for cell in self.cells()
             if (cell.section, cell.row) == asked
         )
 
     def score(
-        self, readings: Sequence[Reading], method: Any, state: FederationState
+        self, readings: Sequence[_cells.Reading], method: Any, state: FederationState
     ) -> list[np.ndarray]:
         """Predicted accuracy of the clients, from their sums without noise."""
         return [predicted(method, state)] * len(readings)
 
     def _cell(
         self, section: str, row: str, at: object, filters: int = 0, more: str = "", **changes: Any
-    ) -> Cell:
+    ) -> _cells.Cell:
         """A reading of the read-out, or a method that trains."""
         if section == GIVEN:
             return self._of_features(row, at, **changes)
@@ -139,7 +134,7 @@ class Config(Bench):
         own = ",".join(filter(None, (own, reading, ridge, more)))
         return self.cell(section, row, at, method="hebbian", options=own, **changes)
 
-    def _of_features(self, row: str, at: object, **changes: Any) -> Cell:
+    def _of_features(self, row: str, at: object, **changes: Any) -> _cells.Cell:
         """A read-out of features as they are, or a head of scaled ones that is trained."""
         if row in HEADS:
             return self.cell(GIVEN, row, at, **changes)
@@ -155,20 +150,20 @@ class Config(Bench):
 
 def summarise(bench: Config, arrays: Arrays) -> dict[str, Any]:
     """As of every comparison, and the megabytes that a client sends in all rounds."""
-    held = cells.by_cell(bench, arrays).items()
+    held = _cells.by_cell(bench, arrays).items()
     sent = {f"{key}/up": mean_and_sd(fl.costs(a)[0][:, -1] / 1e6) for key, a in held}
-    return cells.summarise(bench, arrays) | sent
+    return _cells.summarise(bench, arrays) | sent
 
 
 def tables(bench: Config, summary: dict[str, Any]) -> list[Table]:
     """Those of every comparison; of features also the accuracy on all examples, and bytes."""
-    made = cells.tables(bench, summary)
-    ours = [cell for cell in cells.cells_of(bench) if cell.section == GIVEN]
+    made = _cells.tables(bench, summary)
+    ours = [cell for cell in _cells.cells_of(bench) if cell.section == GIVEN]
     at = tuple(dict.fromkeys(cell.at for cell in ours))
     for title, name in ((f"{GIVEN}: all examples", "weighted"), (f"{GIVEN}: MB up", "up")):
         rows = {
             cell.row: (cell.row, *(
-                cells.percent(value, 1) if name == "weighted" else f"{value[0]:.3g}"
+                _cells.percent(value, 1) if name == "weighted" else f"{value[0]:.3g}"
                 for value in (summary[f"{GIVEN}/{cell.row}/{x}/{name}"] for x in at)
             ))
             for cell in ours
@@ -181,7 +176,7 @@ def panels(bench: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel
     """Those of every comparison; of features also the accuracy of one model for all over bytes."""
     made = cell_pictures.panels(bench, arrays, summary)
     points: dict[str, tuple[Any, Any]] = {}
-    for cell in cells.cells_of(bench):
+    for cell in _cells.cells_of(bench):
         if cell.section == GIVEN and cell.row in FOR_ALL:
             x, y = (summary[f"{cell.key}/{name}"][0] for name in ("up", "weighted"))
             before = points.get(cell.row, ((), ()))

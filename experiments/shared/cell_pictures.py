@@ -9,17 +9,7 @@ from typing import Any
 import numpy as np
 
 from hopfed.experiments import Arrays, fl
-from hopfed.experiments.shared.cells import (
-    TABLE,
-    Bench,
-    Cell,
-    Place,
-    by_cell,
-    cells_of,
-    counted_round,
-    read,
-    readings_of,
-)
+from hopfed.experiments.shared import cells
 from hopfed.figures.kinds import Panel, against, over, paired, styles
 
 VALUES = {  # section -> label of its swept values
@@ -37,16 +27,17 @@ VALUES = {  # section -> label of its swept values
 }
 
 
-def panels(bench: Bench, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+def panels(bench: cells.Bench, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """The table: accuracy over rounds and cost, gains, clients; then sections by their names."""
-    held, chosen = by_cell(bench, arrays), {}
-    for cell in cells_of(bench):
-        test, seen = counted_round(bench, held[cell.key])[1], cell.config.seen
+    held, chosen = cells.by_cell(bench, arrays), {}
+    for cell in cells.cells_of(bench):
+        test, seen = cells.counted_round(bench, held[cell.key])[1], cell.config.seen
         chosen[cell.key] = test[:, seen:] if seen < bench.clients else test  # only the unseen
-    means = {key: test.mean(axis=1) for key, test in chosen.items()} | read(bench, arrays)
-    table = [cell for cell in cells_of(bench) if cell.section == TABLE]
+    means = {key: test.mean(axis=1) for key, test in chosen.items()} | cells.read(bench, arrays)
+    table = [cell for cell in cells.cells_of(bench) if cell.section == cells.TABLE]
     made = _table(bench, table, held, chosen) if table else []
-    others = [p for p in (*cells_of(bench), *readings_of(bench)) if p.section != TABLE]
+    played = *cells.cells_of(bench), *cells.readings_of(bench)
+    others = [place for place in played if place.section != cells.TABLE]
     for section in dict.fromkeys(place.section for place in others):
         made.append(_section([p for p in others if p.section == section], means))
     planes = {c.row: held[c.key]["plane"][0, -1] for c in table if bench.PICTURED}
@@ -54,7 +45,7 @@ def panels(bench: Bench, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]
 
 
 def _table(
-    bench: Bench, table: Sequence[Cell], held: Mapping[str, Arrays], chosen: Arrays
+    bench: cells.Bench, table: Sequence[cells.Cell], held: Mapping[str, Arrays], chosen: Arrays
 ) -> list[Panel]:
     reference, rows = bench.COMPARED[0], [cell.row for cell in table]
     style = styles([row for row in rows if row != reference])
@@ -95,7 +86,7 @@ def _table(
     return [*made, paired("accuracy of clients", rows, clients, colours=colours, each=True)]
 
 
-def _section(places: Sequence[Place], means: Arrays) -> Panel:
+def _section(places: Sequence[cells.Place], means: Arrays) -> Panel:
     """Accuracy of each row at every value, or of each row alone."""
     section, rows = places[0].section, list(dict.fromkeys(place.row for place in places))
     at = list(dict.fromkeys(place.at for place in places))
@@ -104,7 +95,7 @@ def _section(places: Sequence[Place], means: Arrays) -> Panel:
         return paired(section, rows, values, each=True, xlabel="test accuracy")
     none = np.full(len(means[places[0].key]), np.nan)
     lines = {
-        row: np.stack([means.get(Place(section, row, x).key, none) for x in at], axis=1)
+        row: np.stack([means.get(cells.Place(section, row, x).key, none) for x in at], axis=1)
         for row in rows
     }
     joined = all(re.fullmatch(r"[-+.\de]+", value) for value in at)

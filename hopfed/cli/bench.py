@@ -9,25 +9,19 @@ from typing import Any
 import click
 
 from hopfed import bench
-from hopfed.cli.device import device_option
-from hopfed.cli.outputs import json_option
+from hopfed.cli.options import device_option, json_option, option
 from hopfed.cli.printing import Screen, named, out, progress_bar, table
 from hopfed.errors import BackendError
 from hopfed.kernels.place import place
 
 WIDE = Screen(width=140)  # of tables in a file
+SIZES = "Small: seconds for each benchmark. Full: a minute or two; only full measures targets."
 HARDWARE = ("processor", "cores", "kernel threads", "memory", "BLAS", "GPU")
 
 
 @click.command("bench")
 @click.argument("name", required=False)
-@click.option(
-    "--sizes",
-    type=click.Choice(["small", "full"]),
-    default="small",
-    show_default=True,
-    help="Small: seconds for each benchmark. Full: a minute or two; only full measures targets.",
-)
+@option("--sizes", SIZES, ("small", "full"), "small")
 @device_option("both ways run")
 @json_option
 def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> None:

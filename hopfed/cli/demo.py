@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from hopfed.cli.device import device_option
 from hopfed.cli.numbers import WHOLE, within
-from hopfed.cli.outputs import FIGURE, check_outputs, file_option, overwrite_option
+from hopfed.cli.options import device_option, file_option, option
+from hopfed.cli.outputs import FIGURE, check_outputs, overwrite_option
 from hopfed.cli.printing import err, out, shown
 
 
 @click.command("demo")
-@click.option("--seed", type=WHOLE, default=0, show_default=True, help="Seed of all draws.")
-@click.option("--size", type=within(40, 96), default=48, show_default=True, help="Pixels.")
+@option("--seed", "Seed of all draws.", WHOLE, 0)
+@option("--size", "Pixels.", within(40, 96), 48)
 @file_option("--figure", "File of the picture: .png, .pdf or .svg.", default=Path("demo.png"))
 @overwrite_option
 @device_option("it is computed")

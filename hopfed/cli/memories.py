@@ -13,7 +13,8 @@ import numpy as np
 
 from hopfed._lib.settings import real, require
 from hopfed.cli.numbers import SEED, Parsed, within
-from hopfed.cli.outputs import FIGURE, RUN, check_outputs, file_option, json_option, out_option
+from hopfed.cli.options import PATH, file_option, flag, json_option, option
+from hopfed.cli.outputs import FIGURE, RUN, check_outputs, out_option
 from hopfed.cli.printing import human_bytes, out, table
 from hopfed.cli.tables.reading import NAMES, choices_of, table_options
 from hopfed.cli.tables.reading import read as read_tables
@@ -39,7 +40,7 @@ OPPOSITE = (
 )
 # Nothing is said of cues that their memory does not know.
 _NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}
-_path = click.Path(path_type=Path)
+SHAPE = "Height x width of the patterns in the figure, such as 28x28."
 
 
 def _range(text: str) -> tuple[float, float]:
@@ -143,11 +144,11 @@ def _numbers(source: Any) -> np.ndarray | None:
 
 
 @click.command("store")
-@click.argument("file", type=_path)
+@click.argument("file", type=PATH)
 @out_option("The .h5 file to write.", required=True)
 @click.option("--rule", default="", help=RULE)
-@click.option("--set", "settings", multiple=True, help=SETTINGS)
-@click.option("--operator", is_flag=True, help="Rows are examples: store their second moments.")
+@option("--set settings", SETTINGS, multiple=True)
+@flag("--operator", "Rows are examples: store their second moments.")
 @json_option
 @table_options
 def store_command(
@@ -257,27 +258,17 @@ def _archetypes(file: Path) -> Named | None:
 
 
 @click.command("recall")
-@click.argument("memory", type=_path)
-@click.argument("cues", type=_path)
+@click.argument("memory", type=PATH)
+@click.argument("cues", type=PATH)
 @out_option("States to .npy or .csv; everything to .h5.")
-@click.option("--updates", type=within(1), default=100, show_default=True, help="Most updates.")
-@click.option(
-    "--temperature", type=Parsed("number|from:to", _range), default="0", show_default=True,
-    help="A number, or FROM:TO to cool.",
-)  # fmt: skip
-@click.option(
-    "--order", type=click.Choice(["serial", "synchronous"]), default="serial", show_default=True,
-    help="One spin at a time, or all at once.",
-)  # fmt: skip
-@click.option("--free", is_flag=True, help="Let observed sites of cues with gaps turn as well.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the noise.")
+@option("--updates", "Most updates.", within(1), 100)
+@option("--temperature", "A number, or FROM:TO to cool.", Parsed("number|from:to", _range), "0")
+@option("--order", "One spin at a time, or all at once.", ("serial", "synchronous"), "serial")
+@flag("--free", "Let observed sites of cues with gaps turn as well.")
+@option("--seed", "Seed of the noise.", SEED, 0)
 @file_option("--figure", "Draw cue, steps and result.")
-@click.option(
-    "--shape",
-    type=Parsed("height x width", _shape),
-    help="Height x width of the patterns in the figure, such as 28x28.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON; nearest counts from 0.")
+@option("--shape", SHAPE, Parsed("height x width", _shape))
+@flag("--json as_json", "Print as JSON; nearest counts from 0.")
 def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     """Recall patterns from the rows of CUES, with a stored MEMORY.
 

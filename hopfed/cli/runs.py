@@ -16,14 +16,20 @@ import click
 
 from hopfed._lib.outputs import RUN, check_folder
 from hopfed._lib.settings import describe, from_plain, with_settings
-from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, SEEDS
+from hopfed.cli.options import (
+    PATH,
+    device_option,
+    file_option,
+    flag,
+    for_networks,
+    json_option,
+    option,
+)
 from hopfed.cli.outputs import (
     FIGURE,
     PAGE,
     check_outputs,
-    file_option,
-    json_option,
     out_option,
     overwrite_option,
     overwriting,
@@ -44,53 +50,37 @@ LONGEST = 300  # characters of a setting that are shown
 COLUMNS = 3  # numbers of the cells of a sweep that are printed; the file has all
 ROWS = "Table, or folder of tables, whose rows a page about archetypes lists; may be repeated."
 
-_path = click.Path(path_type=Path)
-_runs = click.argument("run_files", metavar="RUN...", nargs=-1, required=True, type=_path)
-_preset = click.option(
-    "--preset",
-    metavar=f"[{'|'.join(PRESET_NAMES)}|...]",
-    help="Settings to start from; `hopfed list NAME` has them all. [default: default]",
+PRESET = "Settings to start from; `hopfed list NAME` has them all. [default: default]"
+DASK = "Scheduler of the engine dask, such as tcp://host:8786.  [default: local]"
+ENGINE = (
+    "Where seeds and clients of a federation run: in this process, in worker processes, on workers "
+    "of Dask, as nodes of Flower."
 )
-_seeds = click.option(
-    "--seeds", type=SEEDS, help="Number of seeds, or which: 100:110 for 100 to 109."
-)
-_set = click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting."
-)
-_workers = click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
-_resume = click.option(
-    "--resume", is_flag=True, help="Continue the run in --out if the file exists."
-)
+
+_runs = click.argument("run_files", metavar="RUN...", nargs=-1, required=True, type=PATH)
+_preset = option("--preset", PRESET, metavar=f"[{'|'.join(PRESET_NAMES)}|...]")
+_seeds = option("--seeds", "Number of seeds, or which: 100:110 for 100 to 109.", SEEDS)
+set_option = option("--set settings", "Change a setting.", multiple=True, metavar="KEY=VALUE")
+workers_option = option("--workers", "Processes.", COUNT, 1)
 
 
 def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask", "flower")) -> Any:
     """Add --engine and --dask: where seeds, cells and the clients of a federation run."""
-    dask = click.option(
-        "--dask",
-        metavar="local|ADDRESS",
-        help="Scheduler of the engine dask, such as tcp://host:8786.  [default: local]",
-    )
-    return click.option(
-        "--engine",
-        type=click.Choice(names),
-        default="local",
-        show_default=True,
-        help="Where seeds and clients of a federation run: in this process, in worker processes, "
-        "on workers of Dask, as nodes of Flower.",
-    )(dask(command))
+    dask = option("--dask", DASK, metavar="local|ADDRESS")
+    return option("--engine", ENGINE, tuple(names), "local")(dask(command))
 
 
 @click.command("run")
 @click.argument("name")
 @_preset
 @_seeds
-@_set
+@set_option
 @engine_options
-@_workers
+@workers_option
 @device_option("recoveries run and networks are trained, where there are any", opens=False)
 @out_option("Run file (.h5) to write.")
-@_resume
-@click.option("--trust", is_flag=True, help="Let the run in --out import code outside of hopfed.")
+@flag("--resume", "Continue the run in --out if the file exists.")
+@flag("--trust", "Let the run in --out import code outside of hopfed.")
 @json_option
 def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
     """Run the experiment NAME over its seeds.
@@ -295,14 +285,14 @@ class Report:
 
 @click.command("sweep")
 @click.argument("name", metavar="EXPERIMENT")
-@click.option("--grid", multiple=True, required=True, metavar="KEY=A,B,C", help="Setting to sweep.")
+@option("--grid", "Setting to sweep.", multiple=True, required=True, metavar="KEY=A,B,C")
 @_preset
-@_set
+@set_option
 @_seeds
 @lambda command: engine_options(command, ("local", "pool", "dask"))
-@_workers
-@click.option("--choose", metavar="NUMBER", help="Say which cell has most of it.")
-@click.option("--measure", help="Number of the summary that is drawn.  [default: the first]")
+@workers_option
+@option("--choose", "Say which cell has most of it.", metavar="NUMBER")
+@option("--measure", "Number of the summary that is drawn.  [default: the first]")
 @file_option("--out folder", "Folder to write.", required=True)
 @overwrite_option
 def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any) -> None:
@@ -378,7 +368,7 @@ def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) 
 
 
 @click.command("show")
-@click.argument("run_file", metavar="RUN", type=_path)
+@click.argument("run_file", metavar="RUN", type=PATH)
 @json_option
 def show_command(run_file: Path, as_json: bool) -> None:
     """Show settings, versions, summary and arrays of the run file RUN.
@@ -430,7 +420,7 @@ def _faults(run: Run) -> dict[str, str]:
 
 
 @click.command("compare")
-@click.argument("run_files", metavar="RUN RUN...", nargs=-1, required=True, type=_path)
+@click.argument("run_files", metavar="RUN RUN...", nargs=-1, required=True, type=PATH)
 @out_option("Table of methods to write: .tex, a tabular of LaTeX, or .csv.")
 def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     """Compare the settings, summaries and arrays of runs.
@@ -509,8 +499,8 @@ def _print_rows(heads: Iterable[str], rows: Iterable[Iterable[str]], left: int) 
 @click.command("figure")
 @_runs
 @out_option("A .png, .pdf or .svg file. [default: RUN.png]")
-@click.option("--whole", is_flag=True, help="Draw all panels, and not only the first ones.")
-@click.option("--sections", metavar="NAME,...", help="Draw these sweeps of many methods, up to 6.")
+@flag("--whole", "Draw all panels, and not only the first ones.")
+@option("--sections", "Draw these sweeps of many methods, up to 6.", metavar="NAME,...")
 def figure_command(
     run_files: tuple[Path, ...], out_file: Path | None, whole: bool, sections: str | None
 ) -> None:

@@ -14,7 +14,8 @@ import numpy as np
 from hopfed._lib.random import check_seed
 from hopfed.cli import HelpfulGroup
 from hopfed.cli.numbers import FINITE, NUMBER, NUMBERS, WHOLE, Parsed, several
-from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, json_option, overwrite_option
+from hopfed.cli.options import figure_option, json_option
+from hopfed.cli.outputs import FIGURE, check_outputs, overwrite_option
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.words import TABLE
 from hopfed.errors import ArgumentError

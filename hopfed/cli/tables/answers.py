@@ -12,7 +12,8 @@ import click
 import numpy as np
 
 from hopfed.cli.numbers import FINITE
-from hopfed.cli.outputs import check_outputs, file_option, json_option, out_option
+from hopfed.cli.options import FILES, RUN, file_option, flag, json_option, option
+from hopfed.cli.outputs import check_outputs, out_option
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options
 from hopfed.errors import ArgumentError
@@ -24,11 +25,8 @@ if TYPE_CHECKING:
 LISTED = 60  # archetypes in the printed table
 MEANT = 5  # words and cuts of which a line says where they are +1
 NONE = "none of these"
+ALPHA = "Share of the archetypes' own rows that may be called none of these."
 LIKE = "Write a .csv as this text file is: what separates cells, decimal commas, ends of lines."
-
-_PATH = click.Path(path_type=Path)
-_RUN = click.argument("run_file", metavar="RUN", type=_PATH)
-_FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_PATH)
 
 
 def _out(what: str) -> Any:
@@ -36,17 +34,11 @@ def _out(what: str) -> Any:
 
 
 @click.command("assign")
-@_RUN
-@_FILES
+@RUN
+@FILES
 @table_options
 @_out("Archetype and probability of each row")
-@click.option(
-    "--alpha",
-    type=FINITE,
-    default=0.001,
-    show_default=True,
-    help="Share of the archetypes' own rows that may be called none of these.",
-)
+@option("--alpha", ALPHA, FINITE, 0.001)
 @json_option
 def assign_command(
     run_file: Path, files: tuple[Path, ...], out_file: Path, alpha: float, **options: Any
@@ -97,13 +89,11 @@ def assign_command(
 
 
 @click.command("complete")
-@_RUN
-@_FILES
+@RUN
+@FILES
 @table_options
 @out_option("The rows without gaps: .csv or .parquet.", required=True)
-@click.option(
-    "--skipped", is_flag=True, help="Fill questions, too, that another column says were skipped."
-)
+@flag("--skipped", "Fill questions, too, that another column says were skipped.")
 def complete_command(
     run_file: Path, files: tuple[Path, ...], out_file: Path, skipped: bool, **options: Any
 ) -> None:
@@ -156,7 +146,7 @@ def complete_command(
 
 
 @click.command("export")
-@_RUN
+@RUN
 @_out("The archetypes, or the rounds")
 @file_option("--like", LIKE, metavar="FILE")
 def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:

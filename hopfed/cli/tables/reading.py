@@ -9,10 +9,10 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from hopfed._lib.settings import require
+from hopfed.cli.options import option
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.errors import ArgumentError, DataError
 
@@ -20,50 +20,31 @@ QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
 SHOWN = 10  # lines about columns
 _ENDS = ("=1", r"=\+1", "=-1", "=0", "=true", "=false", "=missing", "=category", "=answers")
 _SAID = re.compile(f"(?:{'|'.join(f'(?<={end})' for end in _ENDS)}),", re.IGNORECASE)
-NAMES = (
-    "id",
-    "ignore",
-    "words",
-    "binarize",
-    "ordinal",
-)  # of the options that say how tables are read
+_SAYING = {  # options that say how tables are read, and may be repeated
+    "ignore": ("COLUMN,...", "Columns to leave out, such as a label; may be repeated."),
+    "words": (
+        "WORD=+1|-1|missing,...",
+        "What words stand for, in all columns; of one, COLUMN=WORD=...; or COLUMN=category; "
+        "COLUMN=answers where a cell holds several; may be repeated.",
+    ),
+    "binarize": (
+        "[COLUMN=]HOW",
+        "Cut numbers: median, mean, a number, quantile:Q; or levels; may be repeated.",
+    ),
+    "ordinal": (
+        "COLUMN,...",
+        "Ordered answers: numbers such as 1 to 5, or COLUMN=low<middle<high; may be repeated.",
+    ),
+}
+NAMES = ("id", *_SAYING)
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say how tables are read to a command."""
-    for option in reversed(
-        (
-            click.option("--id", help="Column that names the rows.  [default: found]"),
-            click.option(
-                "--ignore",
-                multiple=True,
-                metavar="COLUMN,...",
-                help="Columns to leave out, such as a label; may be repeated.",
-            ),
-            click.option(
-                "--words",
-                multiple=True,
-                metavar="WORD=+1|-1|missing,...",
-                help="What words stand for, in all columns; of one, COLUMN=WORD=...; or "
-                "COLUMN=category; COLUMN=answers where a cell holds several; may be repeated.",
-            ),
-            click.option(
-                "--binarize",
-                multiple=True,
-                metavar="[COLUMN=]HOW",
-                help="Cut numbers: median, mean, a number, quantile:Q; or levels; may be repeated.",
-            ),
-            click.option(
-                "--ordinal",
-                multiple=True,
-                metavar="COLUMN,...",
-                help="Ordered answers: numbers such as 1 to 5, or COLUMN=low<middle<high; may be "
-                "repeated.",
-            ),
-            click.option("--sheet", help="Sheet of workbooks.  [default: the largest]"),
-        )
-    ):
-        command = option(command)
+    command = option("--sheet", "Sheet of workbooks.  [default: the largest]")(command)
+    for name, (metavar, words) in reversed(_SAYING.items()):
+        command = option(f"--{name}", words, multiple=True, metavar=metavar)(command)
+    command = option("--id", "Column that names the rows.  [default: found]")(command)
 
     @wraps(command)
     def with_sheet(*arguments: Any, sheet: str | None = None, **given: Any) -> Any:

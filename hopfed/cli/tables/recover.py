@@ -18,22 +18,11 @@ from click.core import ParameterSource
 from hopfed._lib.cluster import cluster
 from hopfed._lib.memory_limits import free_memory
 from hopfed._lib.settings import real
-from hopfed.cli.device import device_option
 from hopfed.cli.numbers import COUNT, COUNTS, FEW, FINITE, SIZE, WHOLE
-from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, out_option
+from hopfed.cli.options import PATH, device_option, figure_option, flag, option
+from hopfed.cli.outputs import FIGURE, check_outputs, out_option
 from hopfed.cli.printing import err, human_bytes, out, shown, table
-from hopfed.cli.tables.reading import (
-    check_varying,
-    choices_of,
-    describe,
-    print_description,
-    read,
-    read_on_workers,
-    say_notes,
-    say_repeated,
-    table_options,
-    weights_in,
-)
+from hopfed.cli.tables import reading
 from hopfed.errors import ArgumentError, DataError
 from hopfed.runs import plain
 
@@ -41,67 +30,44 @@ ROWS = 60  # of the table; --json and --out hold all
 CHOSEN = ("alpha", "refit", "channel")
 SHORT = {"archetypes": "K", "log_likelihood": "log L", "parameters": "p", "smallest": "least"}
 FREE = 4  # part of the free memory that the examples may take
+COLUMNS = "Columns that not all files have: refused, missing where a file lacks them, or left out."
+MEMORY = (
+    "Most that the examples may take, such as 2GB; what takes more is read again for every sum.  "
+    "[default: a quarter of what is free]"
+)
+DASK = (
+    "Read by workers of Dask, on this machine or of the scheduler at ADDRESS: all FILES, folders "
+    "and patterns are one client's, a part each, and stay in the workers' memory."
+)
+WEIGHTS = "Numbers that are no feature: how often a row occurs, if whole; else of a survey."
+CHANNEL = "Flips alike in all columns, or a mean for each class and column."
+COMPARE = "Numbers of archetypes, from first to last, in a table: likelihood, BIC, what is left."
+BOOTSTRAP = "With --compare: drawn tables that test each number against the one before; slow."
 
 
 @click.command("recover")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@table_options
-@click.option(
-    "--columns",
-    type=click.Choice(["same", "union", "shared"]),
-    default="same",
-    show_default=True,
-    help="Columns that not all files have: refused, missing where a file lacks them, or left out.",
-)
-@click.option(
-    "--memory",
-    type=SIZE,
-    help="Most that the examples may take, such as 2GB; what takes more is read again for every "
-    "sum.  [default: a quarter of what is free]",
-)
-@click.option(
-    "--dask",
-    metavar="local|ADDRESS",
-    help="Read by workers of Dask, on this machine or of the scheduler at ADDRESS: all FILES, "
-    "folders and patterns are one client's, a part each, and stay in the workers' memory.",
-)
-@click.option(
-    "--weights",
-    metavar="COLUMN",
-    help="Numbers that are no feature: how often a row occurs, if whole; else of a survey.",
-)
-@click.option("--clients", type=COUNT, help="Split a single file at random over this many clients.")
-@click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
-@click.option("--alpha", type=FINITE, help="False-alarm rate of the count [0.001].")
-@click.option(
-    "--channel",
-    type=click.Choice(["auto", "symmetric", "graded"]),
-    default="auto",
-    show_default=True,
-    help="Flips alike in all columns, or a mean for each class and column.",
-)
-@click.option("--archetypes", type=FEW, help="Number of archetypes, where it is yours.")
-@click.option(
-    "--compare",
-    type=COUNTS,
-    help="Numbers of archetypes, from first to last, in a table: likelihood, BIC, what is left.",
-)
-@click.option(
-    "--bootstrap",
-    type=FEW,
-    help="With --compare: drawn tables that test each number against the one before; slow.",
-)
-@click.option("--refit", is_flag=True, help="One more exchange: sums of the nearest examples.")
-@click.option(
-    "--support", type=COUNT, default=5, show_default=True, help="Rows that an archetype must have."
-)
-@click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of all random choices.")
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@reading.table_options
+@option("--columns", COLUMNS, ("same", "union", "shared"), "same")
+@option("--memory", MEMORY, SIZE)
+@option("--dask", DASK, metavar="local|ADDRESS")
+@option("--weights", WEIGHTS, metavar="COLUMN")
+@option("--clients", "Split a single file at random over this many clients.", COUNT)
+@option("--quality", "Quality r in (0, 1], or auto.", default="auto")
+@option("--alpha", "False-alarm rate of the count [0.001].", FINITE)
+@option("--channel", CHANNEL, ("auto", "symmetric", "graded"), "auto")
+@option("--archetypes", "Number of archetypes, where it is yours.", FEW)
+@option("--compare", COMPARE, COUNTS)
+@option("--bootstrap", BOOTSTRAP, FEW)
+@flag("--refit", "One more exchange: sums of the nearest examples.")
+@option("--support", "Rows that an archetype must have.", COUNT, 5)
+@option("--seed", "Of all random choices.", WHOLE, 0)
 @device_option("it is computed")
 @out_option("Write a run file (.h5), or the archetypes as .csv, .json or .parquet.")
 @figure_option
-@click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--dry-run", is_flag=True, help="Compute nothing: say what was read.")
+@option("--shape", "Height x width of the patterns in the figure, such as 28x28.")
+@flag("--json as_json", "Print the result as JSON.")
+@flag("--dry-run", "Compute nothing: say what was read.")
 def recover_command(files: tuple[Path, ...], **options: Any) -> None:
     """Recover archetypes from FILES of examples, one for each client.
 
@@ -122,11 +88,11 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     seconds = -time.perf_counter()
     weights = None
     if options["weights"] is not None:
-        weights = weights_in(files, options)
+        weights = reading.weights_in(files, options)
     if options["dask"] is None:
-        tables = read(files, options, options["memory"] or free_memory() // FREE)
+        tables = reading.read(files, options, options["memory"] or free_memory() // FREE)
     else:
-        tables = [read_on_workers(files, options)]
+        tables = [reading.read_on_workers(files, options)]
     if weights is not None:
         from hopfed.archetypes.weights import weighted
 
@@ -137,14 +103,14 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     if options["clients"] is not None:
         tables = _dealt(tables[0], options["clients"], options["seed"])
     if len(files) == len(tables) > 1:
-        say_repeated(files)
+        reading.say_repeated(files)
     if options["dry_run"]:
         together = Path(", ".join(map(str, files)))
-        said = describe(tables, files if options["dask"] is None else [together])
-        print(json.dumps(plain(said))) if options["as_json"] else print_description(said)
+        said = reading.describe(tables, files if options["dask"] is None else [together])
+        print(json.dumps(plain(said))) if options["as_json"] else reading.print_description(said)
         return
-    check_varying(tables, options["channel"])
-    say_notes(tables, files)
+    reading.check_varying(tables, options["channel"])
+    reading.say_notes(tables, files)
     if options["compare"] is not None:
         _compare(tables, how, options)
         return
@@ -294,7 +260,7 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     from hopfed.tables.writers import check_ending
 
     check_seed(options["seed"])
-    choices_of(options)
+    reading.choices_of(options)
     _settings(options)
     if options["compare"] is None and options["bootstrap"] is not None:
         raise ArgumentError("--bootstrap", "given with --compare", options["bootstrap"])
