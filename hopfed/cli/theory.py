@@ -296,7 +296,8 @@ def spike(
             found["eigenvalue_sd"] = sd
         tables["spikes"] = found
         sites, rows = N or (M and round(q * M)), M or (N and round(N / q))
-        if sites and rows and len(kappa) < min(sites, rows):
+        least = len(kappa) * (1 if exposure is None else 2)  # rows of which each has a part
+        if sites and rows and len(kappa) < min(sites, rows) and least <= rows:
             order = np.argsort(-kappa, kind="stable")
             shares = None if exposure is None else np.broadcast_to(exposure, kappa.shape)[order]
             size = sites, rows, variance, alpha, shares, DRAWS, check_seed(seed)
@@ -577,7 +578,7 @@ def _at_size(
     variance = 1 - r**2 * float(min(shares.sum(), 1))
     kappa = spikes.spike_strength(r, shares, N) * (1 - r**2) / variance
     for share, M in zip(plan["exposure"], plan["M"], strict=True):
-        if not np.isfinite(M) or min(N, M) <= len(shares):
+        if not np.isfinite(M) or N <= len(shares) or M < 2 * len(shares):
             continue
         size = N, int(M), variance, arguments["false_alarm"], shares
         drawn = spiked.predict(kappa, *size, size=PLANNED)
