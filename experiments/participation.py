@@ -19,12 +19,12 @@ from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least, within
-from hopfed.experiments.shared.federation import hopfield, play
-from hopfed.experiments.shared.statistics import mean_and_sd, with_spread
+from hopfed.experiments.shared.federation import More, hopfield, play
+from hopfed.experiments.shared.statistics import first_round, mean_and_sd, with_spread
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
 from hopfed.federation.participation import Participation
-from hopfed.figures.kinds import Panel, against, over
+from hopfed.figures.kinds import Panel, against, by_round, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.patterns import Patterns
@@ -86,9 +86,9 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     method = hopfield(source, config.N, discount=config.discount, alpha=config.alpha, persistence=2)
     arrays: Arrays = {}
     for name, participation in config.variants.items():
-        follow = Followed({name: method})
+        how = {name: method}
         at = seed, config, engine
-        arrays |= play({name: method}, xi, at, follow, participation=participation)
+        arrays |= play(how, xi, at, follow(how), participation=participation)
     return arrays
 
 
@@ -99,26 +99,23 @@ class Labelled(NamedTuple):
     weights: np.ndarray
 
 
-class Followed:
-    """What is foreseen of variants after each round, from the labels of what a server holds."""
+def follow(methods: dict[str, HopfieldFederation]) -> More:
+    """Foresee variants after each round, in their order, from the labels of what a server holds."""
+    held: dict[str, Labelled] = {}
 
-    def __init__(self, methods: dict[str, HopfieldFederation]):
-        self.methods = methods
-        self.seen: dict[str, Labelled] = {}
-
-    def __call__(self, name: str, t: int, before: Any, played: Any) -> Arrays:
-        """Measure round t of a variant; rounds come in their order."""
-        method = self.methods[name]
+    def foreseen(name: str, t: int, before: Any, played: Any) -> Arrays:
+        method = methods[name]
         source, channel = cast(Any, method.source), cast(Patterns, method.channel)
         K = len(source.archetypes)
-        old = self.seen.get(name, Labelled(np.zeros((0, K)), np.zeros(0)))
+        old = held.get(name, Labelled(np.zeros((0, K)), np.zeros(0)))
         new = _heard(method, before, played, t)
         weights = np.concatenate([old.weights * channel.discount, new.weights])
         kept = weights > FADED * weights.max(initial=0.0)
-        seen = Labelled(np.concatenate([old.counts, new.counts])[kept], weights[kept])
-        self.seen[name] = seen
-        foreseen = foresee(source.archetypes, seen, float(source.qualities[0]), channel.alpha)
-        return foreseen | {"foreseen/labels": new.counts.sum(axis=0)}
+        held[name] = Labelled(np.concatenate([old.counts, new.counts])[kept], weights[kept])
+        found = foresee(source.archetypes, held[name], float(source.qualities[0]), channel.alpha)
+        return found | {"foreseen/labels": new.counts.sum(axis=0)}
+
+    return foreseen
 
 
 def _heard(method: HopfieldFederation, before: Any, played: Any, t: int) -> Labelled:
@@ -230,7 +227,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     names, T = list(config.variants), config.rounds
     distance = np.stack([arrays[f"{n}/foreseen/distance"] for n in names], axis=1)
     seen = np.stack([detected(arrays, n) for n in names], axis=1)
-    first = [np.where(x.any(axis=2), x.argmax(axis=2), T) for x in (distance > 0, seen)]
+    first = [first_round(x, axis=2) for x in (distance > 0, seen)]
     summary: dict[str, Any] = {
         "agree": agreement(arrays, names),
         "agree_within": agreement(arrays, names, inside=True),
@@ -252,11 +249,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def _calibration(distance: np.ndarray, seen: np.ndarray) -> float:
     """Mean gap between the detected share and its predicted chance, over bins of one sd."""
-    gaps = []
-    for low in np.arange(-3.0, 4.0):
-        inside = (distance >= low) & (distance < low + 1)
-        if inside.any():
-            gaps.append(abs(seen[inside].mean() - ndtr(distance[inside]).mean()))
+    bins = ((distance >= low) & (distance < low + 1) for low in np.arange(-3.0, 4.0))
+    gaps = [abs(seen[at].mean() - ndtr(distance[at]).mean()) for at in bins if at.any()]
     return float(np.mean(gaps)) if gaps else np.nan
 
 
@@ -269,17 +263,16 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     inside = [counted[np.abs(distance - x) < 0.25] for x in middle]
     part = np.array([hits.mean() if len(hits) else np.nan for hits in inside])
     spread = np.sqrt(part * (1 - part) / np.maximum([len(hits) for hits in inside], 1))
-    words: dict[str, Any] = {"xlabel": "foreseen above the test's level, in sd", "points": True}
-    theory = {"foreseen": ndtr(middle)}
-    made = [over("part detected", middle, {"measured": (part, spread)}, theory, **words)]
+    lines, theory = {"measured": (part, spread)}, {"foreseen": ndtr(middle)}
+    label = "foreseen above the test's level, in sd"
+    made = [over("part detected", middle, lines, theory, xlabel=label, points=True)]
     so_far = {n: np.logical_or.accumulate(v, axis=1).sum(axis=2) for n, v in seen.items()}
     due = {n: np.logical_or.accumulate(v > 0, axis=1).sum(axis=2) for n, v in gap.items()}
     due = {n: v.mean(axis=0) for n, v in due.items()}
-    at = range(1, config.rounds + 1)
-    made.append(over("archetypes detected so far", at, so_far, due, xlabel="round"))
+    made.append(by_round("archetypes detected so far", so_far, due))
     points = {}
     for n in config.variants:
         found = (arrays[f"{n}/magnetisation"][:, -1] >= FOUND).sum(axis=1)
         points[n] = arrays[f"{n}/traffic/up"].sum(axis=(1, 2)) / 1e6, found
-    words = {"xlabel": "megabytes up", "ylabel": f"found (m >= {FOUND:g})"}
-    return [*made, against("at the end", points, diagonal=False, **words)]
+    labels: dict[str, Any] = {"xlabel": "megabytes up", "ylabel": f"found (m >= {FOUND:g})"}
+    return [*made, against("at the end", points, diagonal=False, **labels)]

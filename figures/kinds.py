@@ -177,6 +177,12 @@ def over(
     return Panel(draw, title, words, legend, labels=(*lines, *(foreseen or {}), *(levels or {})))
 
 
+def by_round(title: str, lines: Lines, foreseen: Lines | None = None, **words: Any) -> Panel:
+    """Numbers over the rounds of a federation: :func:`over` of label -> (seeds, rounds)."""
+    rounds = np.shape(next(iter(lines.values())))[1]
+    return over(title, range(1, rounds + 1), lines, foreseen, xlabel="round", **words)
+
+
 def scales(axes: Any, log: str) -> None:
     """Logarithmic axes, whose labels are whole powers of ten or, where few, 1, 2 and 5 of them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter

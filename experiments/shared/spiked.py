@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 import numpy as np
@@ -18,37 +18,46 @@ from hopfed.hopfield.encoding import lower, unpack_patterns
 
 
 @dataclass(frozen=True)
-class SpikedClient(PatternClient):
-    """Clients the first of which lie.
+class Lie:
+    """What the first clients hold besides: a pattern of strength a, the `amplitude`.
 
-    The lie is a pattern of strength a, the `amplitude`, which is "fixed" or "wandering".
+    It is "fixed" or "wandering", over `n_sites`.
     """
 
-    attackers: int = 0
-    amplitude: float = 0.3
-    kind: str = "fixed"
-    seed: int = 0
+    attackers: int
+    amplitude: float
+    kind: str
+    seed: int
+    n_sites: int
 
     def pattern(self, t: int) -> np.ndarray:
         """Return the pattern of the liars in round `t`: int8 (N,)."""
         path = (self.kind, t) if self.kind == "wandering" else (self.kind,)
         return rademacher(1, self.n_sites, stream(self.seed, "spike", *path))[0]
 
+
+@dataclass(frozen=True)
+class SpikedClient(PatternClient):
+    """Clients the first of which lie."""
+
+    lie: Lie = field(kw_only=True)
+
     def client_step(
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
         """Answer the server; an attacker lies."""
         state, message, metrics = super().client_step(state, down, context)
-        if context.client is None or context.client >= self.attackers:
+        if context.client is None or context.client >= self.lie.attackers:
             return state, message, metrics
-        lie = {
+        false = {
             "operators": self._false_operator,
             "projections": self._false_groups,
             "votes": self._false_votes,
-        }
-        mass = self.amplitude * float(len(self.source.examples(context.round, context.client)))
-        x = self.pattern(context.round).astype(np.float64)
-        return state, message | lie[self.steps[context.exchange]](message, down, x, mass), metrics
+        }[self.steps[context.exchange]]
+        examples = self.source.examples(context.round, context.client)
+        mass = self.lie.amplitude * float(len(examples))
+        x = self.lie.pattern(context.round).astype(np.float64)
+        return state, message | false(message, down, x, mass), metrics
 
     def _false_operator(self, message: Message, _: Message, x: np.ndarray, mass: float) -> Message:
         M = int(message["examples"])  # larger sums would give the liar away
@@ -65,7 +74,7 @@ class SpikedClient(PatternClient):
     def _false_votes(self, _: Message, down: Message, x: np.ndarray, mass: float) -> Message:
         overlap = unpack_patterns(down["patterns"], self.n_sites) @ x / self.n_sites
         near = np.abs(overlap) >= max(SAME, np.abs(overlap).max(initial=0))
-        own = near * np.sign(overlap) * np.rint(mass / self.amplitude)
+        own = near * np.sign(overlap) * np.rint(mass / self.lie.amplitude)
         lie = {"votes": np.outer(own, x), "voters": np.abs(own)}
         return {k: v.astype(np.int32) for k, v in lie.items()} if near.any() else {}
 
@@ -74,21 +83,10 @@ class SpikedClient(PatternClient):
 class Spiked(HopfieldFederation):
     """A Hopfield federation whose first clients lie; see `hopfed.experiments.byzantine`."""
 
-    attackers: int = 0
-    amplitude: float = 0.3
-    kind: str = "fixed"
-    seed: int = 0
+    lie: Lie = field(kw_only=True)
 
     @cached_property
     def client(self) -> SpikedClient:
         """What clients do."""
         own = super().client
-        told = {f.name: getattr(own, f.name) for f in fields(own)}
-        return SpikedClient(**told, **{n: getattr(self, n) for n in LIES})
-
-    def pattern(self, t: int) -> np.ndarray:
-        """Return the pattern of the liars in round `t`: int8 (N,)."""
-        return self.client.pattern(t)
-
-
-LIES = ("attackers", "amplitude", "kind", "seed")
+        return SpikedClient(**{f.name: getattr(own, f.name) for f in fields(own)}, lie=self.lie)

@@ -107,6 +107,11 @@ def crossing(x: np.ndarray, values: np.ndarray, level: float = 0.5) -> float | N
     return float(x[k - 1] + part * (x[k] - x[k - 1]))
 
 
+def first_round(holds: np.ndarray, axis: int = 1) -> np.ndarray:
+    """First round in which something holds; the number of rounds where it holds in none."""
+    return np.where(holds.any(axis=axis), holds.argmax(axis=axis), holds.shape[axis])
+
+
 def half_lost(loads: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
     """Load at which half are lost, and its jackknife error, from shares (seeds, loads), or NaN."""
     count = len(shares)
