@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any
 
@@ -27,7 +26,6 @@ from hopfed.hopfield.stream import ArchetypeStream
 RULES = {"entropy": Entropy(), "agreement": Agreement(), "structure": Structure()}
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

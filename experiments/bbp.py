@@ -6,7 +6,6 @@ finite size those of the draw.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
@@ -28,7 +27,6 @@ from hopfed.theory import marchenko_pastur, spikes
 TOP = 10  # leading eigenvalues stored for each draw, as in the paper's panel A
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

@@ -7,7 +7,7 @@ in each round, "wandering". In the scenario "rare" nobody lies, and few clients 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Annotated, Any
@@ -51,7 +51,6 @@ KINDS = ("fixed", "wandering")
 SCORES = ("level", "rounds", "groups")  # scores to which the defences apply a threshold
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -198,7 +197,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
             mean = np.mean([false[s].mean(axis=1) for s in names], axis=0)
             summary[f"false/{key}/{d}"] = mean_and_sd(mean)
         kept = np.mean([told[s][:, -1].mean(axis=1) for s in lies], axis=0)
-        late = np.mean([first_round(told[s].all(axis=2)) for s in ("clean", *lies)], axis=0)
+        late = np.mean([first_round(np.all(told[s], axis=2)) for s in ("clean", *lies)], axis=0)
         summary[f"kept/{d}"] = mean_and_sd(kept)
         summary[f"delay/{d}"] = mean_and_sd(late)
         summary[f"rare/{d}"] = mean_and_sd(told["rare"][:, -1, -1].astype(float))

@@ -6,7 +6,6 @@ theory/NOTES.md, Capacity of Hebb's rule, of a dreaming memory, of dense memorie
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any
 
@@ -29,7 +28,6 @@ RETURNED = 0.9  # overlap from which a cue counts as returned
 SIGNS = np.array([-1, 1], np.int8)
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

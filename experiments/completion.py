@@ -9,7 +9,6 @@ commoner value of each column, and the true classes of a simulated table, which 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -39,7 +38,6 @@ SMOOTH = 1.0  # rows of each value that a class is given beforehand
 Classes = tuple[np.ndarray, np.ndarray]  # means (K, N) and shares (K,)
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

@@ -5,7 +5,6 @@ Of ``J = eta^T eta / (N M)``, at one level: `hopfed.theory.concentration`, and t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import concentration
 
 
-@dataclass(frozen=True)
 class Config(Mixed):
     """Settings."""
 

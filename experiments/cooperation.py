@@ -29,7 +29,6 @@ from hopfed.theory.profile import profile_spikes
 FOUND = 0.9  # |m| from which an archetype is found; a pattern below it is a false discovery
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

@@ -6,7 +6,6 @@ methods fit its parameters to the data. Quality 0 is the null.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -26,7 +25,6 @@ METHODS = ("classical", "generalised", "whitened")
 ALPHA = 0.01  # false-alarm rate of every test
 
 
-@dataclass(frozen=True)
 class Config(Mixed):
     """Settings."""
 

@@ -7,7 +7,6 @@ far its exposure was above the threshold of theory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any
 
@@ -39,7 +38,6 @@ SCHEDULES = ("sequential", "cyclic")
 LEVEL = 0.99  # magnetisation from which an archetype counts as kept
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

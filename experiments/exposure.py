@@ -7,7 +7,6 @@ measures how unequal they are. Source: arXiv:2603.19902, Section 4.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,7 +31,6 @@ SIDE = 28  # of the letters
 SEEN = 0.5  # overlap from which an archetype counts as seen
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

@@ -8,7 +8,6 @@ normalised; `classes`, `dirichlet`, `participation`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
@@ -36,13 +35,11 @@ CLASSES = {"cifar10": "classes:2", "cifar100": "classes:10"}
 RATES = {10: 1.0, 50: 0.2, 100: 0.1}
 
 
-@dataclass(frozen=True)
 class Config(Bench):
     """Settings."""
 
     SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
     ALONE: ClassVar[tuple[str, ...]] = tuple(SWEEPS)
-    PICTURED: ClassVar[tuple[str, ...]] = tuple(f"{TABLE}/{row}" for row in SWEPT if row[0] != "l")
 
     @property
     def homogeneous(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Annotated, Any
 
@@ -29,7 +29,6 @@ from hopfed.federation.rounds import FederationState, play_round
 DOMAINS = ("acc", "wdp", "cdp")  # accuracy on all domains, on the client's own, on the others
 
 
-@dataclass(frozen=True)
 class Shared(Settings):
     """Settings of a federation of networks that its comparisons (`shared.cells`) have too.
 
@@ -75,7 +74,6 @@ class Shared(Settings):
     ] = "all"
 
 
-@dataclass(frozen=True)
 class Config(Shared):
     """Settings.
 

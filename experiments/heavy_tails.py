@@ -7,7 +7,6 @@ a few Gaussian nulls give the factor.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -25,7 +24,6 @@ METHODS = ("sample", "tyler")
 NULLS = 20  # noise matrices that calibrate Tyler's edge, per seed and ratio
 
 
-@dataclass(frozen=True)
 class Config(Mixed):
     """Settings."""
 

@@ -7,7 +7,6 @@ overlap; and the "band" (40), whose C and C' are fitted on the first third of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -27,7 +26,6 @@ PLACES = ("above", "below", "inside")
 TOGETHER = 5  # archetypes whose overlap is varied
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

@@ -13,7 +13,6 @@ stores replace old ones (fifo), keep all (concatenate), or keep the first (fixed
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, ClassVar
 
@@ -83,7 +82,6 @@ SHARED_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SECTIONS = (TABLE, HETEROGENEITY, SHIFT, UNSEEN, *SWEEPS, WEIGHTS, QUALITY, STREAM)
 
 
-@dataclass(frozen=True)
 class Config(Bench):
     """Settings.
 

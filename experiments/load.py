@@ -9,7 +9,6 @@ what is missing has fewer than five of them.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -41,7 +40,6 @@ LEVEL = 0.95  # magnetisation from which an archetype counts as found
 HOPELESS = 0.5  # if a smaller part is found, larger loads of the same mode are not tried
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

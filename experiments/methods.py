@@ -8,7 +8,6 @@ clients together, of one process; methods that only read one training in differe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -40,7 +39,6 @@ OPTIONS = {  # a small model that clients share is a LeNet; rounds of steps are 
 PLAIN = ("scaffold",)  # SGD without momentum, as in the paper, at three times the rate
 
 
-@dataclass(frozen=True)
 class Config(Bench):
     """Settings."""
 

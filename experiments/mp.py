@@ -6,7 +6,6 @@ are quantiles of the Tracy-Widom law.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -29,7 +28,6 @@ LEVELS = (0.01, 0.05)
 BINS = 60  # of the histograms, from 0 to 1.1 times the upper edge
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

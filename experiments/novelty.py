@@ -7,7 +7,6 @@ falling weight, or of the "paper" mechanism. Latency starts where `participation
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -35,7 +34,6 @@ VARIANTS = (
 EXAMPLES = 5  # of an archetype, from which a pattern of it can be read
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

@@ -14,7 +14,6 @@ on square roots and 1.5 to 2.4 on logarithms; 2,900 drawn rows gained no more th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -53,7 +52,6 @@ FOR_ALL = ("hebbian small", "hebbian global", "hebbian components", *CLOSED, "fe
 EPSILONS = (100.0, 30.0, 10.0, 3.0, 1.0)
 
 
-@dataclass(frozen=True)
 class Config(_cells.Bench):
     """Settings; those of the read-out are of `hopfed.neural.methods.hebbian.Hebbian`."""
 

@@ -8,7 +8,6 @@ theory/NOTES.md, "Partial participation".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
@@ -40,7 +39,6 @@ CLEAR = 30.0  # strength over the phase boundary from which no test can miss a s
 FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left out
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

@@ -5,7 +5,6 @@ Tables of these sizes are counted by the rule of `recover`, and at the third siz
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import Annotated, Any
@@ -27,7 +26,6 @@ from hopfed.theory.study import PROMISES, promises
 ERRORS = 2.0  # binomial standard errors within which a promise counts as kept
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

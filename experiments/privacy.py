@@ -8,7 +8,6 @@ archetypes and exposures of the draw; see theory/NOTES.md, "Semicircle beside th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -31,7 +30,6 @@ from hopfed.theory import private, spikes
 STRAY_BELOW = 0.5  # a pattern with lower overlaps is not even a blurred archetype
 
 
-@dataclass(frozen=True)
 class Config(Mixed):
     """Settings."""
 

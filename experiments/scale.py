@@ -9,7 +9,6 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -30,7 +29,6 @@ from hopfed.recovery.recover import run_recovery
 BATCH = 2**26  # entries drawn at a time
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

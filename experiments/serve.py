@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -59,7 +58,6 @@ GUARDS = (
 )
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings; those that are not said here are of `hopfed.hopfield`."""
 

@@ -9,7 +9,6 @@ the memory is no offset; and sweeps of the rows `swept`: `m`, `classes`, `dirich
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, ClassVar
 
@@ -50,7 +49,6 @@ MLP = {
 _ROWS = ("standalone", "fedproto", "fedssa", "fedral", "fedkd", "fedmrl", "pfedes", "sohip")
 
 
-@dataclass(frozen=True)
 class Config(Bench):
     """Settings."""
 
@@ -61,9 +59,6 @@ class Config(Bench):
 
     SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
     ALONE: ClassVar[tuple[str, ...]] = tuple(section for section in SWEEPS if section != "m")
-    PICTURED: ClassVar[tuple[str, ...]] = (
-        f"{TABLE}/standalone", f"{TABLE}/sohip", f"{TABLE}/proposed: by sample",
-    )  # fmt: skip
 
     def cells(self) -> tuple[Cell, ...]:
         """Cells of the requested sections, in their order."""

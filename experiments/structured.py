@@ -6,7 +6,6 @@ factoriser=paper --set memory=literal --set discount=0``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -31,7 +30,6 @@ SHOWN = ("archetypes", "examples", "reconstructions")  # as pictures
 THE_PAPERS = 3  # three pictures are the paper's; other numbers are spread over all classes
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -120,9 +118,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         summary[f"rounds/{name}"] = mean_and_sd(rounds_until(m.min(axis=2) == 1))
     false = np.stack([arrays[f"{name}/false"] for name in config.sets])
     names = ("magnetisation", "matched", "frobenius")
-    m, matched, off = ([arrays[f"{n}/{what}"][:, -1] for n in config.sets] for what in names)
+    every, matched, off = ([arrays[f"{n}/{what}"][:, -1] for n in config.sets] for what in names)
     return summary | {
-        "lowest": float(min(each.min() for each in m)),
+        "lowest": float(min(each.min() for each in every)),
         "matched": float(min(each.mean(axis=1).min() for each in matched)),
         "frobenius": float(max(each.max() for each in off)),
         "false_last": int(false[..., -1].max()),

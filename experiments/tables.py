@@ -33,7 +33,6 @@ TITLES = {  # of the printed tables, and how their numbers are written
 LEVEL = 0.003  # nats an entry within which two methods count as equal
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

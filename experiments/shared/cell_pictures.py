@@ -1,4 +1,4 @@
-"""Panels of comparisons of neural methods: the table of methods, sweeps, features in a plane."""
+"""Panels of comparisons of neural methods: the table of methods, and sweeps."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ def panels(bench: cells.Bench, arrays: Arrays, summary: dict[str, Any]) -> list[
     others = [place for place in played if place.section != cells.TABLE]
     for section in dict.fromkeys(place.section for place in others):
         made.append(_section([p for p in others if p.section == section], means))
-    planes = {c.row: held[c.key]["plane"][0, -1] for c in table if bench.PICTURED}
-    return [*made, *(_plane(row, plane) for row, plane in planes.items() if plane.any())]
+    return made
 
 
 def _table(
@@ -108,18 +107,3 @@ def _section(places: Sequence[cells.Place], means: Arrays) -> Panel:
         "band": "error",
     }
     return over(section, at, lines, points=not joined, **words)
-
-
-def _plane(row: str, plane: np.ndarray) -> Panel:
-    """Features of test examples in a plane; a colour is a label, a mark a client or domain."""
-
-    def draw(axes: Any, _: Any) -> None:
-        from matplotlib import colormaps
-
-        for points, mark in zip(plane, "o^sD", strict=False):
-            x, y, label = points[points[:, 2] > 0].T.astype(int)
-            colours = colormaps["tab10"]((label - 1) % 10)
-            axes.scatter(x, y, s=9, marker=mark, color=colours, alpha=0.8, lw=0)
-        axes.set(xticks=[], yticks=[])
-
-    return Panel(draw, f"features, {row}", {"xlabel": "colour: label, mark: client"}, "")

@@ -19,7 +19,6 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require, with_settings
 from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.settings import Words, among
@@ -30,9 +29,7 @@ from hopfed.federation.rounds import FederationState
 CLIENT = ("client/loss", "client/flops")  # metrics of a client that every method reports
 ALL = "all"
 TABLE = "methods"  # the section that holds every method once
-GROUPS, EACH = 4, 50  # of a plane: clients or domains, and test examples of each
 LAX = "best test round %"
-PERPLEXITY = 30.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,6 @@ class Reading(Place):
     round: int
 
 
-@dataclass(frozen=True)
 class Bench(fl.Shared):
     """Settings that the cells of an experiment share.
 
@@ -90,9 +86,7 @@ class Bench(fl.Shared):
     SECTIONS: ClassVar[tuple[str, ...]] = (TABLE,)
     ALONE: ClassVar[tuple[str, ...]] = ()
     COMPARED: ClassVar[tuple[str, ...]] = ("standalone",)  # reference rows of gains
-    PICTURED: ClassVar[tuple[str, ...]] = ()  # cells whose features are kept in a plane
     TIMED: ClassVar[bool] = False  # whether the seconds of training are an array
-    PLANE: ClassVar[tuple[str, str]] = ("clients", "t-sne")  # arguments `by`, `way` of `plane`
 
     def validate(self) -> None:
         """Refuse sections and rows that do not exist, or not without their reference."""
@@ -232,10 +226,6 @@ def _scored(
     ours = [i for i, reading in enumerate(readings) if (reading.base, reading.round) == here]
     if ours:
         arrays["readings"][ours] = bench.score([readings[i] for i in ours], method, after)
-    if bench.PICTURED:
-        drawn = inner + 1 == bench.rounds and cell.key in bench.PICTURED
-        blank = np.zeros((min(GROUPS, bench.clients), EACH, 3), np.uint8)
-        arrays["plane"] = plane(method, after, *bench.PLANE) if drawn else blank
     return arrays
 
 
@@ -312,51 +302,6 @@ def summarise(bench: Bench, arrays: Arrays) -> dict[str, Any]:
             summary[f"{cell.key}/{name}"] = mean_and_error(values[measure] - base[measure])
     readings = read(bench, arrays).items()
     return summary | {f"{key}/test": mean_and_sd(values) for key, values in readings}
-
-
-def plane(method: Any, state: FederationState, by: str, way: str) -> np.ndarray:
-    """Features of test examples in a plane, as bytes (groups, EACH, 3): x, y, label plus one.
-
-    Missing examples are 0. By "clients" these are clients that hold one class in common, each under
-    its own model; by "domains" examples of every domain, all under the model of client 0, as in
-    FedH2L (arXiv:2101.11296, Fig. 1).
-    """
-    split, tensors = method.loaded.split, method.loaded.tensors
-    found = np.zeros((min(GROUPS, len(split)), EACH, 3), np.uint8)
-    clients = np.arange(len(found)) if by == "domains" else _alike(split.counts(), len(found))
-    features, labels, places = [], [], []
-    for g, c in enumerate(clients):
-        rows = stream(method.task.seed, "plane", int(c)).permutation(split.test[c])[:EACH]
-        classifier = fl.classifier_of(method, state, 0 if by == "domains" else int(c))
-        features.append(classifier.embed(tensors, rows).features)
-        labels.append(split.dataset.labels[rows])
-        places += [(g, i) for i in range(len(rows))]
-    xy = flattened(np.concatenate(features), way, method.task.seed)
-    spread = np.ptp(xy, axis=0)
-    group, place = np.array(places).T
-    found[group, place, :2] = np.rint(255 * (xy - xy.min(axis=0)) / np.where(spread > 0, spread, 1))
-    found[group, place, 2] = np.concatenate(labels) + 1
-    return found
-
-
-def flattened(features: np.ndarray, way: str, seed: int = 0) -> np.ndarray:
-    """Return points (n, 2) for features (n, d), by "pca" or "t-sne"."""
-    if way == "pca":
-        from sklearn.decomposition import PCA
-
-        return np.asarray(PCA(2, svd_solver="full").fit_transform(features))
-    from sklearn.manifold import TSNE
-
-    perplexity = min(PERPLEXITY, (len(features) - 1) / 3)
-    law = derive(seed, "t-sne") % 2**32
-    return np.asarray(TSNE(2, perplexity=perplexity, random_state=law).fit_transform(features))
-
-
-def _alike(counts: np.ndarray, wanted: int) -> np.ndarray:
-    """The first clients, of (clients, classes) examples, that hold the class that most hold."""
-    holders = counts > 0
-    first = np.flatnonzero(holders[:, holders.sum(axis=0).argmax()])
-    return np.concatenate([first, np.setdiff1d(np.arange(len(counts)), first)])[:wanted]
 
 
 def tables(

@@ -19,7 +19,6 @@ ALIKE = ("symmetric", "by column")  # channels in which rates have no errors of 
 TOLD = 8  # columns named for an archetype, on each side
 CLIENTS = 200  # that are listed
 NAMED = 60  # columns in a sentence
-DRAWN = 120  # eigenvalues in the picture
 
 
 def sections(name: str, run: Run, answers: Answers | None = None) -> list[Markup]:
@@ -149,40 +148,7 @@ def _spectrum(found: Archetypes, run: Run) -> Markup | str:
         f" Noise alone hardly ever passes it. {found.n_detected:,} count as signal."
     )
     rows = [(str(i), f"{x:.6g}") for i, x in enumerate(values[:LISTED], start=1)]
-    return rendered("spectrum", words, spectrum_picture(values, limit), rows)
-
-
-def spectrum_picture(values: np.ndarray, threshold: float) -> dict[str, Any]:
-    """Places of leading eigenvalues by rank, in a picture of 360 x 190 with a logarithmic scale.
-
-    Those that are not above 0 are left out; the threshold is NaN where it is not known.
-    """
-    seen = np.asarray(values, np.float64)
-    seen = seen[np.isfinite(seen) & (seen > 0)][:DRAWN]
-    if not len(seen):
-        return {}
-    known = bool(np.isfinite(threshold) and threshold > 0)
-    levels = np.log([*seen, threshold]) if known else np.log(seen)
-    low, high = levels.min() - 0.1, levels.max() + 0.1
-
-    def height(x: float, above: float = 0.0) -> str:
-        return f"{14 + (high - np.log(x)) / (high - low) * 146 - above:.1f}"
-
-    across = 312 / max(len(seen), 2)
-    points = [
-        {
-            "kind": "signal" if known and x > threshold else "noise",
-            "x": f"{40 + (i + 0.5) * across:.1f}",
-            "y": height(x),
-        }
-        for i, x in enumerate(seen)
-    ]
-    ends = [{"y": height(x, -4), "words": f"{x:.3g}"} for x in dict.fromkeys((seen[0], seen[-1]))]
-    picture: dict[str, Any] = {"points": points, "ends": ends, "limit": None}
-    if known:
-        y, above = height(threshold), height(threshold, 4)
-        picture["limit"] = {"y": y, "above": above, "words": f"threshold {threshold:.3g}"}
-    return picture | {"words": f"eigenvalue by rank, 1 to {len(seen)}"}
+    return rendered("spectrum", words, rows)
 
 
 def _columns(found: Archetypes, run: Run) -> Markup | str:
