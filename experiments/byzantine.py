@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import Annotated, Any
 
@@ -204,16 +203,15 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     for kind, score in product(KINDS, SCORES):
         values = judged(config, arrays, kind, score)
         for truth in ("common", "rare"):
-            area = partial(_area, values[truth], values["injected"])
-            summary[f"auc/{truth}/{kind}/{score}"] = with_spread(area, len(values[truth]))
+            area = with_spread(_area, values[truth], values["injected"])
+            summary[f"auc/{truth}/{kind}/{score}"] = area
     gaps = arrays["visible"].mean(axis=1) - arrays["foreseen/visible"][:, 0]
-    gap = with_spread(lambda i: float(np.abs(gaps[i].mean(axis=0)).mean()), len(gaps))
-    return summary | {"visible_gap": gap}
+    return summary | {"visible_gap": with_spread(lambda x: np.abs(x.mean(axis=0)).mean(), gaps)}
 
 
-def _area(true: np.ndarray, false: np.ndarray, i: Any) -> float:
-    """Area under the ROC of seeds: chance that true exceeds false, ties counted half."""
-    difference = true[i].ravel()[:, None] - false[i].ravel()
+def _area(true: np.ndarray, false: np.ndarray) -> float:
+    """Area under the ROC: chance that true exceeds false, ties counted half."""
+    difference = true.ravel()[:, None] - false.ravel()
     return float((difference > 0).mean() + (difference == 0).mean() / 2)
 
 

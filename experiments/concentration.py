@@ -73,24 +73,30 @@ def _norm(symmetric: np.ndarray) -> float:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Share of draws above the bound, ratio of bound to measurement, and the slope."""
-    deviation, n = arrays["deviation"], len(arrays["deviation"])
+    deviation = arrays["deviation"]
 
-    def ratio(i: np.ndarray, name: str) -> np.ndarray:
-        return arrays[name][i].mean(axis=0) / deviation[i].mean(axis=0)
+    def ratio(name: str, statistic: Any) -> Any:
+        """A statistic of bounds over what was measured."""
+        both = arrays[f"bounds/{name}"], deviation
+        return with_spread(lambda x, y: statistic(x.mean(axis=0) / y.mean(axis=0)), *both)
 
-    def slope(i: np.ndarray) -> float:
-        logs = np.log(deviation[i].mean(axis=0)).T  # (M, qualities)
+    def slope(values: np.ndarray) -> float:
+        logs = np.log(values.mean(axis=0)).T  # (M, qualities)
         return float(np.polyfit(np.log(config.M), logs, 1)[0].mean())
+
+    def part(counting: np.ndarray, values: np.ndarray) -> float:
+        left = counting.mean(axis=0) / values.mean(axis=0)
+        return float((1 / left[highest]).mean())
 
     highest = int(np.argmax(config.qualities))
     return {
         "exceeded": float((deviation > arrays["bounds/bernstein"]).mean()),
-        "slope": with_spread(slope, n) if len(set(config.M)) > 1 else None,
-        "tightest": with_spread(lambda i: ratio(i, "bounds/bernstein").min(), n),
-        "loosest": with_spread(lambda i: ratio(i, "bounds/bernstein").max(), n),
-        "universal": with_spread(lambda i: ratio(i, "bounds/universal").max(), n),
-        "paper_form": with_spread(lambda i: ratio(i, "bounds/paper").max(), n),
-        "counting": with_spread(lambda i: (1 / ratio(i, "counting")[highest]).mean(), n),
+        "slope": with_spread(slope, deviation) if len(set(config.M)) > 1 else None,
+        "tightest": ratio("bernstein", np.min),
+        "loosest": ratio("bernstein", np.max),
+        "universal": ratio("universal", np.max),
+        "paper_form": ratio("paper", np.max),
+        "counting": with_spread(part, arrays["counting"], deviation),
     }
 
 

@@ -138,11 +138,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     for i, title in enumerate((*titles, "blocks")):
         lines = by(METHODS, arrays["n_detected"][:, i], -1)
         theory = by(METHODS[1:], arrays["foreseen"][:, i].mean(axis=0), -1)
-        words: dict[str, Any] = {
-            "xlabel": "quality r",
-            "band": "sd",
-            "points": True,
-            "yscale": "symlog",
-        }
+        words: dict[str, Any] = {"band": "sd", "points": True, "yscale": "symlog"}
+        words |= {"xlabel": "quality r"}
         made.append(over(f"counted, {title}", config.qualities, lines, theory, **words))
     return made

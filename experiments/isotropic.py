@@ -163,12 +163,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     plain = law / np.sqrt(np.log(N))[:, None]
     constants = (law / scale[:, None]).max(axis=(0, 1))
     return {
-        "law_slope": with_spread(lambda i: float(slopes(plain[i]).max()), n),
+        "law_slope": with_spread(lambda errors: slopes(errors).max(), plain),
         "law_constant": by_name(PLACES, constants, "{} {:.2f}"),
-        "lemma_slope": with_spread(lambda i: float(slopes(lemma[i]).mean()), n),
+        "lemma_slope": with_spread(lambda errors: slopes(errors).mean(), lemma),
         "lemma_constant": float((lemma / (scale[:, None] * np.array(config.K))).max()),
-        "overlap_slope": with_spread(lambda i: float(ratio[i].mean()), n),
-        "outlier_slope": with_spread(lambda i: float(off[i].mean()), n),
+        "overlap_slope": with_spread(np.mean, ratio),
+        "outlier_slope": with_spread(np.mean, off),
         "band_constants": f"{C[0]:.3f}, {C[1]:.4f}",
         "band_coverage": f"{held.mean():.3f}, {held.mean(axis=(0, -1)).min():.2f}",
     }

@@ -217,7 +217,7 @@ def share(hits: Sequence[np.ndarray], asked: Sequence[np.ndarray]) -> tuple[floa
     num, den = (sum(p[i].reshape(len(p[i]), -1).sum(axis=1) for p in pairs) for i in (0, 1))
     if not np.sum(den):
         return np.nan, None
-    return with_spread(lambda i: num[i].sum() / max(den[i].sum(), 1), len(num))
+    return with_spread(lambda hit, asked: hit.sum() / max(asked.sum(), 1), num, den)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -63,17 +63,11 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
                 status = recover(rows, seed=seed, device=device).status
                 shown[i, j] = status in ("ok", "one class")
             else:
-                count = min(_counted(rows), K)
+                M, x = len(rows), rows.astype(np.float64)
+                values = np.linalg.eigvalsh(x @ x.T if M < N else x.T @ x)[::-1] / M
+                count = min(TracyWidom()(Sample(np.maximum(values, 0), N, M)).n_detected, K)
                 shown[i, j] = count / K if promise == "seen" else count == K
     return {"sizes": sizes, "shown": shown}
-
-
-def _counted(rows: np.ndarray) -> int:
-    """Number of archetypes that the rule of `recover` counts."""
-    M, N = rows.shape
-    x = rows.astype(np.float64)
-    values = np.linalg.eigvalsh(x @ x.T if M < N else x.T @ x)[::-1] / M
-    return TracyWidom()(Sample(np.maximum(values, 0), N, M)).n_detected
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def _count(theory: spikes.Prediction, config: Config, radius: float) -> int:
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Measurements and predictions, over all draws and at each epsilon."""
     n_detected, foreseen = arrays["n_detected"], arrays["foreseen/n_detected"]  # (seeds, epsilons)
-    n, K = len(n_detected), len(config.exposures)
+    K = len(config.exposures)
     overlap, overlap_foreseen = arrays["overlap"], arrays["foreseen/overlap"]
     m, m_foreseen = arrays["magnetisation"], arrays["foreseen/magnetisation"]
     outside = np.arange(K) < foreseen[..., None]
@@ -145,21 +145,17 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     m_gap, overlap_gap = np.abs(m - m_foreseen), np.abs(overlap - overlap_foreseen)
     error = np.abs(arrays["eigenvalues"] / arrays["foreseen/outliers"] - 1)
 
-    def typical(statistic: Any, values: np.ndarray, i: np.ndarray, where: np.ndarray) -> float:
-        chosen = values[i][where[i]]
-        return float(statistic(chosen)) if chosen.size else math.nan
-
-    def gap(i: np.ndarray) -> float:
-        return float(np.abs(n_detected[i].mean(axis=0) - means).max())
+    def typical(statistic: Any) -> Any:
+        return lambda values, where: statistic(values[where]) if where.any() else math.nan
 
     summary: dict[str, Any] = {
         "count_agrees": mean_and_sd((n_detected == foreseen).mean(axis=1)),
-        "count_gap": with_spread(gap, n),
+        "count_gap": with_spread(lambda x: np.abs(x.mean(axis=0) - means).max(), n_detected),
         "false_alarms": mean_and_sd((arrays["null"] > 0).mean(axis=1)),
-        "outlier_error": with_spread(lambda i: typical(np.median, error, i, outside), n),
-        "overlap_gap": with_spread(lambda i: float(np.median(overlap_gap[i])), n),
-        "overlap_r2": with_spread(lambda i: float(r_squared(overlap[i], overlap_foreseen[i])), n),
-        "magnetisation_gap": with_spread(lambda i: typical(np.mean, m_gap, i, seen), n),
+        "outlier_error": with_spread(typical(np.median), error, outside),
+        "overlap_gap": with_spread(np.median, overlap_gap),
+        "overlap_r2": with_spread(r_squared, overlap, overlap_foreseen),
+        "magnetisation_gap": with_spread(typical(np.mean), m_gap, seen),
         "false_patterns": mean_and_sd(arrays["false"].mean(axis=1)),
         "strays": mean_and_sd(arrays["stray"].mean(axis=1)),
     }
@@ -181,11 +177,8 @@ def _expected_counts(config: Config) -> np.ndarray:
     counts = []
     for epsilon in config.epsilons:
         z = private.noise_multiplier(epsilon, config.delta)
-        radius = float(private.noise_radius(z, N, M, config.clients))
-        chances = [
-            private.detection_power(r, s, N, M, radius, alpha, k) for k, s in enumerate(shares)
-        ]
-        counts.append(sum(chances))
+        noisy = N, M, float(private.noise_radius(z, N, M, config.clients)), alpha
+        counts.append(sum(private.detection_power(r, s, *noisy, k) for k, s in enumerate(shares)))
     return np.array(counts)
 
 
@@ -202,11 +195,8 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         "counted": [summary[f"n_detected_{k}_foreseen"] for k in keys],
         whole: [summary[f"recovered_{k}_foreseen"][0] for k in keys],
     }
-    words: dict[str, Any] = {
-        "xlabel": r"privacy budget $\varepsilon$",
-        "points": True,
-        "band": "sd",
-    }
+    words: dict[str, Any] = {"points": True, "band": "sd"}
+    words |= {"xlabel": r"privacy budget $\varepsilon$"}
     made = [over("archetypes", at, lines, theory, **words)]
     names = [rf"$\pi$ = {e:g}" for e in config.exposures]
     for title, name in (("overlap", "overlap"), ("magnetisation |m|", "magnetisation")):
