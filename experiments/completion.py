@@ -61,19 +61,16 @@ def measure(seed: int, config: Config) -> Arrays:
     """Shares of masked entries that are right: (rules, masked) and (methods, masked)."""
     arrays: Arrays = {}
     for name in PATTERNS:
-        xi = _patterns(config, name, seed)
+        rng = stream(seed, "completion", name, "patterns")
+        if name == "random":
+            xi = rng.choice(np.array([-1, 1], np.int8), (config.K, config.N))
+        else:
+            xi = rng.permutation(load_silhouettes(config.data, ()))[: config.K]
         rights = [_stored(config, xi, rule, stream(seed, "completion", name)) for rule in RULES]
         arrays[f"{name}/right"] = np.array(rights)
     rows, truth = _table(config, seed)
     arrays["table/right"], arrays["table/classes"] = _held_out(config, rows, truth, seed)
     return arrays
-
-
-def _patterns(config: Config, name: str, seed: int) -> np.ndarray:
-    rng = stream(seed, "completion", name, "patterns")
-    if name == "random":
-        return rng.choice(np.array([-1, 1], np.int8), (config.K, config.N))
-    return rng.permutation(load_silhouettes(config.data, ()))[: config.K]
 
 
 def _stored(config: Config, xi: np.ndarray, rule: Rule, rng: np.random.Generator) -> list[float]:

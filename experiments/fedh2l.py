@@ -133,7 +133,8 @@ def _matched(config: Config, arrays: Arrays) -> dict[str, Any]:
 
     def spent(key: str) -> np.ndarray:
         """Bytes both ways of a node up to each round, in the first seed."""
-        return np.asarray(sum(fl.costs(cells[key])[:2])[0])
+        up, down, *_ = fl.costs(cells[key])
+        return (up + down)[0]
 
     for name in AVERAGES if own in cells else ():
         read = [r for r in _cells.readings_of(config) if (r.section, r.row) == (BANDWIDTH, name)]

@@ -280,17 +280,13 @@ def _padded(name: str, array: np.ndarray, config: Config) -> np.ndarray:
     return np.concatenate([array, rest])
 
 
-def scores_of(
-    method: Any, state: FederationState, clients: Sequence[int] | None = None
-) -> np.ndarray:
-    """(2, n) accuracy of clients, by default all, on their validation and test examples."""
-    return scores_and_flops(method, state, clients)[0]
-
-
 def scores_and_flops(
     method: Any, state: FederationState, clients: Sequence[int] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As `scores_of`, and the FLOPs (n,) of training for these scores."""
+    """Accuracy (2, n) of clients, by default all, on validation and test examples, and FLOPs.
+
+    The FLOPs (n,) are of training for these scores.
+    """
     from hopfed.neural.training.evaluation import accuracies
 
     task = method.loaded
@@ -317,18 +313,17 @@ def by_domain(method: Any, state: FederationState | None) -> Arrays:
     """
     from hopfed.neural.training.evaluation import domain_of, domains
 
-    task = method.loaded
+    task, L = method.loaded, len(method.loaded.split)
     if state is None:
-        none = np.full(len(task.split), np.nan)
-        everywhere = np.full((len(none), domain_of(task.split).max() + 1), np.nan)
-        return {"domains/accuracy": everywhere} | {
-            f"domains/{n}": none for n in (*DOMAINS, "validation")
-        }
-    classifiers = [classifier_of(method, state, c) for c in range(len(task.split))]
-    found = domains(classifiers, task.tensors, task.split)
-    held = domains(classifiers, task.tensors, task.split, "validation")["acc"]
-    scores = {f"domains/{name}": found[name] for name in ("accuracy", *DOMAINS)}
-    return scores | {"domains/validation": held}
+        found = {name: np.full(L, np.nan) for name in (*DOMAINS, "validation")}
+        found["accuracy"] = np.full((L, domain_of(task.split).max() + 1), np.nan)
+    else:
+        classifiers = [classifier_of(method, state, c) for c in range(L)]
+        found = domains(classifiers, task.tensors, task.split)
+        found = {name: found[name] for name in ("accuracy", *DOMAINS)}
+        held = domains(classifiers, task.tensors, task.split, "validation")
+        found["validation"] = held["acc"]
+    return {f"domains/{name}": array for name, array in found.items()}
 
 
 def measured(config: Config, method: Any, state: FederationState, who: list[int]) -> Arrays:

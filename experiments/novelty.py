@@ -20,7 +20,6 @@ from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import first_round, mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by_round
-from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Smoothing, Structure
 from hopfed.hopfield.schedules import NoveltyRamp
@@ -80,21 +79,19 @@ class Config(Settings):
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every mechanism in every scenario."""
     xi = rademacher(config.old + config.new, config.N, stream(seed, "novelty"))
-    variants = {name: _method(config, xi, name, seed) for name in VARIANTS}
+    variants = {}
+    for name in VARIANTS:
+        scenario, mechanism = name.split("/")
+        i = SCENARIOS.index(scenario)
+        mixtures = np.repeat(config.mixture(scenario)[:, None], config.clients, axis=1)
+        own = derive(seed, "novelty", scenario)
+        source = ArchetypeStream(xi, mixtures, config.examples[i], config.quality, own)
+        how: dict[str, Any] = {"rule": Structure(), "memory": "separate", "alpha": config.alpha}
+        if mechanism == "paper":
+            how |= {"rule": Entropy(), "memory": "common", "smoothing": Smoothing(ema=0.5)}
+        how |= {"discount": config.discount[i] if mechanism == "carried" else 0.0}
+        variants[name] = hopfield(source, config.N, **how)
     return play(variants, xi, (seed, config, engine), follow(variants))
-
-
-def _method(config: Config, xi: np.ndarray, name: str, seed: int) -> HopfieldFederation:
-    scenario, mechanism = name.split("/")
-    i = SCENARIOS.index(scenario)
-    mixtures = np.repeat(config.mixture(scenario)[:, None], config.clients, axis=1)
-    own = derive(seed, "novelty", scenario)
-    source = ArchetypeStream(xi, mixtures, config.examples[i], config.quality, own)
-    how: dict[str, Any] = {"rule": Structure(), "memory": "separate", "alpha": config.alpha}
-    if mechanism == "paper":
-        how |= {"rule": Entropy(), "memory": "common", "smoothing": Smoothing(ema=0.5)}
-    discount = config.discount[i] if mechanism == "carried" else 0.0
-    return hopfield(source, config.N, discount=discount, **how)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

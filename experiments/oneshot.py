@@ -120,9 +120,15 @@ class Config(_cells.Bench):
     def _cell(
         self, section: str, row: str, at: object, filters: int = 0, more: str = "", **changes: Any
     ) -> _cells.Cell:
-        """A reading of the read-out, or a method that trains."""
+        """A reading of the read-out, or a method that trains; of features as they are or scaled."""
+        if section == GIVEN and row in GIVEN_FEATURES:
+            reading, own = GIVEN_FEATURES[row]
+            own = own.format(components=self.components, columns=self.columns)
+            own = f"encoder=rows,reading={reading},{own}"
+            changes |= {"method": "hebbian", "options": own, "scaling": "none"}
         if section == GIVEN:
-            return self._of_features(row, at, **changes)
+            changes |= {"scaling": "none"} if row in CLOSED else {}
+            return self.cell(section, row, at, **changes)
         own = f"filters={filters or self.filters},patch={self.patch},fields={self.fields}"
         own = f"{own},mirror={self.mirror}"
         if row not in READINGS and row != RESEMBLING:
@@ -131,19 +137,6 @@ class Config(_cells.Bench):
         ridge = "" if more else f"ridge={self.ridge}"
         own = ",".join(filter(None, (own, reading, ridge, more)))
         return self.cell(section, row, at, method="hebbian", options=own, **changes)
-
-    def _of_features(self, row: str, at: object, **changes: Any) -> _cells.Cell:
-        """A read-out of features as they are, or a head of scaled ones that is trained."""
-        if row in HEADS:
-            return self.cell(GIVEN, row, at, **changes)
-        if row in CLOSED:
-            return self.cell(GIVEN, row, at, scaling="none", **changes)
-        reading, options = GIVEN_FEATURES[row]
-        options = options.format(components=self.components, columns=self.columns)
-        options = f"encoder=rows,reading={reading},{options}"
-        return self.cell(
-            GIVEN, row, at, method="hebbian", options=options, scaling="none", **changes
-        )
 
 
 def summarise(bench: Config, arrays: Arrays) -> dict[str, Any]:
@@ -179,15 +172,9 @@ def panels(bench: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel
             x, y = (summary[f"{cell.key}/{name}"][0] for name in ("up", "weighted"))
             before = points.get(cell.row, ((), ()))
             points[cell.row] = (*before[0], x), (*before[1], y)
-    words: dict[str, Any] = {
-        "xlabel": "MB up of a client",
-        "ylabel": "accuracy on all examples",
-        "log": "x",
-    }
-    title = "one model for all over bytes"
-    return (
-        [*made, against(title, points, diagonal=False, legend="below", **words)] if points else made
-    )
+    words: dict[str, Any] = {"log": "x", "legend": "below", "diagonal": False}
+    words |= {"xlabel": "MB up of a client", "ylabel": "accuracy on all examples"}
+    return made + [against("one model for all over bytes", points, **words)] * bool(points)
 
 
 def predicted(method: Any, state: FederationState) -> np.ndarray:

@@ -226,10 +226,13 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     distance = np.stack([arrays[f"{n}/foreseen/distance"] for n in names], axis=1)
     seen = np.stack([detected(arrays, n) for n in names], axis=1)
     first = [first_round(x, axis=2) for x in (distance > 0, seen)]
+    # Gaps between the detected share and its predicted chance, over bins of one sd.
+    bins = ((distance >= low) & (distance < low + 1) for low in np.arange(-3.0, 4.0))
+    gaps = [abs(seen[at].mean() - ndtr(distance[at]).mean()) for at in bins if at.any()]
     summary: dict[str, Any] = {
         "agree": agreement(arrays, names),
         "agree_within": agreement(arrays, names, inside=True),
-        "calibration": _calibration(distance, seen),
+        "calibration": float(np.mean(gaps)) if gaps else np.nan,
         "on_time": share([np.abs(first[1] - first[0]) <= 1], [first[0] < T - 1]),
     }
     least, most = names[np.argmin(config.rates)], names[np.argmax(config.rates)]
@@ -243,13 +246,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         }
     summary["blurred"] = max(float(arrays[f"{n}/false"][:, -1].mean()) for n in names)
     return summary
-
-
-def _calibration(distance: np.ndarray, seen: np.ndarray) -> float:
-    """Mean gap between the detected share and its predicted chance, over bins of one sd."""
-    bins = ((distance >= low) & (distance < low + 1) for low in np.arange(-3.0, 4.0))
-    gaps = [abs(seen[at].mean() - ndtr(distance[at]).mean()) for at in bins if at.any()]
-    return float(np.mean(gaps)) if gaps else np.nan
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001

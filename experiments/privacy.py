@@ -94,8 +94,10 @@ def _cell(
     theory = spikes.finite_size(xi, exposures, config.quality, M, released.radius)
     directions = np.linalg.svd(np.sqrt(exposures / N)[:, None] * xi, full_matrices=False)[2]
     partner = ((directions @ xi.T) ** 2).argmax(axis=0)  # eigenvector by archetype
-    foreseen = _count(theory, config, released.radius)
-    own = np.arange(K)
+    seen, own = 0, np.arange(K)  # predicted outliers that pass the sequential test
+    test = 1 - config.quality**2, N, M, released.radius, config.alpha
+    while seen < K and theory.outliers[seen] > private.noise_threshold(*test, stronger=seen):
+        seen += 1
     return {
         "eigenvalues": spectrum.values[:K],
         "n_detected": rank.n_detected,
@@ -103,13 +105,11 @@ def _cell(
         "false": found.false_discoveries,
         "stray": (np.abs(patterns @ xi.T.astype(float)).max(axis=1) < STRAY_BELOW * N).sum(),
         "overlap": cosines[partner, own],
-        "foreseen/n_detected": foreseen,
+        "foreseen/n_detected": seen,
         "foreseen/outliers": theory.outliers,
         "foreseen/overlap": theory.overlaps[partner, own],
-        "foreseen/magnetisation": _magnetisations(
-            theory.alignments[:foreseen], directions[:foreseen], xi
-        ),
-        "foreseen/seen": partner < foreseen,
+        "foreseen/magnetisation": _magnetisations(theory.alignments[:seen], directions[:seen], xi),
+        "foreseen/seen": partner < seen,
     }
 
 
@@ -122,15 +122,6 @@ def _magnetisations(gamma: np.ndarray, p: np.ndarray, xi: np.ndarray) -> np.ndar
     signal = (gamma[:, None] * a).T @ p  # (K, N)
     noise = (gamma * (1 - gamma)) @ a**2 / xi.shape[1]
     return np.mean(xi * erf(signal / np.sqrt(2 * np.maximum(noise, 1e-300))[:, None]), axis=1)
-
-
-def _count(theory: spikes.Prediction, config: Config, radius: float) -> int:
-    """Number of predicted outliers that pass the sequential test."""
-    s2, N, M = 1 - config.quality**2, config.N, config.n_examples
-    for k, outlier in enumerate(theory.outliers):
-        if outlier <= private.noise_threshold(s2, N, M, radius, config.alpha, stronger=k):
-            return k
-    return len(theory.outliers)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

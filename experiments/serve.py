@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Annotated, Any
 
 import numpy as np
@@ -43,19 +44,6 @@ MOST_NAMED = 10  # largest number of clients named in one line of the log
 
 VERDICT = ("status", "advice")  # of what was found, in words
 FOLLOWED = ("born", "dropped", "carried", "moved")  # of graded classes
-
-# Settings of the method that have the same name here.
-GUARDS = (
-    "liars",
-    "claim",
-    "support",
-    "check",
-    "quorum",
-    "client_groups",
-    "persistence",
-    "patience",
-    "level",
-)
 
 
 class Config(Settings):
@@ -121,8 +109,7 @@ class Config(Settings):
         """Return the method; without a source the examples are on other machines."""
         source = Elsewhere(self.rounds) if source is None else source
         noise = Noise(self.epsilon, self.delta) if self.epsilon < math.inf else None
-        guards = {name: getattr(self, name) for name in GUARDS}
-        guard = Guard(**guards)
+        guard = Guard(**{part.name: getattr(self, part.name) for part in fields(Guard)})
         channel: Classes | Patterns
         if self.graded:
             own = {name: getattr(self, name) for name in ("discount", "looks", "steps")}

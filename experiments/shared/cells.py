@@ -119,7 +119,7 @@ class Bench(fl.Shared):
     ) -> list[np.ndarray]:
         """Test accuracy (clients,) of each of some readings of one cell in the state `state`."""
         made = (with_settings(method, reading.options.split(",")) for reading in readings)
-        return [fl.scores_of(each, state)[1] for each in made]
+        return [fl.scores_and_flops(each, state)[0][1] for each in made]
 
     @property
     def units(self) -> int:
@@ -188,22 +188,18 @@ def measure_round(
     """Play round `t` of the experiment, as every experiment made of cells does."""
     from hopfed.neural.memory import SmallStoreWarning
 
-    with warnings.catch_warnings():  # a client with fewer examples than neighbours asked for
-        warnings.simplefilter("ignore", SmallStoreWarning)
-        return _played(seed, bench, t, state, engine)
-
-
-def _played(seed: int, bench: Bench, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
     groups = groups_of(bench)
     group, inner = groups[t // bench.rounds], t % bench.rounds
     config = group[0].config
     trained = config.make(seed).trained_as()
-    start = time.process_time()
-    spent, after = fl.train_round(config, trained, inner, state or None, engine)
-    spent = {n: a for n, a in spent.items() if not n.startswith("client/") or n in CLIENT}
-    if bench.TIMED:
-        spent["seconds"] = np.array(time.process_time() - start)
-    each = [_scored(bench, cell, inner, trained, spent, after) for cell in group]
+    with warnings.catch_warnings():  # a client with fewer examples than neighbours asked for
+        warnings.simplefilter("ignore", SmallStoreWarning)
+        start = time.process_time()
+        spent, after = fl.train_round(config, trained, inner, state or None, engine)
+        spent = {n: a for n, a in spent.items() if not n.startswith("client/") or n in CLIENT}
+        if bench.TIMED:
+            spent["seconds"] = np.array(time.process_time() - start)
+        each = [_scored(bench, cell, inner, trained, spent, after) for cell in group]
     each += each[-1:] * (max(map(len, groups)) - len(each))  # one shape for all groups
     arrays = {n: np.stack([a[n] for a in each]) for n in each[0]}
     return arrays, {} if inner + 1 == bench.rounds else after  # the next group starts afresh

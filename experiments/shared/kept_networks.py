@@ -27,6 +27,7 @@ from hopfed.federation.rounds import FederationState
 from hopfed.tables.files import reading
 
 ABOUT = "model.json"
+KINDS = {"method": str, "round": int, "seed": int, "alone": bool, "classes": list}  # of words in it
 LARGEST = 1 << 24  # bytes of it
 ALL = "everyone"
 _OURS = re.compile(rf"{re.escape(ABOUT)}|({ALL}|client-[0-9]+)\.pt|(server|client-[0-9]+)\.memory")
@@ -156,7 +157,11 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
         if (size := (folder / ABOUT).stat().st_size) > LARGEST:
             raise ValueError(f"{size:,} bytes, above {LARGEST:,}")
         about = json.loads((folder / ABOUT).read_text())
-        _check(about)
+        for name, kind in KINDS.items():
+            if type(about[name]) is not kind:
+                raise ValueError(f"{name} is {about[name]!r:.60}")
+        if not all(isinstance(word, str) for word in about["classes"]):
+            raise ValueError("classes are not words")
         names, files, shape = about["models"], about["files"], about["shape"]
         if not 0 <= client < len(names):
             raise ArgumentError("--client", f"from 0 to {len(names) - 1}", client)
@@ -180,13 +185,3 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
     if about["alone"]:
         return Kept(made, about, made)
     return Kept(made, about, read_memory(folder, about, client, trusted))
-
-
-def _check(about: Any) -> None:
-    """Raise an error unless a folder says what `keep` writes of every one."""
-    kinds = {"method": str, "round": int, "seed": int, "alone": bool, "classes": list}
-    for name, kind in kinds.items():
-        if type(about[name]) is not kind:
-            raise ValueError(f"{name} is {about[name]!r:.60}")
-    if not all(isinstance(word, str) for word in about["classes"]):
-        raise ValueError("classes are not words")

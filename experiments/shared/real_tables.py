@@ -15,7 +15,6 @@ from hopfed.kernels import unpack
 from hopfed.tables.arrays import Npz
 from hopfed.tables.examples import as_examples
 from hopfed.tables.reading import read_table
-from hopfed.tables.table import Table
 
 OWN = ("breast cancer", "digits", "iris", "wine")  # of scikit-learn
 LABELS = {"mushroom": "class", "soybean": "Class", "votes": "party", "zoo": "type"}
@@ -64,14 +63,9 @@ def _from_file(path: Path) -> RealTable:
             return RealTable(path.stem, unpack(as_examples(archive["X"], gaps=True)), labels)
     label = LABELS.get(path.stem)
     table = read_table(path, ignore=[label] if label else [], binarize="levels")
-    return RealTable(path.stem, unpack(table.held), _labels(path, label, table))
-
-
-def _labels(path: Path, label: str | None, table: Table) -> np.ndarray | None:
-    """Which level of the label each row has."""
-    if label is None:
-        return None
-    others = [*table.coding.names, *table.coding.ids]
-    held = read_table(path, id="", ignore=others, words={label: "category"}, binarize="levels")
-    found: np.ndarray = np.unique(unpack(held.held), axis=0, return_inverse=True)[1].ravel()
-    return found
+    labels = None
+    if label is not None:  # which level of it each row has
+        others = [*table.coding.names, *table.coding.ids]
+        held = read_table(path, id="", ignore=others, words={label: "category"}, binarize="levels")
+        labels = np.unique(unpack(held.held), axis=0, return_inverse=True)[1].ravel()
+    return RealTable(path.stem, unpack(table.held), labels)

@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from hopfed._lib.settings import real, require
-from hopfed.cli.numbers import SEED, Parsed, within
+from hopfed.cli.numbers import SEED, Parsed, shape_of, within
 from hopfed.cli.options import PATH, file_option, flag, json_option, option
 from hopfed.cli.outputs import FIGURE, RUN, check_outputs, out_option
 from hopfed.cli.printing import human_bytes, out, table
@@ -50,12 +50,6 @@ def _range(text: str) -> tuple[float, float]:
     high, low = (real("", part, rule) for part in (first, last if colon else first))
     require(math.inf > high >= low >= 0, "", rule, text)
     return high, low
-
-
-def _shape(text: str) -> Any:
-    from hopfed.cli.tables.recover import shape_of
-
-    return shape_of(text)
 
 
 @dataclass(frozen=True)
@@ -170,7 +164,12 @@ def store_command(
     rule = _rule(options.pop("rule"), options.pop("settings"))
     choices_of(options)
     if operator:
-        named, patterns = _operator(file, options)
+        from hopfed.spectral.operators import FactorOperator
+        from hopfed.tables.examples import as_examples
+
+        [held] = read_tables([file], options)
+        patterns: Any = FactorOperator.from_examples(as_examples(held.rows, name=str(file)))
+        named = Named(np.zeros((0, 0)), _given(held.columns), None, held.coding)
     else:
         named = _patterns(file, options)
         patterns = named.values
@@ -206,16 +205,6 @@ def _rule(name: str, settings: tuple[str, ...]) -> Any:
     fits = not settings or bool(vars(rule))
     require(fits, "--set", f"left out: {name} has no settings", ", ".join(settings))
     return with_settings(rule, settings)
-
-
-def _operator(file: Path, options: dict[str, Any]) -> tuple[Named, Any]:
-    """Names of the columns of a table of examples, and its second moments."""
-    from hopfed.spectral.operators import FactorOperator
-    from hopfed.tables.examples import as_examples
-
-    [held] = read_tables([file], options)
-    examples = FactorOperator.from_examples(as_examples(held.rows, name=str(file)))
-    return Named(np.zeros((0, 0)), _given(held.columns), None, held.coding), examples
 
 
 def _patterns(file: Path, options: dict[str, Any]) -> Named:
@@ -267,7 +256,7 @@ def _archetypes(file: Path) -> Named | None:
 @flag("--free", "Let observed sites of cues with gaps turn as well.")
 @option("--seed", "Seed of the noise.", SEED, 0)
 @file_option("--figure", "Draw cue, steps and result.")
-@option("--shape", SHAPE, Parsed("height x width", _shape))
+@option("--shape", SHAPE, Parsed("height x width", shape_of))
 @flag("--json as_json", "Print as JSON; nearest counts from 0.")
 def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     """Recall patterns from the rows of CUES, with a stored MEMORY.

@@ -89,7 +89,8 @@ def run_command(method: str, out_file: Path | None, as_json: bool, **options: An
 
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
-    check_outputs(("--out", out_file, RUN), inputs=_inputs(options), resume=options["resume"])
+    inputs = [Path(file) for file in (options["config_file"], options["data"]) if file is not None]
+    check_outputs(("--out", out_file, RUN), inputs=inputs, resume=options["resume"])
     fl = _experiment()
     held = out_file if options["resume"] and out_file is not None and out_file.exists() else None
     first, config = _settings(fl, method, options, held)
@@ -98,12 +99,6 @@ def run_command(method: str, out_file: Path | None, as_json: bool, **options: An
     run = runs.carry_out(fl, config, out_file, as_json, first=first, **options)
     if fl.all_lost(run.arrays):
         raise HopfedError(f"no network is finite; lr = {config.lr:g} is likely too high")
-
-
-def _inputs(options: dict[str, Any]) -> list[Path]:
-    """Files that are read."""
-    given = (options["config_file"], options["data"])
-    return [Path(each) for each in given if each is not None]
 
 
 def _settings(
@@ -240,8 +235,9 @@ def list_command(method: str | None) -> None:
             column.justify = "left"
         for name in METHODS:
             cls = find(name)
-            own = ", ".join(f"{f.name}={describe(f.default)}" for f in _own(cls))
-            grid.add_row(name, cls.source, own or "-")
+            own = [f for f in fields(cls) if f.name not in ("task", "training")]
+            words = ", ".join(f"{f.name}={describe(f.default)}" for f in own)
+            grid.add_row(name, cls.source, words or "-")
         out.print(grid)
         return
     out.print(cleandoc(find(method).__doc__ or ""))
@@ -259,14 +255,11 @@ def _experiment() -> Any:
     return fl
 
 
-def _own(cls: Any) -> list[Any]:
-    return [f for f in fields(cls) if f.name not in ("task", "training")]
-
-
 def _read(path: Path) -> list[str]:
     """Read settings from a TOML file: those of `Config`, and the method's own from [options]."""
     import tomllib
 
+    from hopfed._lib.settings import describe
     from hopfed.tables.files import opened
 
     try:
@@ -277,10 +270,5 @@ def _read(path: Path) -> list[str]:
     own = held.pop("options", {})
     if not isinstance(own, dict):
         raise DataError(f"{path}: [options] is no table")
-    return [f"{k}={_word(v)}" for k, v in (held | own).items()]
-
-
-def _word(value: Any) -> str:
-    from hopfed._lib.settings import describe
-
-    return describe(tuple(value) if isinstance(value, list) else value)
+    plain = {k: tuple(v) if isinstance(v, list) else v for k, v in (held | own).items()}
+    return [f"{name}={describe(value)}" for name, value in plain.items()]

@@ -475,7 +475,12 @@ def plan(
     Example: hopfed theory plan --r 0.6 --N 1000 --K 20
     """
     given = {name: value for name, value in locals().items() if name != "options"}
-    exposure = _shares(exposure, K)
+    if K is not None and exposure is not None:
+        raise ArgumentError("--K", "left out beside --exposure", K)
+    if K is not None and K < 1:
+        raise ArgumentError("--K", "at least 1", K)
+    equal = np.array(_EXPOSURES) if K is None else np.full(K, 1 / K)
+    exposure = equal if exposure is None else np.asarray(exposure)
     private = [name for name in _PRIVATE if given[name] is not None]
     graded = [name for name in _GRADED if given[name] is not None]
     if private and epsilon is None:
@@ -491,17 +496,6 @@ def plan(
         raise ArgumentError("--r", "given, or --rates A,B", "neither")
     else:
         _plain(exposure, given, options)
-
-
-def _shares(exposure: Any, equal: int | None) -> np.ndarray:
-    """Shares that were asked for; `equal` archetypes share the examples."""
-    if equal is None:
-        return np.array(_EXPOSURES) if exposure is None else np.asarray(exposure)
-    if exposure is not None:
-        raise ArgumentError("--K", "left out beside --exposure", equal)
-    if equal < 1:
-        raise ArgumentError("--K", "at least 1", equal)
-    return np.full(equal, 1 / equal)
 
 
 def _plain(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
@@ -578,7 +572,7 @@ def _at_size(
     variance = 1 - r**2 * float(min(shares.sum(), 1))
     kappa = spikes.spike_strength(r, shares, N) * (1 - r**2) / variance
     for share, M in zip(plan["exposure"], plan["M"], strict=True):
-        if not np.isfinite(M) or N <= len(shares) or M < 2 * len(shares):
+        if not np.isfinite(M) or len(shares) >= N or 2 * len(shares) > M:
             continue
         size = N, int(M), variance, arguments["false_alarm"], shares
         drawn = spiked.predict(kappa, *size, size=PLANNED)

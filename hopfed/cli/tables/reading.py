@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.cli.options import option
-from hopfed.cli.printing import err, out, shown, table
+from hopfed.cli.printing import err, out, progress_bar, shown, table
 from hopfed.errors import ArgumentError, DataError
 
 QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
@@ -73,7 +72,12 @@ def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
 
     words: dict[str, Any] = {}
     for given in options["words"]:
-        words |= _words_of(given)
+        for part in _SAID.split(given):  # several, where a comma follows what the last stands for
+            word, sign, value = part.rpartition("=")
+            if not sign:
+                rule = "WORD=+1, WORD=-1, WORD=missing, COLUMN=category or COLUMN=answers"
+                raise ArgumentError("--words", rule, given)
+            words[word] = value
     pairs = [given.rpartition("=") for given in options["binarize"]]
     cuts = {column: how for column, _, how in pairs}
     ignored = tuple(options["ignore"])
@@ -85,19 +89,6 @@ def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
     return Choices(options["id"], ignored, words or None, cuts or None, **rest)
 
 
-def _words_of(given: str) -> dict[str, str]:
-    """What one option says of words: several, where a comma follows what the last stands for."""
-    parts = _SAID.split(given)
-    found = {}
-    for part in parts:
-        word, sign, value = part.rpartition("=")
-        if not sign:
-            rule = "WORD=+1, WORD=-1, WORD=missing, COLUMN=category or COLUMN=answers"
-            raise ArgumentError("--words", rule, given)
-        found[word] = value
-    return found
-
-
 def read(
     files: Sequence[Path],
     options: dict[str, Any],
@@ -106,10 +97,18 @@ def read(
     by_rows: bool = True,
 ) -> list[Any]:
     """Read the tables in files, coded alike, while a bar shows how far it is."""
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
     from hopfed.tables.reading import read_tables
 
     how = {"choices": choices_of(options, by_rows), "memory": memory, "least": least}
-    with _progress() as watch:
+    text = TextColumn("{task.description}", markup=False)
+    with progress_bar(text, BarColumn(20), TaskProgressColumn(), TimeElapsedColumn()) as bar:
+        task = bar.add_task("reading", total=1.0)
+
+        def watch(what: str, part: float) -> None:
+            bar.update(task, completed=part, description=f"reading {shown(Path(what).name)}")
+
         return read_tables(files, watch=watch, columns=options.get("columns", "same"), **how)
 
 
@@ -170,14 +169,11 @@ def check_varying(tables: Sequence[Any], channel: str) -> None:
     """Refuse tables in which there is nothing to find, before anything is said of them."""
     sums, seen = _moments(tables)
     gaps = (seen < sum(len(t) for t in tables)).any()
-    if channel != "graded" and not gaps:
-        return
-    if (np.abs(sums) < seen).sum() < 2:
+    if (channel == "graded" or gaps) and (np.abs(sums) < seen).sum() < 2:
         from hopfed.tables.choosing import TICKED
         from hopfed.tables.table import listed
 
         ticked = [line for line in tables[0].notes if line.startswith(TICKED)]
-
         alike = [str(tables[0].columns[j]) for j in np.flatnonzero(np.abs(sums) >= seen).tolist()]
         few = "fewer than two columns hold both values"
         few += f": {listed(alike)} {'do' if len(alike) > 1 else 'does'} not" if alike else ""
@@ -192,13 +188,7 @@ def _moments(tables: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     return found[0], found[1]
 
 
-def say_notes(tables: Sequence[Any], files: Sequence[Path]) -> None:
-    """Print what was odd, one line each, on standard error; of which file, where not of all."""
-    for line in _notes(tables, files):
-        err.print(line, soft_wrap=True)
-
-
-def _notes(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
+def notes_of(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
     """What was odd, each line once, led by the files that it is said of where these are some."""
     names = [str(path) for path in files]
     found = []
@@ -210,31 +200,6 @@ def _notes(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
         else:
             found.append(f"{', '.join(names[i] for i in said)}: {line}")
     return found
-
-
-def say_repeated(files: Sequence[Path]) -> None:
-    """Print a line where the same file was given twice."""
-    places = [path.resolve() for path in files]
-    twice = list(
-        dict.fromkeys(str(f) for f, p in zip(files, places, strict=True) if places.count(p) > 1)
-    )
-    if twice:
-        err.print(f"given twice, so that its rows count twice: {', '.join(twice)}", soft_wrap=True)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, float], None]]:
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    text = TextColumn("{task.description}", markup=False)
-    columns = (text, BarColumn(20), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task("reading", total=1.0)
-
-        def watch(what: str, part: float) -> None:
-            bar.update(task, completed=part, description=f"reading {shown(Path(what).name)}")
-
-        yield watch
 
 
 def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
@@ -256,7 +221,7 @@ def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
         "codes": {n: str(c) for n, c in zip(first.coding.names, first.coding.codes, strict=True)},
         "ids": list(first.coding.ids),
         "left_out": list(first.coding.ignored),
-        "notes": _notes(tables, files),
+        "notes": notes_of(tables, files),
         "expected": _expected(M, N, missing / (M * N)),
     }
 

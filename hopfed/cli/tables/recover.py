@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -18,7 +17,7 @@ from click.core import ParameterSource
 from hopfed._lib.cluster import cluster
 from hopfed._lib.memory_limits import free_memory
 from hopfed._lib.settings import real
-from hopfed.cli.numbers import COUNT, COUNTS, FEW, FINITE, SIZE, WHOLE
+from hopfed.cli.numbers import COUNT, COUNTS, FEW, FINITE, SIZE, WHOLE, shape_of
 from hopfed.cli.options import PATH, device_option, figure_option, flag, option
 from hopfed.cli.outputs import FIGURE, check_outputs, out_option
 from hopfed.cli.printing import err, human_bytes, out, shown, table
@@ -101,16 +100,24 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     shape_of(options["shape"], tables[0].shape[1])
     how: dict[str, Any] = {name: options[name] for name in ("seed", "device")}
     if options["clients"] is not None:
-        tables = _dealt(tables[0], options["clients"], options["seed"])
+        from hopfed.recovery.recover import split
+
+        parts = split(tables[0].rows, options["clients"], options["seed"])
+        tables = [replace(tables[0], rows=rows, ids=None) for rows in parts]
     if len(files) == len(tables) > 1:
-        reading.say_repeated(files)
+        places = [path.resolve() for path in files]
+        twice = [str(f) for f, at in zip(files, places, strict=True) if places.count(at) > 1]
+        if twice:
+            names = ", ".join(dict.fromkeys(twice))
+            err.print(f"given twice, so that its rows count twice: {names}", soft_wrap=True)
     if options["dry_run"]:
         together = Path(", ".join(map(str, files)))
         said = reading.describe(tables, files if options["dask"] is None else [together])
         print(json.dumps(plain(said))) if options["as_json"] else reading.print_description(said)
         return
     reading.check_varying(tables, options["channel"])
-    reading.say_notes(tables, files)
+    for line in reading.notes_of(tables, files):
+        err.print(line, soft_wrap=True)
     if options["compare"] is not None:
         _compare(tables, how, options)
         return
@@ -121,7 +128,8 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     with err.status("recovering"):
         recovery = run_recovery(tables, **how)
     seconds += time.perf_counter()
-    config = {"files": [str(f) for f in files], **{k: _plain(v) for k, v in options.items()}}
+    config: dict[str, Any] = {"files": [str(file) for file in files]}
+    config |= {k: str(v) if isinstance(v, Path) else v for k, v in options.items()}
     write(recovery, config, options, seconds)
 
 
@@ -220,20 +228,14 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         return
     worst = int(recovery.traffic.up.max())
     part = f"{worst / dense:.1%}" if worst <= dense else f"{worst / dense:.1f} times that"
+    pairs = zip(recovery.traffic.up.tolist(), recovery.raw_nbytes, strict=True)
+    sent, raw = max(pairs, key=lambda pair: pair[0] / pair[1])  # that sent most for its rows
+    rows = f"its rows, which stay, are {human_bytes(raw)} of bits ({sent / raw:.1f} times less)"
+    rows = f"its rows in bits {human_bytes(raw)}" if sent <= raw else rows
     out.print(
         f"each client sent at most {human_bytes(worst)} in {recovery.exchanges} exchanges; dense "
-        f"operator {human_bytes(dense)} ({part}); {_against_rows(recovery)}; "
-        f"{seconds:.2f} s"
+        f"operator {human_bytes(dense)} ({part}); {rows}; {seconds:.2f} s"
     )
-
-
-def _against_rows(recovery: Any) -> str:
-    """What a client sent against its rows in bits, of the one that sent most for its rows."""
-    pairs = zip(recovery.traffic.up.tolist(), recovery.raw_nbytes, strict=True)
-    sent, raw = max(pairs, key=lambda pair: pair[0] / pair[1])
-    if sent <= raw:
-        return f"its rows in bits {human_bytes(raw)}"
-    return f"its rows, which stay, are {human_bytes(raw)} of bits ({sent / raw:.1f} times less)"
 
 
 def _archetypes(found: Any) -> Iterator[Any]:
@@ -257,11 +259,14 @@ def _archetypes(found: Any) -> Iterator[Any]:
 def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     """Refuse what cannot work before any file is read."""
     from hopfed._lib.random import check_seed
+    from hopfed.recovery.recover import patterns_of
+    from hopfed.tables.files import is_many
     from hopfed.tables.writers import check_ending
 
     check_seed(options["seed"])
     reading.choices_of(options)
-    _settings(options)
+    quality = _quality(options["quality"])
+    patterns_of(quality=quality, **{name: options[name] for name in CHOSEN})
     if options["compare"] is None and options["bootstrap"] is not None:
         raise ArgumentError("--bootstrap", "given with --compare", options["bootstrap"])
     if options["compare"] is not None:
@@ -280,33 +285,13 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
         raise ArgumentError("--weights", "left out with --dask", options["weights"])
     if options["clients"] is not None and options["dask"] is None and len(files) > 1:
         raise ArgumentError("--clients", "left out when there are several files", len(files))
-    outputs = (
-        ("--out", options["out_file"], check_ending("--out", options["out_file"])),
-        ("--figure", options["figure"], FIGURE),
-    )
+    ending = check_ending("--out", options["out_file"])
+    outputs = ("--out", options["out_file"], ending), ("--figure", options["figure"], FIGURE)
     check_outputs(*outputs, inputs=files)
-    if options["dask"] is None:
-        _check_single(files)
-
-
-def _check_single(files: tuple[Path, ...]) -> None:
-    """Refuse folders and patterns: their files may be owners, or parts of one table."""
-    from hopfed.tables.files import is_many
-
-    for path in files:
+    for path in files if options["dask"] is None else ():
         if is_many(path) and not path.is_file() and path.suffix.lower() != ".zarr":
-            raise DataError(
-                f"{shown(path)}: a folder or a pattern: name its files, each that of an owner, or "
-                "with --dask they are one table"
-            )
-
-
-def _settings(options: dict[str, Any]) -> None:
-    """Refuse settings that do not go together."""
-    from hopfed.recovery.recover import patterns_of
-
-    chosen = {name: options[name] for name in CHOSEN}
-    patterns_of(quality=_quality(options["quality"]), **chosen)
+            way = "name its files, each that of an owner, or with --dask they are one table"
+            raise DataError(f"{shown(path)}: a folder or a pattern: {way}")
 
 
 def _quality(text: str) -> float | None:
@@ -316,28 +301,3 @@ def _quality(text: str) -> float | None:
     if not 0 < value <= 1:
         raise ArgumentError("--quality", "auto or a number in (0, 1]", text)
     return value
-
-
-def shape_of(text: str | None, columns: int | None = None) -> tuple[int, int] | None:
-    """Height and width, which make up the `columns` where those are known."""
-    if text is None:
-        return None
-    parts = text.lower().split("x")
-    if len(parts) != 2 or not all(re.fullmatch("[1-9][0-9]{0,8}", p) for p in parts):
-        raise ArgumentError("--shape", "height x width, such as 28x28", text)
-    height, width = map(int, parts)
-    if columns is not None and height * width != columns:
-        raise ArgumentError("--shape", f"height x width with a product of {columns}", text)
-    return height, width
-
-
-def _dealt(whole: Any, clients: int, seed: int) -> list[Any]:
-    """One table dealt to several clients at random."""
-    from hopfed.recovery.recover import split
-
-    parts = split(whole.rows, clients, seed)
-    return [replace(whole, rows=rows, ids=None) for rows in parts]
-
-
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, Path) else value
