@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopfed._lib.outputs import RUN, check_folder
-from hopfed._lib.settings import describe, from_plain, with_settings
+from hopfed._lib.settings import describe, with_settings
 from hopfed.cli.numbers import COUNT, SEEDS
 from hopfed.cli.options import (
     PATH,
@@ -39,7 +39,7 @@ from hopfed.cli.printing import err, human_bytes, out, progress_bar, shown, tabl
 from hopfed.cli.tables.reading import NAMES, table_options
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.errors import shown as cut
-from hopfed.experiments import PRESET_NAMES, compared, find, preset
+from hopfed.experiments import PRESET_NAMES, compared, config_of, find, name_of, preset
 
 if TYPE_CHECKING:
     from hopfed.runs import Run
@@ -130,7 +130,7 @@ def carry_out(
         raise ArgumentError("--resume", "given together with --out", "no --out")
     folder = getattr(config, "keep", "")
     kept = [file.parent for file in Path(folder).glob("seed-*/model.json")] if folder else []
-    began, name = time.perf_counter(), _name(experiment)
+    began, name = time.perf_counter(), name_of(experiment)
     how: dict[str, Any] = {"out": out_file, "resume": resume, "engine": engine, "first": first}
     how |= {"workers": workers, "device": device}
     with _cluster(dask, engine, workers), progress(name) as report, set_aside(out_file, *kept):
@@ -149,10 +149,6 @@ def carry_out(
     each = f", {seconds / units:.2f} a round" if units and hasattr(config, "rounds") else ""
     out.print(f"\n{data}{seeds} in {seconds:.1f} s{each}; {saved}")
     return run
-
-
-def _name(experiment: Any) -> str:
-    return str(experiment.__name__.rpartition(".")[2])
 
 
 def _cluster(dask: str | None, engine: str, workers: int) -> Any:
@@ -190,24 +186,25 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
 
 def held_settings(experiment: Any, out_file: Path) -> tuple[Any, int]:
     """Settings of the run in a file, and its first seed."""
-    from hopfed.runs import Run, first_seed, settings_of
+    from hopfed.runs import Run, first_seed
 
     held = Run.load(str(out_file))
-    if held.kind != _name(experiment):
+    if held.kind != name_of(experiment):
         raise ArgumentError("--out", f"a run of this experiment, not of {held.kind}", out_file)
     try:
-        config = from_plain(experiment.Config, settings_of(held.config))
+        config = config_of(held)
     except (ArgumentError, TypeError) as error:
         raise RunFileError(f"{out_file}: its settings do not fit: {error}") from None
     return config, first_seed(held.config)
 
 
 def _changed(
-    experiment: Any, options: Mapping[str, Any], config: Any = None, first: int = 0, how: Any = None
+    experiment: Any, options: Mapping[str, Any], config: Any = None, first: int = 0
 ) -> tuple[Any, int]:
     """A config, else that of the preset, changed as the options say; and the first seed."""
     config = preset(experiment, options["preset"] or "default") if config is None else config
-    config = (how or with_settings)(config, options["settings"])
+    change = getattr(experiment, "with_options", with_settings)
+    config = change(config, list(options["settings"]))
     if options["seeds"] is None:
         return config, first
     first, number = options["seeds"]
@@ -311,11 +308,9 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
     from hopfed.experiments.sweep import OK, best, parsed_grid, sweep
 
     experiment, settings = find(name), parsed_grid(grid)
-    how: Any = getattr(experiment, "with_options", None)
-    config, first = _changed(experiment, options, how=how)
-    if how is not None:  # an unknown method is said before any cell is run
-        for method in settings.get("method", ()):
-            how(config, [f"method={method}"])
+    config, first = _changed(experiment, options)
+    for method in settings.get("method", ()):  # an unknown one is said before any cell is run
+        getattr(experiment, "with_options", with_settings)(config, [f"method={method}"])
     if hasattr(experiment, "for_data"):
         config = fitted(experiment, config, [*options["settings"], *grid])
     engine, workers, known = options["engine"], options["workers"], compared(name)

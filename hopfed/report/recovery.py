@@ -32,17 +32,16 @@ def sections(name: str, run: Run, answers: Answers | None = None) -> list[Markup
     except (ArgumentError, DataError) as error:
         message = f"{name}: not archetypes as hopfed writes them: {error}"
         raise RunFileError(message) from error
-    made: list[Markup | str] = [_answer(found, run), _archetypes(found)]
+    made: list[Markup | str] = [_answer(found, run)]
+    if len(found):  # each archetype by the columns that tell it from the other rows
+        listed = [_archetype(found, k) for k in range(min(len(found), LISTED))]
+        shown_as = TOLD, display.sides_of(found), _has_intervals(found)
+        made.append(rendered("archetypes", found, *shown_as, listed, len(found) - LISTED))
     if answers is not None:
         made.append(rows_section(found, answers))
     if run.kind == storage.KIND:
         made += [_spectrum(found, run), _columns(found, run), _clients(found, run)]
     return [part for part in made if isinstance(part, Markup)]
-
-
-def has_picture(run: Run) -> bool:
-    """Whether there is anything to draw: archetypes, or the spectrum that shows none."""
-    return bool(len(run.arrays["archetypes/patterns"])) or "spectrum/eigenvalues" in run.arrays
 
 
 def _answer(found: Archetypes, run: Run) -> Markup:
@@ -85,15 +84,6 @@ def _sureness(found: Archetypes) -> str:
     return " ".join(said)
 
 
-def _archetypes(found: Archetypes) -> Markup | str:
-    """Each archetype by the columns that tell it from the other rows."""
-    if not len(found):
-        return ""
-    listed = [_archetype(found, k) for k in range(min(len(found), LISTED))]
-    sides, intervals = display.sides_of(found), _has_intervals(found)
-    return rendered("archetypes", found, TOLD, sides, intervals, listed, len(found) - LISTED)
-
-
 def _archetype(found: Archetypes, k: int) -> dict[str, Any]:
     """One archetype: its share and its telling columns."""
     share = _percent(found.shares[k]) if np.isfinite(found.shares[k]) else ""
@@ -108,7 +98,10 @@ def _archetype(found: Archetypes, k: int) -> dict[str, Any]:
     if coding is not None:
         meanings = [code.plus or "this level" for code in coding.codes for _ in range(code.width)]
     for t in (t for side in sides for t in side):
-        low, high = _interval(found, k, t.column, t.rate)
+        margin = 0.0  # a rate is (1 + mean) / 2
+        if found.errors is not None and _has_intervals(found):
+            margin = display.CERTAIN * float(found.errors[k, t.column]) / 2
+        low, high = max(t.rate - margin, 0.0), min(t.rate + margin, 1.0)
         cells: dict[str, Any] = {"column": t.name, "+1 here": f"{t.rate:.1%}"}
         if _has_intervals(found):
             cells["95% interval"] = f"{low:.1%} to {high:.1%}"
@@ -125,14 +118,6 @@ def _archetype(found: Archetypes, k: int) -> dict[str, Any]:
 def _has_intervals(found: Archetypes) -> bool:
     """Whether rates have errors of their own: not where all columns are taken to have one."""
     return found.errors is not None and found.channel not in ALIKE
-
-
-def _interval(found: Archetypes, k: int, column: int, rate: float) -> tuple[float, float]:
-    """Ends of the interval of a rate; the rate itself where no error is known."""
-    errors = found.errors if _has_intervals(found) else None
-    error = 0.0 if errors is None else float(errors[k, column])
-    margin = display.CERTAIN * error / 2  # a rate is (1 + mean) / 2
-    return max(rate - margin, 0.0), min(rate + margin, 1.0)
 
 
 def _spectrum(found: Archetypes, run: Run) -> Markup | str:

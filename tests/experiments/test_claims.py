@@ -266,7 +266,7 @@ def test_a_liar_adds_the_same_examples_in_every_exchange():
     )
     xi = rademacher(small.K, small.N, stream(0, "byzantine"))
     liar, honest = (byzantine._method(small, xi, s, 0) for s in ("2 fixed", "clean"))
-    x = liar.pattern(1).astype(float)
+    x = liar.lie.pattern(1).astype(float)
     V = np.linalg.qr(np.random.default_rng(0).standard_normal((small.N, 3)))[0]
     told = np.vstack([xi, -x.astype(np.int8)])
     broadcast = {"patterns": pack_patterns(told), "quality": np.float32(0.8)}
