@@ -205,7 +205,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     shares = arrays["exponential/returned"].mean(axis=0)
     words = {"xlabel": "log(K) / N", "ylabel": "flips"}
     title = rf"returned, exponential, $\beta$ = {beta:g}"
-    made.append(matrix(title, shares, rates, config.flips, line=line, half=False, **words))
+    made.append(matrix(title, shares, rates, config.flips, lines={"": line}, half=False, **words))
     for name in DATA:
         means = arrays[f"{name}/overlap"].mean(axis=0)
         held = [[basin(np.array(config.flips), row) for row in rows] for rows in means]

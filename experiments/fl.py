@@ -361,6 +361,8 @@ def classifier_of(method: Any, state: FederationState, c: int) -> Any:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Test accuracy at the round that validation chooses, and the cost up to that round."""
+    from hopfed.neural.methods import method as find
+
     best, chosen = chosen_round(arrays)
     test, seeds = over_clients(arrays, "test"), np.arange(len(best))
     up, down, flops, scoring = costs(arrays)
@@ -372,7 +374,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "megabytes_down": down[seeds, best] / 1e6,
         "gigaflops": flops[seeds, best] / 1e9,
     }
-    if own_setting(config, "noise") and getattr(method := config.make(0), "poisson", False):
+    held = dict(part.split("=", 1) for part in config.options.split(",") if "=" in part)
+    noise = held.get("noise", getattr(find(config.method), "noise", 0))  # a setting of its own
+    if float(noise) and getattr(method := config.make(0), "poisson", False):
         numbers["epsilon"] = np.full(len(best), method.epsilon(test.shape[1], config.rate))
     if config.record_noise:
         sizes, method = arrays["sizes"][:, 0, : config.seen, 0], config.make(0)
@@ -553,14 +557,6 @@ def for_data(config: Config, said: Collection[str]) -> list[str]:
     if "models" not in said and holds_features(config.data):
         taken["models"] = "mlp:64"
     return [f"{name}={value}" for name, value in taken.items() if name not in said]
-
-
-def own_setting(config: Config, name: str) -> float:
-    """Number that a setting of the method itself has; 0 where it has none of that name."""
-    from hopfed.neural.methods import method
-
-    held = dict(part.split("=", 1) for part in config.options.split(",") if "=" in part)
-    return float(held.get(name, getattr(method(config.method), name, 0)))
 
 
 def with_options(config: Config, settings: list[str]) -> Config:
