@@ -89,13 +89,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 def tables(config: Config, summary: dict[str, Any]) -> tuple[Table, ...]:
     """Planned sizes and frequencies of every kind of study."""
     held = zip(*(summary[name] for name in ("kinds", "sizes", "frequencies")), strict=True)
-    rows = [
-        (
-            kind,
-            *(text for M, f in zip(sizes, found, strict=True) for text in (f"{M:.0f}", f"{f:.3f}")),
-        )
-        for kind, sizes, found in held
-    ]
+    rows = []
+    for kind, sizes, found in held:
+        pairs = zip(sizes, found, strict=True)
+        rows.append((kind, *(text for M, f in pairs for text in (f"{M:.0f}", f"{f:.3f}"))))
     headings = tuple(text for name in PROMISES for text in (f"M {name}", name))
     title = f"power {config.power:g}, error {summary['error']:.3f}"
     return (Table(title, headings, tuple(rows)),)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any
 
@@ -42,6 +41,8 @@ MOST_CLIENTS = 10_000
 MOST_ROUNDS = 1_000_000  # each of which takes rows of its own of every client
 MOST_NAMED = 10  # largest number of clients named in one line of the log
 
+NUMBERS = ("n_detected", "quality", "examples", "misfit")
+WITHHELD = ("unconfirmed", "unsupported")
 VERDICT = ("status", "advice")  # of what was found, in words
 FOLLOWED = ("born", "dropped", "carried", "moved")  # of graded classes
 
@@ -123,21 +124,15 @@ class Config(Settings):
 
 
 def measure_round(
-    seed: int, config: Config, t: int, state: FederationState | None, engine: Engine
-) -> tuple[Arrays, FederationState | None]:
-    """Play one round."""
-    return play(config, config.make(), seed, t, state, engine)
-
-
-def play(
-    config: Config,
-    method: HopfieldFederation,
     seed: int,
+    config: Config,
     t: int,
     state: FederationState | None,
     engine: Engine,
+    method: HopfieldFederation | None = None,
 ) -> tuple[Arrays, FederationState | None]:
-    """Play round t with this method."""
+    """Play one round, with a method whose examples are here if one is given."""
+    method = config.make() if method is None else method
     if state is None:
         start = method.server_start(seed)
         if "secret" in start:  # no client can derive it from the run's seed
@@ -157,21 +152,18 @@ def _arrays(config: Config, played: Played) -> Arrays:
     packed = np.zeros((config.most, -(-config.columns // 8)), dtype=np.uint8)
     packed[: len(patterns)] = pack_patterns(patterns[: config.most])
     said = played.server_metrics
-    numbers = {
-        name: np.asarray(said.get(name, np.nan), dtype=float)
-        for name in ("n_detected", "quality", "examples", "misfit")
-    }
-    numbers |= {f"withheld/{k}": np.array(said.get(k, 0)) for k in ("unconfirmed", "unsupported")}
-    cut = {int(c): (was, now) for c, was, now in said.get("claims", ()) if now < was}
-    numbers |= {
-        "bounded/claims": _by_client(config, {c: was for c, (was, _) in cut.items()}),
-        "bounded/examples": _by_client(config, {c: now for c, (_, now) in cut.items()}),
-        "supports": _by_client(config, {int(c): n for c, n in said.get("supports", ())}),
-    }
-    numbers |= {
-        f"verdict/{n}": np.array(str(said.get(n, "")).encode("ascii", "replace"), "S1000")
-        for n in VERDICT
-    }
+    numbers = {name: np.asarray(said.get(name, np.nan), dtype=float) for name in NUMBERS}
+    numbers |= {f"withheld/{k}": np.array(said.get(k, 0)) for k in WITHHELD}
+    by_client = ("bounded/claims", "bounded/examples", "supports")
+    numbers |= {name: np.full(config.clients, np.nan) for name in by_client}
+    for c, was, now in said.get("claims", ()):
+        if now < was:
+            numbers["bounded/claims"][int(c)], numbers["bounded/examples"][int(c)] = was, now
+    for c, number in said.get("supports", ()):
+        numbers["supports"][int(c)] = number
+    for name in VERDICT:
+        words = str(said.get(name, "")).encode("ascii", "replace")
+        numbers[f"verdict/{name}"] = np.array(words, "S1000")
     numbers |= _relation(config, said.get("relation")) if config.relate else {}
     found = {"archetypes/packed": packed, "archetypes/number": np.array(len(patterns))}
     arrays = {k: v for k, v in played.arrays().items() if not k.startswith("client/")}
@@ -225,11 +217,6 @@ def relation(config: Config, arrays: Arrays) -> Relation | str:
     return Relation(said, names, estimates, errors, unknown, tests, *map(int, held["rows"]))
 
 
-def _by_client(config: Config, values: Mapping[int, float]) -> np.ndarray:
-    """Return values (L,) of the clients; NaN for clients without a value."""
-    return np.array([values.get(c, np.nan) for c in range(config.clients)], dtype=float)
-
-
 def remarks(arrays: Arrays) -> list[str]:
     """Lines on claims that the server reduced and archetypes that it withheld in a round."""
     claimed, counted, supports = (
@@ -239,7 +226,7 @@ def remarks(arrays: Arrays) -> list[str]:
         f"client {c} claims {claimed[c]:.12g} examples and counts for {counted[c]:.6g}"
         for c in np.flatnonzero(~np.isnan(claimed))
     ]
-    doubtful, few = (int(arrays[f"withheld/{k}"]) for k in ("unconfirmed", "unsupported"))
+    doubtful, few = (int(arrays[f"withheld/{k}"]) for k in WITHHELD)
     if doubtful:
         who = [f"client {c}: {int(supports[c])}" for c in np.flatnonzero(~np.isnan(supports))]
         names = ", ".join(who[:MOST_NAMED]) + (", ..." if len(who) > MOST_NAMED else "")
@@ -268,22 +255,17 @@ def announcement(config: Config, arrays: Arrays) -> Announcement:
     said = (status, advice) if status else ()
     if not config.graded:
         return Announcement(patterns, quality=float(arrays["quality"][0, -1]), judgement=said)
-    means, shares = (
-        arrays[f"archetypes/{name}"][0, -1, : len(patterns)] for name in ("means", "shares")
-    )
-    return Announcement(patterns, means, shares, judgement=said)
+    graded = {n: arrays[f"archetypes/{n}"][0, -1, : len(patterns)] for n in ("means", "shares")}
+    return Announcement(patterns, **graded, judgement=said)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
     """Archetypes found, and the traffic."""
-    known = ("n_detected", "quality", "examples", "misfit")
-    last = {name: float(arrays[name][0, -1]) for name in known if name in arrays}
+    last = {name: float(arrays[name][0, -1]) for name in NUMBERS if name in arrays}
     up, down = (arrays[f"traffic/{way}"][0].sum(axis=0).max() / 1e6 for way in ("up", "down"))
     return last | {
         "archetypes": int(arrays["archetypes/number"][0, -1]),
-        "withheld": sum(
-            int(arrays[f"withheld/{k}"][0, -1]) for k in ("unconfirmed", "unsupported")
-        ),
+        "withheld": sum(int(arrays[f"withheld/{k}"][0, -1]) for k in WITHHELD),
         "bounded": int((~np.isnan(arrays["bounded/claims"])).sum()),
         "missed": int((arrays["faults/code"] != 0).sum()),
         "megabytes_up": float(up),

@@ -132,7 +132,9 @@ def phase(N: int, M: int, power: float, false_alarm: float) -> Figure:
 def basins(found: Any) -> Figure:
     """Recall map: share of cues recalled over load and damage, with the basin's edge and theory."""
     loads, flips, last = found.loads, found.flips, found.capacity
-    lines = {"edge of the basin": (loads, found.edge), "edge, theory": (loads, found.law_edge)}
+    lines = {"edge": (loads, found.edge)}
+    if not np.isnan(found.law_edge).all():
+        lines["edge, theory"] = loads, found.law_edge
     if loads[0] < last < loads[-1]:
         lines["capacity, theory"] = [last] * 2, [flips[0], flips[-1]]
     words = {"xlabel": r"load $K / N$", "ylabel": "share of sites turned", "legend": "below"}

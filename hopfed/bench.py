@@ -341,48 +341,12 @@ def _dream(draw: Draw, M: int, N: int) -> Work:
 # Recoveries and a round of a federation
 
 
-def recover_densely(x: np.ndarray, K: int, *, layers: int = 5, seed: int = 0) -> np.ndarray:
-    """Recover archetypes (C, N) from examples x (M, N) with the published algorithm, in float64.
-
-    Algorithms 1 and 2 of arXiv:2603.19902 with their defaults. As in the authors' programs, the
-    operator is multiplied by the true number of archetypes; otherwise no eigenvalue exceeds .5. No
-    other part of hopfed uses this number.
-    """
-    rng = np.random.default_rng(seed)
-    M, N = x.shape
-    eta = x.astype(np.float64)
-    J = iterate((K / (N * M)) * (eta.T @ eta), eps=EPS, steps=STEPS)
-    values, vectors = np.linalg.eigh(J)
-    V = vectors[:, values > 0.5]
-    if V.shape[1] == 0:
-        return np.zeros((0, N))
-    blocks = max(1, 10 * int(V.shape[1] / layers * np.log(V.shape[1] / 0.01)))
-    cues = np.sign(rng.standard_normal((blocks, V.shape[1])) @ V.T)
-    kept: list[np.ndarray] = []
-    for state in np.concatenate([_relaxed(J, cue, layers, rng) for cue in cues]):
-        good = float(((state @ V) ** 2).sum()) / N > 0.6  # by score and overlap, eq. (19)
-        if good and all(abs(float(state @ k)) / N < 0.4 for k in kept):
-            kept.append(state)
-    return np.array(kept) if kept else np.zeros((0, N))
-
-
-def _relaxed(J: np.ndarray, cue: np.ndarray, layers: int, rng: np.random.Generator) -> np.ndarray:
-    """Make 50 synchronous updates, eq. (12), of a block of layers with the Hamiltonian, eq. (8)."""
-    beta, coupling, field = 2.5, 0.2, 0.1
-    states = np.tile(cue, (layers, 1))
-    for scale in np.linspace(0.3, 0.02, 50) / beta:
-        local = states @ J
-        between = states @ local.T
-        np.fill_diagonal(between, 0.0)
-        fields = local - (coupling / len(J)) * between @ local + field * cue
-        u = rng.uniform(-scale, scale, size=fields.shape)
-        states = np.where(np.tanh(beta * fields) + u >= 0, 1.0, -1.0)
-    return states
-
-
 def _e2e(draw: Draw, M: int, N: int, K: int) -> Work:
-    """From M examples over N sites to K archetypes; only the first is not told K."""
+    """From M examples over N sites to archetypes; only k-means is told their number K."""
     from sklearn.cluster import KMeans
+
+    from hopfed.experiments.shared.published import published_patterns
+    from hopfed.experiments.shared.statistics import counted_spectrum
 
     x = draw.examples(M, N, K)
 
@@ -391,11 +355,12 @@ def _e2e(draw: Draw, M: int, N: int, K: int) -> Work:
         return np.where(found.cluster_centers_ >= 0, 1, -1)
 
     def published(_: Any) -> np.ndarray:
-        return recover_densely(x, K)
+        found = counted_spectrum(DenseOperator.from_examples(x), M)
+        return published_patterns(*found, seed=0)
 
     ways = (
         Way("recover", _patterns, lambda: x),
-        Way("the paper's, dense", published, tolerance=None, most={"N": 500}),
+        Way("the paper's, dense", published, tolerance=None, most={"N": 4000}),
         Way("k-means on raw data", k_means, tolerance=None),
     )
     return Work(not_found, ways)

@@ -33,7 +33,15 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> N
     Example: hopfed bench gram --sizes full
     """
     if name is None:
-        _list(as_json)
+        summaries, machine = {name: bench.summary(name) for name in bench.NAMES}, bench.describe()
+        if as_json:
+            print(json.dumps({"benchmarks": summaries, "machine": machine}))
+            return
+        for each, words in summaries.items():
+            out.print(named(each, words))
+        out.print("")
+        _print_machine(machine)
+        out.print("\nRun one with: hopfed bench NAME")
         return
     bench.check_name(name)
     pairs = [each for each in bench.PAIRS if name in (each, "all")]
@@ -46,29 +54,15 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> N
     with progress_bar("{task.description}") as bar, place(device).current():
         task = bar.add_task("loading", total=None)
 
-        def tell(words: str) -> None:
-            bar.update(task, description=words)
-
-        found |= bench.measure(pairs, sizes, tell, device)
+        found |= bench.measure(
+            pairs, sizes, lambda said: bar.update(task, description=said), device
+        )
     if as_json:
         print(json.dumps(found))
         return
     _print_machine(found["machine"])
     for each, held in found["benchmarks"].items():
         _print_pair(each, held)
-
-
-def _list(as_json: bool) -> None:
-    summaries = {name: bench.summary(name) for name in bench.NAMES}
-    machine = bench.describe()
-    if as_json:
-        print(json.dumps({"benchmarks": summaries, "machine": machine}))
-        return
-    for name, words in summaries.items():
-        out.print(named(name, words))
-    out.print("")
-    _print_machine(machine)
-    out.print("\nRun one with: hopfed bench NAME")
 
 
 def _print_machine(machine: dict[str, str]) -> None:

@@ -187,9 +187,8 @@ def store_command(
     what = f"{len(memory):,} {'graded ' if memory.is_graded else ''}patterns"
     if memory.factor is not None:
         what = f"an operator of {memory.factor.shape[1]} components"
-    out.print(f"stored {what} of {memory.n_sites:,} sites by {memory.rule!r}")
-    out.print(f"wrote {out_file} ({human_bytes(size)})")
-    for line in memory.advice:
+    stored = f"stored {what} of {memory.n_sites:,} sites by {memory.rule!r}"
+    for line in (stored, f"wrote {out_file} ({human_bytes(size)})", *memory.advice):
         out.print(line)
 
 
@@ -346,14 +345,14 @@ def _recalled(memory: Any, cues: np.ndarray, options: dict[str, Any], config: An
     arrays["steps/states"] = np.reshape(steps, (-1, *found.states[:SHOWN].shape))
     summary = {"cues": len(cues), "converged": int(found.converged.sum())}
     measured = {"nearest": nearest, "overlap": best, "energy": found.energy}
-    measured["updates"] = found.updates
-    summary |= {name: array.tolist() for name, array in measured.items()}
-    return Run("recall", config, arrays, summary)
+    measured |= {"updates": found.updates}
+    return Run("recall", config, arrays, summary | {n: a.tolist() for n, a in measured.items()})
 
 
 def _write(run: Any, options: dict[str, Any], names: Named) -> None:
     """Write states, or everything, and draw."""
     from hopfed.runs import replacing
+    from hopfed.tables.table import made_up
     from hopfed.tables.writers import write
 
     path, states = options["out_file"], run.arrays["states"]
@@ -365,7 +364,11 @@ def _write(run: Any, options: dict[str, Any], names: Named) -> None:
         with replacing(path) as temporary, open(temporary, "wb") as file:
             np.save(file, states)
     elif ending and (names.columns or names.ids):
-        write(path, _columns(flat, names), endings=OUT)
+        columns: list[Any] = [*zip(names.columns or made_up(flat.shape[1]), flat.T, strict=True)]
+        if names.ids is not None:  # with the layers of a cue one below the other
+            layers = len(flat) // max(len(names.ids), 1)
+            columns.insert(0, ("id", [name for name in names.ids for _ in range(layers)]))
+        write(path, columns, endings=OUT)
     elif ending:
         with replacing(path) as temporary:
             np.savetxt(temporary, flat, fmt="%d" if flat.dtype.kind == "i" else "%g", delimiter=",")
@@ -374,17 +377,6 @@ def _write(run: Any, options: dict[str, Any], names: Named) -> None:
         from hopfed.figures.recall import draw
 
         save(draw(run, shape=options["shape"]), options["figure"])
-
-
-def _columns(states: np.ndarray, names: Named) -> list[Any]:
-    """Columns of a table of states (S, N), or (S L, N) with the layers of a cue in a row."""
-    from hopfed.tables.table import made_up
-
-    columns = list(zip(names.columns or made_up(states.shape[1]), states.T, strict=True))
-    if names.ids is None:
-        return columns
-    layers = len(states) // max(len(names.ids), 1)
-    return [("id", [name for name in names.ids for _ in range(layers)]), *columns]
 
 
 def _print(run: Any, cues: tuple[str, ...] | None, patterns: tuple[str, ...] | None) -> None:

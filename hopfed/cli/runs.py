@@ -347,9 +347,8 @@ def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) 
     names = sorted(names, key=lambda name: name != drawn)
     grid = table(*keys, *names[:COLUMNS])
     for cell in cells:
-        grid.add_row(
-            *map(shown, (*cell.values, *(number(cell.measure(n)) for n in names[:COLUMNS])))
-        )
+        numbers = (number(cell.measure(name)) for name in names[:COLUMNS])
+        grid.add_row(*map(shown, (*cell.values, *numbers)))
     out.print(grid)
     if len(names) > COLUMNS:
         out.print(f"and {len(names) - COLUMNS} numbers more in the table that is written:")

@@ -33,6 +33,7 @@ DRAWN = (
     "The table with deviations is what tables of these sizes show, in exact draws of "
     "Gaussian noise and orthogonal archetypes; the rest holds for large tables, or nearly."
 )
+PRIVATE = "From epsilon on it is operators with noise, of all clients' rows together."
 Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other
 
 # Kinds of options: an annotation holds how a text is read, and the words of the help.
@@ -292,8 +293,7 @@ def spike(
         found |= {"eigenvalue": spikes.outlier(kappa, q, variance)}
         found |= {"overlap": spikes.overlap(kappa, q)}
         if M is not None:
-            sd = spikes.outlier_sd(kappa, q, M, variance, exposure=exposure)
-            found["eigenvalue_sd"] = sd
+            found["eigenvalue_sd"] = spikes.outlier_sd(kappa, q, M, variance, exposure=exposure)
         tables["spikes"] = found
         sites, rows = N or (M and round(q * M)), M or (N and round(N / q))
         least = len(kappa) * (1 if exposure is None else 2)  # rows of which each has a part
@@ -302,14 +302,9 @@ def spike(
             shares = None if exposure is None else np.broadcast_to(exposure, kappa.shape)[order]
             size = sites, rows, variance, alpha, shares, DRAWS, check_seed(seed)
             drawn = spiked.predict(kappa[order], *size)
-            tables["at_this_size"] = {
-                "kappa": kappa[order],
-                "eigenvalue": drawn.eigenvalue,
-                "eigenvalue_sd": drawn.eigenvalue_sd,
-                "overlap": drawn.overlap.diagonal(),
-                "overlap_sd": drawn.overlap_sd.diagonal(),
-                "power": drawn.power,
-            }
+            held = {n: getattr(drawn, n) for n in ("eigenvalue", "eigenvalue_sd")}
+            held |= {n: getattr(drawn, n).diagonal() for n in ("overlap", "overlap_sd")}
+            tables["at_this_size"] = {"kappa": kappa[order], **held, "power": drawn.power}
     if eigenvalue is not None:
         strength = spikes.strength(eigenvalue, q, variance)
         tables["inverse"] = {"eigenvalue": eigenvalue, "kappa": strength}
@@ -510,9 +505,7 @@ def _plain(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str,
     boundary = planning.minimal_samples(r, shares, N)
     beside: dict[str, Columns] = {}
     if given["epsilon"] is not None:  # first, for what is wrong with it is said at once
-        held: dict[str, Any] = {
-            n: default if given[n] is None else given[n] for n, default in _PRIVATE.items()
-        }
+        held: dict[str, Any] = _PRIVATE | {n: given[n] for n in _PRIVATE if given[n] is not None}
         z = private.noise_multiplier(held["epsilon"], held["delta"], held["rounds"])
         found = private.plan(r, shares, multiplier=z, clients=held["clients"], **arguments)
         least = private.minimal_samples(r, shares, N, z, held["clients"])
@@ -530,11 +523,8 @@ def _plain(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str,
         _explain({name: said for name, said in _MEANINGS.items() if name in names})
         if together:
             _explain(_PROMISED)
-        if "drawn" in tables:
-            out.print(f"\n{DRAWN}")
-        if beside:
-            words = "From epsilon on it is operators with noise, of all clients' rows together."
-            out.print(f"\n{words}")
+        for said in [DRAWN] * ("drawn" in tables) + [PRIVATE] * bool(beside):
+            out.print(f"\n{said}")
 
 
 def _together(
@@ -577,13 +567,10 @@ def _at_size(
         size = N, int(M), variance, arguments["false_alarm"], shares
         drawn = spiked.predict(kappa, *size, size=PLANNED)
         same = shares == share  # equal shares change places
-        row = [share, M, drawn.power[same].mean()]
-        held = drawn.eigenvalue, drawn.eigenvalue_sd, drawn.span, drawn.span_sd
-        row += [values[same].mean() for values in held]
-        rows.append(row)
+        held = drawn.power, drawn.eigenvalue, drawn.eigenvalue_sd, drawn.span, drawn.span_sd
+        rows.append([share, M, *(values[same].mean() for values in held)])
     names = ("exposure", "M", "power", "eigenvalue", "eigenvalue_sd", "overlap", "overlap_sd")
-    found = dict(zip(names, np.array(rows).T, strict=True)) if rows else {}
-    return {"drawn": found} if found else {}
+    return {"drawn": dict(zip(names, np.array(rows).T, strict=True))} if rows else {}
 
 
 def _columns(exposure: np.ndarray, boundary: np.ndarray, plan: Any) -> Columns:
@@ -602,9 +589,8 @@ def _graded(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str
     with err.status("planning"):
         found = plan(law, exposure, given["N"], *settings)
     columns = {name: getattr(found, field) for name, field in _FIELDS.items()}
-    tables: dict[str, Columns] = {"plan": {"exposure": exposure} | columns}
     if options["as_json"]:
-        show(tables, options, "plan")
+        show({"plan": {"exposure": exposure} | columns}, options, "plan")
         return
     grid = table("exposure", *map(cell, exposure))  # a line for each number, and what it means
     for name, values in columns.items():
