@@ -21,12 +21,7 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
 from hopfed.experiments.shared.federation import play
 from hopfed.experiments.shared.spiked import Lie, Spiked
-from hopfed.experiments.shared.statistics import (
-    first_round,
-    mean_and_sd,
-    stacked,
-    with_spread,
-)
+from hopfed.experiments.shared.statistics import first_round, mean_and_sd, stacked, with_spread
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.engines import Engine
 from hopfed.federation.messages import Message

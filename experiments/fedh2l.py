@@ -10,7 +10,7 @@ node do not represent other domains; the paper's choice is ``--set choose=acc``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Annotated, Any, ClassVar
 
@@ -21,7 +21,7 @@ from hopfed.experiments import Arrays, Table, fl, published
 from hopfed.experiments.fl import DOMAINS
 from hopfed.experiments.shared import cell_pictures
 from hopfed.experiments.shared import cells as _cells
-from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading, measure_round, percent
+from hopfed.experiments.shared.cells import TABLE, Bench, Reading, measure_round, percent
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.rounds import FederationState
 from hopfed.figures.kinds import Panel, matrix, paired
@@ -71,22 +71,19 @@ class Config(Bench):
         require(whole, "sections", f"with {AVERAGING} where {BANDWIDTH} is", self.sections)
         super().validate()
 
-    def cells(self) -> tuple[Cell, ...]:
-        """Cells of the requested sections, in their order."""
-        share, rows = f"public={self.alpha:g}", self._methods(self.alpha)
-        made = [self.cell(TABLE, row, **what) for row, what in rows.items()]
-        if AVERAGING in self.sections:
-            made += [self.cell(AVERAGING, name) for name in AVERAGES]
-        for row, own in VARIANTS.items() if "variants" in self.sections else ():
-            options = f"{share},{own}"
-            made.append(self.cell("variants", row, method="fedh2l", options=options))
-        for E in (5, 10) if "local steps" in self.sections else ():
-            made.append(self.cell("local steps", "fedh2l", E, options=f"{share},steps={E}"))
-        if "alpha" in self.sections:
-            for row, alpha in product(("agg", EQUAL, "fedh2l"), (0.05, 0.15)):
-                what = self._methods(alpha)[row]
-                made.append(self.cell("alpha", row, f"{alpha:g}", **what))
-        return tuple(made)
+    def planned(self) -> Iterator[Any]:
+        """The table, what is averaged, the variants, and sweeps."""
+        share = f"public={self.alpha:g}"
+        for row, what in self._methods(self.alpha).items():
+            yield TABLE, row, "", what
+        for name in AVERAGES:
+            yield AVERAGING, name, "", {}
+        for row, own in VARIANTS.items():
+            yield "variants", row, "", {"method": "fedh2l", "options": f"{share},{own}"}
+        for E in (5, 10):
+            yield "local steps", "fedh2l", E, {"options": f"{share},steps={E}"}
+        for row, alpha in product(("agg", EQUAL, "fedh2l"), (0.05, 0.15)):
+            yield "alpha", row, f"{alpha:g}", self._methods(alpha)[row]
 
     def readings(self) -> tuple[Reading, ...]:
         """FedAvg and FedProx after some rounds."""

@@ -7,7 +7,7 @@ clients together, of one process; methods that only read one training in differe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Words
 from hopfed.experiments.shared import cells
-from hopfed.experiments.shared.cells import TABLE, Bench, Cell, measure_round, tables
+from hopfed.experiments.shared.cells import TABLE, Bench, measure_round, tables
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.figures.kinds import Panel, paired
 
@@ -53,20 +53,13 @@ class Config(Bench):
     SECTIONS: ClassVar[tuple[str, ...]] = (TABLE, MIXED)
     TIMED: ClassVar[bool] = True
 
-    def cells(self) -> tuple[Cell, ...]:
+    def planned(self) -> Iterator[Any]:
         """Every method, with one network and with several."""
-        played: tuple[tuple[str, Sequence[str], tuple[str, ...]], ...] = (
-            (TABLE, ROWS, self.models), (MIXED, DIFFER, self.mixed),
-        )  # fmt: skip
-        made = []
-        for section, rows, models in played:
-            for row in rows if section in self.sections else ():
-                changes: dict[str, Any] = {"models": models}
-                changes["options"] = OPTIONS.get(row, "").format(rounds=self.rounds)
-                if row in PLAIN:
-                    changes |= {"momentum": 0.0, "lr": 3 * self.lr}
-                made.append(self.cell(section, row, **changes))
-        return tuple(made)
+        for section, rows, models in ((TABLE, ROWS, self.models), (MIXED, DIFFER, self.mixed)):
+            for row in rows:
+                changes: dict[str, Any] = {"models": models, "options": OPTIONS.get(row, "")}
+                changes |= {"momentum": 0.0, "lr": 3 * self.lr} if row in PLAIN else {}
+                yield section, row, "", changes
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

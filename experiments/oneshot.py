@@ -13,7 +13,8 @@ on square roots and 1.5 to 2.4 on logarithms; 2,900 drawn rows gained no more th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -75,8 +76,8 @@ class Config(_cells.Bench):
     ALONE: ClassVar[tuple[str, ...]] = (RIDGE, SAME, PRIVACY, GIVEN)
     SECTIONS: ClassVar[tuple[str, ...]] = (_cells.TABLE, HETEROGENEITY, SHIFT, FILTERS, *ALONE)
 
-    def cells(self) -> tuple[_cells.Cell, ...]:
-        """All cells of the sections, in playing order."""
+    def planned(self) -> Iterator[Any]:
+        """Every row of a section at each of its values."""
         spread = [(at, {"partition": f"dirichlet:{at}"}) for at in ("0.1", "1", "10")]
         filters = [(n, {"filters": n}) for n in (8, 16, 32, 64, 128)]
         rules = [(at, {"more": rule}) for at, rule in RULES.items()]
@@ -94,13 +95,9 @@ class Config(_cells.Bench):
             PRIVACY: (tuple(READINGS), noise),
             GIVEN: ((*GIVEN_FEATURES, *CLOSED, *HEADS), alike[:-1]),
         }
-        return tuple(
-            self._cell(section, row, at, **how)
-            for section, (rows, places) in swept.items()
-            if section in self.sections
-            for row in rows
-            for at, how in places
-        )
+        for section, (rows, places) in swept.items():
+            for row, (at, how) in product(rows, places):
+                yield section, row, at, self._changes(section, row, **how)
 
     def readings(self) -> tuple[_cells.Reading, ...]:
         """Predictions of what noise costs the read-out of all."""
@@ -117,26 +114,24 @@ class Config(_cells.Bench):
         """Predicted accuracy of the clients, from their sums without noise."""
         return [predicted(method, state)] * len(readings)
 
-    def _cell(
-        self, section: str, row: str, at: object, filters: int = 0, more: str = "", **changes: Any
-    ) -> _cells.Cell:
+    def _changes(
+        self, section: str, row: str, filters: int = 0, more: str = "", **changes: Any
+    ) -> dict[str, Any]:
         """A reading of the read-out, or a method that trains; of features as they are or scaled."""
         if section == GIVEN and row in GIVEN_FEATURES:
             reading, own = GIVEN_FEATURES[row]
-            own = own.format(components=self.components, columns=self.columns)
             own = f"encoder=rows,reading={reading},{own}"
-            changes |= {"method": "hebbian", "options": own, "scaling": "none"}
+            return changes | {"method": "hebbian", "options": own, "scaling": "none"}
         if section == GIVEN:
-            changes |= {"scaling": "none"} if row in CLOSED else {}
-            return self.cell(section, row, at, **changes)
+            return changes | ({"scaling": "none"} if row in CLOSED else {})
         own = f"filters={filters or self.filters},patch={self.patch},fields={self.fields}"
         own = f"{own},mirror={self.mirror}"
         if row not in READINGS and row != RESEMBLING:
-            return self.cell(section, row, at, **changes)
+            return changes
         reading = f"reading={READINGS[row]}" if row in READINGS else "pooling=resembling"
         ridge = "" if more else f"ridge={self.ridge}"
         own = ",".join(filter(None, (own, reading, ridge, more)))
-        return self.cell(section, row, at, method="hebbian", options=own, **changes)
+        return changes | {"method": "hebbian", "options": own}
 
 
 def summarise(bench: Config, arrays: Arrays) -> dict[str, Any]:

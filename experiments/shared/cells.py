@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -106,9 +105,17 @@ class Bench(fl.Shared):
         for cell in self.cells():  # making a cell checks its settings
             require(cell.config.clients == self.clients, "clients", "one for all cells", cell.key)
 
-    @abstractmethod
+    def planned(self) -> Iterator[tuple[str, str, object, dict[str, Any]]]:
+        """Section, row, value and changes of each cell of any section; those asked for are played.
+
+        Changes are arguments of `cell`.
+        """
+        raise NotImplementedError
+
     def cells(self) -> tuple[Cell, ...]:
         """All cells of the sections, in playing order."""
+        due = (plan for plan in self.planned() if plan[0] in self.sections)
+        return tuple(self.cell(*place, **changes) for *place, changes in due)
 
     def readings(self) -> tuple[Reading, ...]:
         """All readings of the sections."""
@@ -143,8 +150,9 @@ class Bench(fl.Shared):
     def cell(
         self, section: str, row: str, at: object = "", method: str = "", **changes: Any
     ) -> Cell:
-        """Make a cell: these settings, with `changes`."""
+        """Make a cell: these settings, with `changes`; options may hold other settings in braces."""
         shared = {f.name: getattr(self, f.name) for f in fields(fl.Shared)}
+        changes["options"] = changes.get("options", "").format_map(vars(self))
         config = fl.Config(method=method or row, **(shared | changes | {"seeds": 1}))
         return Cell(section, row, str(at), config)
 

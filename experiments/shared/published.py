@@ -32,10 +32,7 @@ MEMORY = LayeredMemory(layers=LAYERS, repulsion=0.2, field=0.1, **PAPER)
 
 
 def published_patterns(
-    spectrum: Spectrum,
-    rank: RankEstimate,
-    seed: int,
-    mixtures: np.ndarray | None = None,
+    spectrum: Spectrum, rank: RankEstimate, seed: int, mixtures: np.ndarray | None = None
 ) -> np.ndarray:
     """Patterns (C, N) that Algorithms 1 and 2 accept, in their order."""
     k = rank.n_detected
