@@ -255,8 +255,9 @@ def announcement(config: Config, arrays: Arrays) -> Announcement:
     said = (status, advice) if status else ()
     if not config.graded:
         return Announcement(patterns, quality=float(arrays["quality"][0, -1]), judgement=said)
-    graded = {n: arrays[f"archetypes/{n}"][0, -1, : len(patterns)] for n in ("means", "shares")}
-    return Announcement(patterns, **graded, judgement=said)
+    each = (arrays[f"archetypes/{n}"][0, -1, : len(patterns)] for n in ("means", "shares"))
+    means, shares = each
+    return Announcement(patterns, means, shares, judgement=said)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001

@@ -115,7 +115,7 @@ class Bench(fl.Shared):
     def cells(self) -> tuple[Cell, ...]:
         """All cells of the sections, in playing order."""
         due = (plan for plan in self.planned() if plan[0] in self.sections)
-        return tuple(self.cell(*place, **changes) for *place, changes in due)
+        return tuple(self.cell(section, row, at, **how) for section, row, at, how in due)
 
     def readings(self) -> tuple[Reading, ...]:
         """All readings of the sections."""
@@ -150,7 +150,7 @@ class Bench(fl.Shared):
     def cell(
         self, section: str, row: str, at: object = "", method: str = "", **changes: Any
     ) -> Cell:
-        """Make a cell: these settings, with `changes`; options may hold other settings in braces."""
+        """Make a cell: these settings, with `changes`; options may name settings in braces."""
         shared = {f.name: getattr(self, f.name) for f in fields(fl.Shared)}
         changes["options"] = changes.get("options", "").format_map(vars(self))
         config = fl.Config(method=method or row, **(shared | changes | {"seeds": 1}))

@@ -15,7 +15,7 @@ from hopfed._lib.settings import real, require
 from hopfed.cli.numbers import SEED, Parsed, shape_of, within
 from hopfed.cli.options import PATH, file_option, flag, json_option, option
 from hopfed.cli.outputs import FIGURE, RUN, check_outputs, out_option
-from hopfed.cli.printing import human_bytes, out, table
+from hopfed.cli.printing import human_bytes, out, say_wrote, table
 from hopfed.cli.tables.reading import NAMES, choices_of, table_options
 from hopfed.cli.tables.reading import read as read_tables
 from hopfed.errors import ArgumentError, DataError, RunFileError
@@ -287,8 +287,7 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
         print(json.dumps(run.summary))
         return
     _print(run, names.ids, held.ids)
-    for path in filter(None, (options["out_file"], options["figure"])):
-        out.print(f"wrote {path}")
+    say_wrote(options["out_file"], options["figure"])
     if options["out_file"] and held.coding is not None:
         out.print(_meaning(held.coding))
 

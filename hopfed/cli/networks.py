@@ -22,7 +22,7 @@ from hopfed.cli.options import (
     option,
 )
 from hopfed.cli.outputs import FIGURE, check_outputs, out_option
-from hopfed.cli.printing import out, shown, table
+from hopfed.cli.printing import out, say_wrote, shown, table
 from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError
 
 CONFIG = "Settings, .toml; those of the method below [options]."
@@ -171,10 +171,9 @@ def partition_command(
     out.print(grid)
     if figure is not None:
         save(draw(made), figure)
-        out.print(f"wrote {shown(figure)}")
     if out_file is not None:
         made.save(out_file)
-        out.print(f"wrote {shown(out_file)}")
+    say_wrote(figure, out_file)
 
 
 @fl_command.command("predict")
@@ -214,7 +213,7 @@ def predict_command(
     if out_file is not None:
         columns = [("class", found), *zip(classes, chances.astype(float).T, strict=True)]
         write(out_file, columns)
-        out.print(f"wrote {shown(out_file)}")
+    say_wrote(out_file)
 
 
 @fl_command.command("list")

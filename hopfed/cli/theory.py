@@ -11,12 +11,11 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 import click
 import numpy as np
 
-from hopfed._lib.random import check_seed
 from hopfed.cli import HelpfulGroup
-from hopfed.cli.numbers import FINITE, NUMBER, NUMBERS, WHOLE, Parsed, several
+from hopfed.cli.numbers import FINITE, NUMBER, NUMBERS, SEED, WHOLE, Parsed, several
 from hopfed.cli.options import figure_option, json_option
 from hopfed.cli.outputs import FIGURE, check_outputs, overwrite_option
-from hopfed.cli.printing import err, out, shown, table
+from hopfed.cli.printing import err, out, say_wrote, table
 from hopfed.cli.words import TABLE
 from hopfed.errors import ArgumentError
 from hopfed.runs import plain
@@ -43,7 +42,7 @@ Number: TypeAlias = Annotated[Any, NUMBER]  # may be infinite
 Many: TypeAlias = Annotated[Any, NUMBERS]
 Sites: TypeAlias = Annotated[Whole, "Sites."]
 Examples: TypeAlias = Annotated[Whole, "Examples."]
-Seed: TypeAlias = Annotated[Whole, "Of the simulation."]
+Seed: TypeAlias = Annotated[Any, SEED, "Of the simulation."]
 Variance: TypeAlias = Annotated[Real, "Noise variance."]
 Levels: TypeAlias = Annotated[Many, "Levels at which to give quantiles."]
 Power: TypeAlias = Annotated[Real, "Of the test."]
@@ -119,7 +118,7 @@ def show(
 
         save(getattr(theory, name)(**drawn), options["figure"])
         if not options["as_json"]:
-            out.print(f"wrote {shown(options['figure'])}")
+            say_wrote(options["figure"])
 
 
 def cell(value: Any) -> str:
@@ -300,7 +299,7 @@ def spike(
         if sites and rows and len(kappa) < min(sites, rows) and least <= rows:
             order = np.argsort(-kappa, kind="stable")
             shares = None if exposure is None else np.broadcast_to(exposure, kappa.shape)[order]
-            size = sites, rows, variance, alpha, shares, DRAWS, check_seed(seed)
+            size = sites, rows, variance, alpha, shares, DRAWS, seed
             drawn = spiked.predict(kappa[order], *size)
             held = {n: getattr(drawn, n) for n in ("eigenvalue", "eigenvalue_sd")}
             held |= {n: getattr(drawn, n).diagonal() for n in ("overlap", "overlap_sd")}

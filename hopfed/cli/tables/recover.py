@@ -17,10 +17,10 @@ from click.core import ParameterSource
 from hopfed._lib.cluster import cluster
 from hopfed._lib.memory_limits import free_memory
 from hopfed._lib.settings import real
-from hopfed.cli.numbers import COUNT, COUNTS, FEW, FINITE, SIZE, WHOLE, shape_of
+from hopfed.cli.numbers import COUNT, COUNTS, FEW, FINITE, SEED, SIZE, shape_of
 from hopfed.cli.options import PATH, device_option, figure_option, flag, option
 from hopfed.cli.outputs import FIGURE, check_outputs, out_option
-from hopfed.cli.printing import err, human_bytes, out, shown, table
+from hopfed.cli.printing import err, human_bytes, out, say_wrote, shown, table
 from hopfed.cli.tables import reading
 from hopfed.errors import ArgumentError, DataError
 from hopfed.runs import plain
@@ -60,7 +60,7 @@ BOOTSTRAP = "With --compare: drawn tables that test each number against the one 
 @option("--bootstrap", BOOTSTRAP, FEW)
 @flag("--refit", "One more exchange: sums of the nearest examples.")
 @option("--support", "Rows that an archetype must have.", COUNT, 5)
-@option("--seed", "Of all random choices.", WHOLE, 0)
+@option("--seed", "Of all random choices.", SEED, 0)
 @device_option("it is computed")
 @out_option("Write a run file (.h5), or the archetypes as .csv, .json or .parquet.")
 @figure_option
@@ -158,9 +158,7 @@ def _compare(tables: list[Any], how: dict[str, Any], options: dict[str, Any]) ->
         "log L: nats of all rows; p: parameters; entropy 1: every row is sure of its class; least: "
         "rows of the smallest; residual: what is left between columns, of the edge of noise"
     )
-    for name in ("out_file", "figure"):
-        if options[name]:
-            out.print(f"wrote {shown(options[name])}")
+    say_wrote(options["out_file"], options["figure"])
 
 
 def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) -> None:
@@ -181,9 +179,7 @@ def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) 
         print(json.dumps(report(recovery, seconds)))
     else:
         print_recovery(recovery, seconds)
-        for name in ("out_file", "figure"):
-            if options[name]:
-                out.print(f"wrote {shown(options[name])}")
+        say_wrote(options["out_file"], options["figure"])
 
 
 def print_recovery(recovery: Any, seconds: float) -> None:
@@ -258,12 +254,10 @@ def _archetypes(found: Any) -> Iterator[Any]:
 
 def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     """Refuse what cannot work before any file is read."""
-    from hopfed._lib.random import check_seed
     from hopfed.recovery.recover import patterns_of
     from hopfed.tables.files import is_many
     from hopfed.tables.writers import check_ending
 
-    check_seed(options["seed"])
     reading.choices_of(options)
     quality = _quality(options["quality"])
     patterns_of(quality=quality, **{name: options[name] for name in CHOSEN})

@@ -10,7 +10,7 @@ import click
 
 from hopfed.cli.options import FILES, RUN, figure_option, json_option, option
 from hopfed.cli.outputs import FIGURE, check_outputs, out_option
-from hopfed.cli.printing import err, out, shown, table
+from hopfed.cli.printing import err, out, say_wrote, shown, table
 from hopfed.cli.tables.answers import found_for
 from hopfed.cli.tables.reading import columns_beside, numbers_in, table_options
 from hopfed.errors import ArgumentError
@@ -77,9 +77,7 @@ def relate_command(run_file: Path, files: tuple[Path, ...], **options: Any) -> N
         print(json.dumps(plain(made | {"left_out": answer.left_out})))
         return
     print_relation(answer)
-    for path in (out_file, figure):
-        if path:
-            out.print(f"wrote {shown(path)}")
+    say_wrote(out_file, figure)
 
 
 def print_relation(answer: Any) -> None:
