@@ -7,6 +7,7 @@ overlap; and the "band" (40), whose C and C' are fitted on the first third of th
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -52,13 +53,19 @@ def measure(seed: int, config: Config) -> Arrays:
     """Errors of the law (N, z) and the lemma (N, K), by overlap, and widths (N, ratios, nulls)."""
     laws, lemmas = zip(*(_resolvents(config, N, seed) for N in config.N), strict=True)
     by_overlap = np.array([_overlapping(config, eps, seed) for eps in config.overlaps])
-    widths = [[_widths(config, N, ratio, seed) for ratio in config.ratios] for N in config.N]
+    widths = np.empty((len(config.N), len(config.ratios), config.nulls))
+    for (i, N), (j, ratio) in product(enumerate(config.N), enumerate(config.ratios)):
+        # How far the nonzero eigenvalues of noise leave the edges, at least 0.
+        rng, M = stream(seed, "isotropic", "band", N, f"{ratio:g}"), round(N / ratio)
+        lower, upper = marchenko_pastur.edges(N / M)
+        spectra = (np.linalg.eigvalsh(_noise(N, ratio, rng)) for _ in range(config.nulls))
+        widths[i, j] = [max(s[-1] - upper, lower - s[-min(N, M)], 0.0) for s in spectra]
     names = ("overlap/decoupled", "overlap/gram", "overlap/outlier", "overlap/expected")
     return {
         "law/error": np.array(laws),
         "lemma/error": np.array(lemmas),
         **dict(zip(names, by_overlap.T, strict=True)),
-        "band/width": np.array(widths),
+        "band/width": widths,
     }
 
 
@@ -117,14 +124,6 @@ def _overlapping(config: Config, eps: float, seed: int) -> tuple[float, float, f
         largest / plain - 1,
         abs(m) * float(np.linalg.norm(gram - np.eye(K), 2)),
     )
-
-
-def _widths(config: Config, N: int, ratio: float, seed: int) -> np.ndarray:
-    """(nulls,) how far the nonzero eigenvalues of noise leave the edges, at least 0."""
-    rng, M = stream(seed, "isotropic", "band", N, f"{ratio:g}"), round(N / ratio)
-    lower, upper = marchenko_pastur.edges(N / M)
-    spectra = (np.linalg.eigvalsh(_noise(N, ratio, rng)) for _ in range(config.nulls))
-    return np.array([max(s[-1] - upper, lower - s[-min(N, M)], 0.0) for s in spectra])
 
 
 def band_terms(config: Config) -> np.ndarray:

@@ -27,6 +27,7 @@ from hopfed.hopfield.plasticity import Fixed
 from hopfed.hopfield.stream import ArchetypeStream, budget
 
 SHOWN = ("archetypes", "examples", "reconstructions")  # as pictures
+MEMORY = "memory/patterns"
 THE_PAPERS = 3  # three pictures are the paper's; other numbers are spread over all classes
 
 
@@ -81,7 +82,14 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
         method = hopfield(source, xi.shape[1], **how)
 
         def shown(_: str, t: int, before: Any, played: Any, xi: Any = xi, r: float = r) -> Arrays:  # noqa: ARG001
-            return _pictures(xi, played.state.server["memory/patterns"], r, seed)
+            """Pixels as bits, (K, N / 8): each archetype, an example of it, what is remembered."""
+            rng, remembered = stream(seed, "pictures to show"), played.state.server[MEMORY]
+            examples = np.concatenate([draw_examples(x[None], 1, r, rng)[0] for x in xi])
+            best = np.full_like(xi, -1)
+            if len(remembered):
+                best = remembered[np.abs(xi.astype(np.int64) @ remembered.T).argmax(axis=1)]
+            pairs = zip(SHOWN, (xi, examples, best), strict=True)
+            return {name: np.packbits(pixels > 0, axis=1) for name, pixels in pairs}
 
         arrays |= play({name: method}, xi, (seed, config, engine), shown)
     return arrays
@@ -96,17 +104,6 @@ def archetypes(data: str, K: int, overlap: float, seed: int) -> np.ndarray:
 @lru_cache(maxsize=8)
 def _load(data: str, K: int) -> np.ndarray:
     return load_silhouettes(data) if K == THE_PAPERS else spread(load_silhouettes(data, ()), K)
-
-
-def _pictures(xi: np.ndarray, remembered: np.ndarray, quality: float, seed: int) -> Arrays:
-    """Pixels as bits, (K, N / 8): each archetype, an example of it, and its reconstruction."""
-    rng = stream(seed, "pictures to show")
-    examples = np.concatenate([draw_examples(x[None], 1, quality, rng)[0] for x in xi])
-    best = np.full_like(xi, -1)
-    if len(remembered):
-        best = remembered[np.abs(xi.astype(np.int64) @ remembered.T).argmax(axis=1)]
-    pairs = zip(SHOWN, (xi, examples, best), strict=True)
-    return {name: np.packbits(pixels > 0, axis=1) for name, pixels in pairs}
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

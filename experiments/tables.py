@@ -76,9 +76,14 @@ def _examined(
     search = {"seed": seed, "most": config.most, "patience": config.patience}
     for method in methods:
         began = time.perf_counter()
-        if isinstance(method, int):
-            model, ratio = _recovered(rows, method, seed)
-            sent.append(ratio)
+        if isinstance(method, int):  # owners
+            run = run_recovery(split(as_examples(rows, gaps=True), method, seed), seed=seed)
+            found = run.archetypes
+            planes = 2 if (rows == 0).any() else 1
+            raw = max(run.n_examples) * rows.shape[1] * planes / 8
+            sent.append(float(run.traffic.up.max()) / raw)  # of the owner who sent most
+            fitted = found.means, found.shares, len(rows)
+            model: Model = Classes.of(*fitted) if len(found) else METHODS["one class"](rows)
         else:
             model = METHODS[method](rows, **search)
         seconds = time.perf_counter() - began
@@ -111,18 +116,6 @@ class Exam:
         if self.labels is not None:
             rand = adjusted_rand_score(self.labels, model.labels(self.rows))
         return model.size, model.log_likelihood(self.rows), float(right[asked].mean()), rand
-
-
-def _recovered(rows: np.ndarray, owners: int, seed: int) -> tuple[Model, float]:
-    """Classes that `recover` finds, and the largest traffic of an owner over its raw bits."""
-    run = run_recovery(split(as_examples(rows, gaps=True), owners, seed), seed=seed)
-    found = run.archetypes
-    planes = 2 if (rows == 0).any() else 1
-    raw = max(run.n_examples) * rows.shape[1] * planes / 8
-    sent = float(run.traffic.up.max()) / raw
-    if not len(found):
-        return METHODS["one class"](rows), sent
-    return Classes.of(found.means, found.shares, len(rows)), sent
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

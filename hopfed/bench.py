@@ -56,7 +56,6 @@ gaps-recover: M=1000 N=4000 K=10: M=5000 N=100000 K=50: .33
 *eig: M=400 N=4000 K=20: M=500 N=25000 K=20, M=1000 N=100000 K=20:
 *dream: M=200 N=500, M=200 N=1000: M=200 N=4000, M=1000 N=4000:
 *e2e: M=500 N=500 K=4, M=500 N=4000 K=4: M=1000 N=500 K=4, M=1000 N=64000 K=4:
-round: L=20 M=500 N=1000 K=30: L=20 M=500 N=2500 K=30, L=20 M=500 N=10000 K=30:
 train: clients=10 model=1 batch=16, clients=10 model=2 batch=16: clients=50 model=1 batch=16, \
 clients=50 model=4 batch=16, clients=10 model=2 batch=16, clients=10 model=2 batch=256: 5 5 1.7
 """
@@ -338,7 +337,7 @@ def _dream(draw: Draw, M: int, N: int) -> Work:
     return Work(relative, ways)
 
 
-# Recoveries and a round of a federation
+# Recoveries
 
 
 def _e2e(draw: Draw, M: int, N: int, K: int) -> Work:
@@ -364,49 +363,6 @@ def _e2e(draw: Draw, M: int, N: int, K: int) -> Work:
         Way("k-means on raw data", k_means, tolerance=None),
     )
     return Work(not_found, ways)
-
-
-def _round(draw: Draw, L: int, M: int, N: int, K: int) -> Work:
-    """One round: L clients with M new examples of K archetypes over N sites, and the server."""
-    from scipy.sparse.linalg import eigsh
-
-    from hopfed.federation.engines.local import LocalEngine
-    from hopfed.federation.rounds import play_round
-    from hopfed.hopfield import HopfieldFederation
-    from hopfed.hopfield.encoding import Encoding
-    from hopfed.hopfield.patterns import Patterns
-    from hopfed.hopfield.stream import ArchetypeStream
-
-    rounds = 1000  # of the schedule; measurements play fewer
-    mixtures = np.full((rounds, L, K), 1 / K)
-    source = ArchetypeStream(rademacher(K, N, draw.rng), mixtures, M, QUALITY, seed=0)
-    method = HopfieldFederation(source, Patterns(Encoding(N, "factors", width=2 * K)))
-
-    def play(held: dict[str, Any]) -> Any:
-        """Patterns that the server knows after one more round, which no call repeats."""
-        options = {"seed": 0, "clients": L, "engine": held["engine"]}
-        held["state"] = play_round(method, held["state"], held["t"], **options).state
-        held["t"] += 1
-        return held["state"].server["memory/patterns"]
-
-    def begun(first: int) -> dict[str, Any]:
-        held = {"engine": LocalEngine(), "state": None, "t": first}
-        play(held)  # later rounds use the evidence of the first one
-        return held
-
-    def dense(x: list[np.ndarray]) -> np.ndarray:
-        return eigsh(sum(rows.T @ rows for rows in x) / (L * M), K)[1].T * N**0.5
-
-    def outside(a: np.ndarray, b: np.ndarray) -> float:
-        """Share of the squared norm of the patterns `a` that lies outside of the span of `b`."""
-        basis = np.linalg.qr(b.T.astype(float))[0]
-        return float(1 - ((a @ basis) ** 2).sum() / a.size) if len(a) else 1.0
-
-    def drawn() -> list[np.ndarray]:
-        return [_float32(source.examples(0, c)) for c in range(L)]
-
-    ours = Way("federation", play, lambda: begun(rounds // 2), quiet=lambda _: play(begun(0)))
-    return Work(outside, (ours, Way("dense averages, eigenvectors", dense, drawn, None)))
 
 
 # Networks

@@ -102,7 +102,14 @@ def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any)
     else:
         place(device).open()
         options["device"] = device
-    config, options["first"] = _config(experiment, out_file, options)
+    preset(experiment, options["preset"] or "default")  # which may be unknown
+    held = out_file if options["resume"] and out_file is not None and out_file.exists() else None
+    config, first = None, 0
+    if held is not None and not options["preset"]:
+        config, first = held_settings(experiment, held)
+        if not options["trust"]:
+            refuse_code(experiment, config, str(held), options["settings"], "--trust or ")
+    config, options["first"] = _changed(experiment, options, config, first)
     if trains and device != "cpu":
         config = replace(config, device=device)
     check_keep(config, out_file, options["resume"])
@@ -171,17 +178,6 @@ def check_keep(config: Any, out_file: Path | None, resume: bool) -> None:
         if any(Path(folder).glob("seed-*")) and not continued and not overwriting():
             ways = "--overwrite replaces the networks in this one, --resume continues them"
             raise ArgumentError("--keep", f"a new folder ({ways})", folder)
-
-
-def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> tuple[Any, int]:
-    """Settings, from the resumed file or the preset, changed by options; and the first seed."""
-    preset(experiment, options["preset"] or "default")  # which may be unknown
-    if not (options["resume"] and out_file is not None and out_file.exists()) or options["preset"]:
-        return _changed(experiment, options)
-    config, first = held_settings(experiment, out_file)
-    if not options["trust"]:
-        refuse_code(experiment, config, str(out_file), options["settings"], "--trust or ")
-    return _changed(experiment, options, config, first)
 
 
 def held_settings(experiment: Any, out_file: Path) -> tuple[Any, int]:

@@ -40,7 +40,15 @@ def sections(name: str, run: Run, answers: Answers | None = None) -> list[Markup
     if answers is not None:
         made.append(rows_section(found, answers))
     if run.kind == storage.KIND:
-        made += [_spectrum(found, run), _columns(found, run), _clients(found, run)]
+        made.append(_spectrum(found, run))
+        # Columns that the archetypes do not explain, and those that say nothing.
+        names = ("dependent_columns", "constant_columns")
+        dependent, constant = (run.summary.get(name) or [] for name in names)
+        known = found.errors is not None
+        if known or constant:
+            both = _named(found, dependent), _named(found, constant)
+            made.append(rendered("columns", known, *both))
+        made.append(_clients(found, run))
     return [part for part in made if isinstance(part, Markup)]
 
 
@@ -134,16 +142,6 @@ def _spectrum(found: Archetypes, run: Run) -> Markup | str:
     )
     rows = [(str(i), f"{x:.6g}") for i, x in enumerate(values[:LISTED], start=1)]
     return rendered("spectrum", words, rows)
-
-
-def _columns(found: Archetypes, run: Run) -> Markup | str:
-    """Columns that the archetypes do not explain, and those that say nothing."""
-    dependent = run.summary.get("dependent_columns") or []
-    constant = run.summary.get("constant_columns") or []
-    if found.errors is None and not constant:
-        return ""
-    known = found.errors is not None
-    return rendered("columns", known, _named(found, dependent), _named(found, constant))
 
 
 def _named(found: Archetypes, columns: list[Any]) -> str:

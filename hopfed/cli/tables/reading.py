@@ -12,7 +12,7 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.cli.options import option
-from hopfed.cli.printing import err, out, progress_bar, shown, table
+from hopfed.cli.printing import out, progress_bar, shown, table
 from hopfed.errors import ArgumentError, DataError
 
 QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
@@ -112,14 +112,6 @@ def read(
         return read_tables(files, watch=watch, columns=options.get("columns", "same"), **how)
 
 
-def read_on_workers(files: Sequence[Path], options: dict[str, Any]) -> Any:
-    """Read files, folders and patterns as one table, on Dask's workers."""
-    from hopfed.tables.reading import read_partitions
-
-    with err.status("reading"):
-        return read_partitions(files, choices=choices_of(options))
-
-
 def columns_beside(path: Path, names: Sequence[str], words: frozenset[str]) -> dict[str, list[Any]]:
     """Cells of columns of these names in a file, block by block; `words` name no column."""
     from hopfed.tables.choosing import no_columns
@@ -204,12 +196,19 @@ def notes_of(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
 
 def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
     """What was read, and what theory expects to be found in it: plain values."""
+    from hopfed.theory import planning
+
     first = tables[0]
     sums, seen = _moments(tables)
     M, N = sum(len(t) for t in tables), first.shape[1]
     with np.errstate(invalid="ignore"):
         rates = (1 + sums / seen) / 2
     missing = M * N - int(seen.sum())
+    expected = []  # smallest share of the rows that an archetype of each quality is found with
+    for r in QUALITIES:
+        kept = r * np.sqrt(1 - missing / (M * N))  # a gap is a loss of quality
+        share = float(planning.exposure_needed(kept, N, M)) if kept > 0 else np.nan
+        expected.append({"quality": r, "smallest_share": share, "rows": share * M})
     names = [str(path) for path in files] if len(files) == len(tables) else [str(files[0])]
     sizes = [len(t) for t in tables] if len(files) == len(tables) else [M]
     return {
@@ -222,20 +221,8 @@ def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
         "ids": list(first.coding.ids),
         "left_out": list(first.coding.ignored),
         "notes": notes_of(tables, files),
-        "expected": _expected(M, N, missing / (M * N)),
+        "expected": expected,
     }
-
-
-def _expected(M: int, N: int, missing: float) -> list[dict[str, float]]:
-    """Smallest share of the rows that an archetype of each quality is found with."""
-    from hopfed.theory import planning
-
-    found = []
-    for r in QUALITIES:
-        seen = r * np.sqrt(1 - missing)  # a gap is a loss of quality
-        share = float(planning.exposure_needed(seen, N, M)) if seen > 0 else np.nan
-        found.append({"quality": r, "smallest_share": share, "rows": share * M})
-    return found
 
 
 def print_description(said: dict[str, Any]) -> None:

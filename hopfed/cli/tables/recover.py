@@ -91,7 +91,10 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     if options["dask"] is None:
         tables = reading.read(files, options, options["memory"] or free_memory() // FREE)
     else:
-        tables = [reading.read_on_workers(files, options)]
+        from hopfed.tables.reading import read_partitions
+
+        with err.status("reading"):
+            tables = [read_partitions(files, choices=reading.choices_of(options))]
     if weights is not None:
         from hopfed.archetypes.weights import weighted
 
