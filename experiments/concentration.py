@@ -38,7 +38,14 @@ def measure(seed: int, config: Config) -> Arrays:
     for i, r in enumerate(config.qualities):
         mean = r**2 * (xi.T * config.mixture) @ xi.astype(float) + (1 - r**2) * np.eye(N)
         mean /= N
-        pairs = [_deviation(config, xi, mean, r, m, stream(seed, "draw", i, m)) for m in config.M]
+        pairs = []  # ``||J - E J||`` of M examples, and the part of it due to the exposures alone
+        for m in config.M:
+            rng = stream(seed, "draw", i, m)
+            examples, labels = draw_examples(xi, m, r, rng, exposures=config.mixture)
+            operator = DenseOperator.from_examples(examples)
+            surplus = np.bincount(labels, minlength=len(xi)) / m - config.mixture
+            alone = r**2 / N * (xi.T * surplus) @ xi.astype(float)
+            pairs.append((_norm(operator.matrix / operator.mass / N - mean), _norm(alone)))
         spectrum = np.linalg.eigvalsh(mean)
         proxy = min((spectrum * (1 - spectrum)).max(), 0.25)
         measured, counting = np.array(pairs).T
@@ -52,19 +59,6 @@ def measure(seed: int, config: Config) -> Arrays:
             }
         )
     return stacked(rows)
-
-
-def _deviation(
-    config: Config, xi: np.ndarray, mean: np.ndarray, r: float, M: int, rng: np.random.Generator
-) -> tuple[float, float]:
-    """``||J - E J||`` of M examples, and the part of it due to the exposures alone."""
-    examples, labels = draw_examples(xi, M, r, rng, exposures=config.mixture)
-    operator = DenseOperator.from_examples(examples)
-    surplus = np.bincount(labels, minlength=len(xi)) / M - config.mixture
-    return (
-        _norm(operator.matrix / operator.mass / config.N - mean),
-        _norm(r**2 / config.N * (xi.T * surplus) @ xi.astype(float)),
-    )
 
 
 def _norm(symmetric: np.ndarray) -> float:

@@ -159,11 +159,11 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         x = np.linspace(ends[0], ends[-1], 600)[1:]
         law = x, np.minimum(marchenko_pastur.pdf(x, q) * max(1, q), 3 if q == 1 else np.inf)
         middle = (ends[1:] + ends[:-1]) / 2
-        words: dict[str, Any] = {"xlabel": "eigenvalue", "ylabel": "density"}
         lines: dict[str, Any] = by(("+-1", "Gaussian"), area, 0)
-        made.append(over(f"q = {q:g}", middle, lines, {"law": law}, **words))
+        title = f"q = {q:g}"
+        made.append(over(title, middle, lines, {"law": law}, xlabel="eigenvalue", ylabel="density"))
     at = [f"{q:g}" for q in config.ratios]
-    words = {"xlabel": "q", "ylabel": "false alarms (%)"}
+    words: dict[str, Any] = {"xlabel": "q", "ylabel": "false alarms (%)"}
     for level in LEVELS:
         held = {w: f"{n}_{level:g}" for n, w in names.items() if f"{n}_{level:g}" in found}
         lines, test = {w: bars(name) for w, name in held.items()}, {"test": 100 * level}

@@ -101,9 +101,5 @@ def _section(places: Sequence[cells.Place], means: Arrays) -> Panel:
     if not joined and len(rows) > 7:  # than a legend tells apart
         marks = {x: np.stack([lines[row][:, i] for row in rows], axis=1) for i, x in enumerate(at)}
         return paired(section, rows, marks, each=True, legend="below", xlabel="test accuracy")
-    words: dict[str, Any] = {
-        "xlabel": VALUES.get(section, ""),
-        "ylabel": "test accuracy",
-        "band": "error",
-    }
-    return over(section, at, lines, points=not joined, **words)
+    words: dict[str, Any] = {"xlabel": VALUES.get(section, ""), "ylabel": "test accuracy"}
+    return over(section, at, lines, points=not joined, band="error", **words)

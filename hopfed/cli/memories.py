@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from hopfed._lib.settings import real, require
+from hopfed._lib.settings import real, require, with_settings
 from hopfed.cli.numbers import SEED, Parsed, shape_of, within
 from hopfed.cli.options import PATH, file_option, flag, json_option, option
 from hopfed.cli.outputs import FIGURE, RUN, check_outputs, out_option
@@ -158,10 +158,18 @@ def store_command(
     """
     from hopfed.memory.associative import AssociativeMemory
     from hopfed.memory.cues import is_graded
+    from hopfed.memory.rules import rule_named
     from hopfed.memory.storage import as_run
 
     check_outputs(("--out", out_file, RUN), inputs=[file])
-    rule = _rule(options.pop("rule"), options.pop("settings"))
+    name, settings = options.pop("rule"), options.pop("settings")
+    said, rule = ", ".join(settings), None  # chosen by the patterns where no name is given
+    require(bool(name) or not settings, "--set", "given together with --rule", said)
+    if name:
+        rule = rule_named(name)
+        fits = not settings or bool(vars(rule))
+        require(fits, "--set", f"left out: {name} has no settings", said)
+        rule = with_settings(rule, settings)
     choices_of(options)
     if operator:
         from hopfed.spectral.operators import FactorOperator
@@ -190,20 +198,6 @@ def store_command(
     stored = f"stored {what} of {memory.n_sites:,} sites by {memory.rule!r}"
     for line in (stored, f"wrote {out_file} ({human_bytes(size)})", *memory.advice):
         out.print(line)
-
-
-def _rule(name: str, settings: tuple[str, ...]) -> Any:
-    """Rule with its settings; empty to choose by the patterns."""
-    from hopfed._lib.settings import with_settings
-    from hopfed.memory.rules import rule_named
-
-    if not name:
-        require(not settings, "--set", "given together with --rule", ", ".join(settings))
-        return ""
-    rule = rule_named(name)
-    fits = not settings or bool(vars(rule))
-    require(fits, "--set", f"left out: {name} has no settings", ", ".join(settings))
-    return with_settings(rule, settings)
 
 
 def _patterns(file: Path, options: dict[str, Any]) -> Named:

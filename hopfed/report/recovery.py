@@ -32,7 +32,14 @@ def sections(name: str, run: Run, answers: Answers | None = None) -> list[Markup
     except (ArgumentError, DataError) as error:
         message = f"{name}: not archetypes as hopfed writes them: {error}"
         raise RunFileError(message) from error
-    made: list[Markup | str] = [_answer(found, run)]
+    K, N = found.patterns.shape
+    rows, where = run.summary.get("n_examples") or [], f"{N:,} columns"
+    if rows:
+        owners = f" of {len(rows):,} clients" if len(rows) > 1 else ""
+        where = f"{sum(rows):,} rows{owners} with {where}"
+    number = "1 archetype" if K == 1 else f"{K:,} archetypes" if K else "No archetypes"
+    answer = rendered("answer", f"{number}, in {where}.", found, _sureness(found))
+    made: list[Markup | str] = [answer]
     if len(found):  # each archetype by the columns that tell it from the other rows
         listed = [_archetype(found, k) for k in range(min(len(found), LISTED))]
         shown_as = TOLD, display.sides_of(found), _has_intervals(found)
@@ -50,17 +57,6 @@ def sections(name: str, run: Run, answers: Answers | None = None) -> list[Markup
             made.append(rendered("columns", known, *both))
         made.append(_clients(found, run))
     return [part for part in made if isinstance(part, Markup)]
-
-
-def _answer(found: Archetypes, run: Run) -> Markup:
-    """How many archetypes, what the verdict means, how sure it is."""
-    K, N = found.patterns.shape
-    rows, where = run.summary.get("n_examples") or [], f"{N:,} columns"
-    if rows:
-        owners = f" of {len(rows):,} clients" if len(rows) > 1 else ""
-        where = f"{sum(rows):,} rows{owners} with {where}"
-    number = "1 archetype" if K == 1 else f"{K:,} archetypes" if K else "No archetypes"
-    return rendered("answer", f"{number}, in {where}.", found, _sureness(found))
 
 
 def _sureness(found: Archetypes) -> str:

@@ -128,16 +128,10 @@ def rows_section(found: Archetypes, answers: Answers) -> Markup:
         each = [f"{n:,}" for n in held] if several else []
         rows.append([label, f"{held.sum():,}", f"{held.sum() / max(total, 1):.1%}", *each])
     counts = {"heads": ["rows", "share", *(files if several else [])], "rows": rows}
-    return rendered("rows", counts, _missing(answers), gappy, heads, lines, total, K, NONE)
-
-
-def _missing(answers: Answers) -> str:
-    """How many entries are missing, and how well they can be filled."""
-    missing = int(answers.column_gaps.sum())
-    entries = len(answers.archetype) * len(answers.column_gaps)
-    if not missing:
-        return "The rows have no gaps."
-    said = f"{missing:,} of {entries:,} entries are missing ({missing / entries:.1%})."
-    if np.isfinite(answers.filled):
+    missing, said = int(answers.column_gaps.sum()), "The rows have no gaps."
+    if missing:
+        entries = total * len(answers.column_gaps)
+        said = f"{missing:,} of {entries:,} entries are missing ({missing / entries:.1%})."
+    if missing and np.isfinite(answers.filled):
         said += f" Filled by the archetypes, {answers.filled:.1%} of them are expected to be right."
-    return said
+    return rendered("rows", counts, said, gappy, heads, lines, total, K, NONE)
