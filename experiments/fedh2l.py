@@ -19,7 +19,6 @@ import numpy as np
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays, Table, fl, published
 from hopfed.experiments.fl import DOMAINS
-from hopfed.experiments.shared import cell_pictures
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Reading, measure_round, percent
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
@@ -177,4 +176,4 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         right = table[row]["domains/accuracy"][:, -1].mean(axis=0)
         at, title = range(1, len(right) + 1), f"% right, {row}"
         made.append(matrix(title, right, at, at, half=False, xlabel="node", ylabel="domain"))
-    return [*made, *cell_pictures.panels(config, arrays, summary)]
+    return [*made, *_cells.panels(config, arrays, summary)]

@@ -23,8 +23,7 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require, with_settings
 from hopfed.experiments import Arrays
 from hopfed.experiments.shared import cells as _cells
-from hopfed.experiments.shared.cell_pictures import panels
-from hopfed.experiments.shared.cells import TABLE, Bench, Reading, measure_round, tables
+from hopfed.experiments.shared.cells import TABLE, Bench, Reading, measure_round, panels, tables
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState

@@ -21,7 +21,6 @@ import numpy as np
 
 from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.settings import Words
-from hopfed.experiments.shared import cell_pictures
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import measure_round
 from hopfed.experiments.shared.statistics import mean_and_sd
@@ -160,7 +159,7 @@ def tables(bench: Config, summary: dict[str, Any]) -> list[Table]:
 
 def panels(bench: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     """Those of every comparison; of features also the accuracy of one model for all over bytes."""
-    made = cell_pictures.panels(bench, arrays, summary)
+    made = _cells.panels(bench, arrays, summary)
     points: dict[str, tuple[Any, Any]] = {}
     for cell in _cells.cells_of(bench):
         if cell.section == GIVEN and cell.row in FOR_ALL:

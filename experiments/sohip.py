@@ -16,8 +16,7 @@ from typing import Annotated, Any, ClassVar
 from hopfed.experiments import Table, published
 from hopfed.experiments.settings import Words, among
 from hopfed.experiments.shared import cells as _cells
-from hopfed.experiments.shared.cell_pictures import panels
-from hopfed.experiments.shared.cells import TABLE, Bench, measure_round, summarise
+from hopfed.experiments.shared.cells import TABLE, Bench, measure_round, panels, summarise
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
