@@ -66,23 +66,19 @@ def measure(seed: int, config: Config) -> Arrays:
             xi = rng.choice(np.array([-1, 1], np.int8), (config.K, config.N))
         else:
             xi = rng.permutation(load_silhouettes(config.data, ()))[: config.K]
-        rights = [_stored(config, xi, rule, stream(seed, "completion", name)) for rule in RULES]
-        arrays[f"{name}/right"] = np.array(rights)
+        rights = np.empty((len(RULES), len(config.masked)))
+        for i, rule in enumerate(RULES):
+            memory, rng = AssociativeMemory.store(xi, rule), stream(seed, "completion", name)
+            for j, share in enumerate(config.masked):
+                asked = xi[rng.choice(len(xi), config.cues)]
+                gaps = rng.random(asked.shape) < share
+                wrong = np.where(rng.random(asked.shape) < WRONG, -asked, asked)
+                states = memory.recall(np.where(gaps, 0, wrong)).states
+                rights[i, j] = (states == asked)[gaps].mean()
+        arrays[f"{name}/right"] = rights
     rows, truth = _table(config, seed)
     arrays["table/right"], arrays["table/classes"] = _held_out(config, rows, truth, seed)
     return arrays
-
-
-def _stored(config: Config, xi: np.ndarray, rule: Rule, rng: np.random.Generator) -> list[float]:
-    """Right share for each share masked."""
-    memory, out = AssociativeMemory.store(xi, rule), []
-    for share in config.masked:
-        asked = xi[rng.choice(len(xi), config.cues)]
-        gaps = rng.random(asked.shape) < share
-        wrong = np.where(rng.random(asked.shape) < WRONG, -asked, asked)
-        states = memory.recall(np.where(gaps, 0, wrong)).states
-        out.append(float((states == asked)[gaps].mean()))
-    return out
 
 
 def _table(config: Config, seed: int) -> tuple[np.ndarray, Classes | None]:

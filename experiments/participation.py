@@ -106,7 +106,15 @@ def follow(methods: dict[str, HopfieldFederation]) -> More:
         source, channel = cast(Any, method.source), cast(Patterns, method.channel)
         K = len(source.archetypes)
         old = held.get(name, Labelled(np.zeros((0, K)), np.zeros(0)))
-        new = _heard(method, before, played, t)
+        # Labels of the batches that reached the server in this round.
+        now, weight = played.faults.codes == Fault.NONE, played.client_metrics["weight"]
+        sent = [(t, int(c), float(weight[c])) for c in np.flatnonzero(now)]
+        for c, late in sorted(before.late.items() if before is not None else ()):
+            if late.due <= t:
+                w = float(late.message["weight"]) * channel.discount ** (t - late.sent)
+                sent.append((late.sent, c, w))
+        counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]
+        new = Labelled(np.reshape(counts, (-1, K)), np.array([w for _, _, w in sent]))
         weights = np.concatenate([old.weights * channel.discount, new.weights])
         kept = weights > FADED * weights.max(initial=0.0)
         held[name] = Labelled(np.concatenate([old.counts, new.counts])[kept], weights[kept])
@@ -114,20 +122,6 @@ def follow(methods: dict[str, HopfieldFederation]) -> More:
         return found | {"foreseen/labels": new.counts.sum(axis=0)}
 
     return foreseen
-
-
-def _heard(method: HopfieldFederation, before: Any, played: Any, t: int) -> Labelled:
-    """Labels of the batches that reached the server in round t."""
-    source, discount = cast(Any, method.source), cast(Patterns, method.channel).discount
-    K, weight = len(source.archetypes), played.client_metrics["weight"]
-    now = np.flatnonzero(played.faults.codes == Fault.NONE)
-    sent = [(t, int(c), float(weight[c])) for c in now]
-    for c, late in sorted(before.late.items() if before is not None else ()):
-        if late.due <= t:
-            w = float(late.message["weight"]) * discount ** (t - late.sent)
-            sent.append((late.sent, c, w))
-    counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]
-    return Labelled(np.reshape(counts, (-1, K)), np.array([w for _, _, w in sent]))
 
 
 def foresee(archetypes: np.ndarray, seen: Labelled, r: float, alpha: float) -> Arrays:

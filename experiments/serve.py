@@ -147,8 +147,18 @@ def measure_round(
 
 
 def _arrays(config: Config, played: Played) -> Arrays:
-    classes = _classes(config, played)
-    patterns = classes.pop("patterns")
+    if config.graded:  # means and shares of classes
+        memory = Memory(**below(played.state.server, "memory"))
+        means = np.full((config.most, config.columns), np.nan, np.float32)
+        shares = np.full(config.most, np.nan)
+        means[: memory.size], shares[: memory.size] = memory.means, memory.shares
+        classes = {"archetypes/means": means, "archetypes/shares": shares}
+        metrics = played.server_metrics
+        classes |= {f"classes/{name}": np.array(metrics.get(name, np.nan)) for name in FOLLOWED}
+        patterns = memory.patterns
+    else:  # (K, N) of +-1 that all clients were told
+        patterns = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.columns)
+        classes = {}
     packed = np.zeros((config.most, -(-config.columns // 8)), dtype=np.uint8)
     packed[: len(patterns)] = pack_patterns(patterns[: config.most])
     said = played.server_metrics
@@ -168,20 +178,6 @@ def _arrays(config: Config, played: Played) -> Arrays:
     found = {"archetypes/packed": packed, "archetypes/number": np.array(len(patterns))}
     arrays = {k: v for k, v in played.arrays().items() if not k.startswith("client/")}
     return arrays | numbers | found | classes
-
-
-def _classes(config: Config, played: Played) -> Arrays:
-    """Patterns (K, N) of +-1 that all clients were told; means and shares of graded classes."""
-    if not config.graded:
-        packed = played.state.down[EVERYONE]["patterns"]
-        return {"patterns": unpack_patterns(packed, config.columns)}
-    memory = Memory(**below(played.state.server, "memory"))
-    means = np.full((config.most, config.columns), np.nan, np.float32)
-    shares = np.full(config.most, np.nan)
-    means[: memory.size], shares[: memory.size] = memory.means, memory.shares
-    said = {name: np.array(played.server_metrics.get(name, np.nan)) for name in FOLLOWED}
-    told = {"patterns": memory.patterns, "archetypes/means": means, "archetypes/shares": shares}
-    return told | {f"classes/{name}": number for name, number in said.items()}
 
 
 def _relation(config: Config, made: Relation | str | None) -> Arrays:
