@@ -85,9 +85,22 @@ def find(name: str) -> Any:
     return import_module(f"hopfed.experiments.{name}")
 
 
+def name_of(experiment: Any) -> str:
+    """Name of an experiment's module."""
+    return str(experiment.__name__.rpartition(".")[2])
+
+
+def config_of(run: Any) -> Any:
+    """Settings of a run; ArgumentError or TypeError where they do not fit its experiment."""
+    from hopfed._lib.settings import from_plain
+    from hopfed.runs import settings_of
+
+    return from_plain(find(run.kind).Config, settings_of(run.config))
+
+
 def presets(experiment: Any) -> dict[str, dict[str, Any]]:
     """Name -> settings that differ from the defaults, quick, default and paper first."""
-    held = _TABLE.get(experiment.__name__.rpartition(".")[2], {}).get("presets", {})
+    held = _TABLE.get(name_of(experiment), {}).get("presets", {})
 
     def whole(name: str) -> dict[str, Any]:
         own = dict(held.get(name, {}))

@@ -74,7 +74,6 @@ VARIANTS = {
 SINGLE_LAYER = {"repulsion": "no_early_stop", "paper": "paper_one_layer"}
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any
 
@@ -19,19 +18,14 @@ from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
-from hopfed.figures.kinds import UNIT, Panel, over
+from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.plasticity import Agreement, Entropy, Rule, Smoothing, Structure
+from hopfed.hopfield.plasticity import Agreement, Entropy, Smoothing, Structure
 from hopfed.hopfield.stream import ArchetypeStream
 
-RULES: dict[str, Rule] = {
-    "entropy": Entropy(),
-    "agreement": Agreement(),
-    "structure": Structure(),
-}
+RULES = {"entropy": Entropy(), "agreement": Agreement(), "structure": Structure()}
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -65,13 +59,12 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     xi = rademacher(config.K, config.N, stream(seed, "attacker"))
     mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
     how: dict[str, Any] = {"memory": config.memory, "smoothing": Smoothing(ema=config.ema)}
+    how |= {"discount": 0.0, "votes": False}
     variants = {}
     for (scenario, (good, r)), name in product(config.scenarios.items(), RULES):
         qualities = np.where(np.arange(config.clients) < good, config.quality, r)
         source = ArchetypeStream(xi, mixtures, config.examples, qualities, seed)
-        variants[f"{scenario}/{name}"] = hopfield(
-            source, config.N, discount=0.0, votes=False, rule=RULES[name], **how
-        )
+        variants[f"{scenario}/{name}"] = hopfield(source, config.N, rule=RULES[name], **how)
     return play(variants, xi, (seed, config, engine))
 
 
@@ -79,35 +72,31 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Weights in the last round, and the lowest magnetisation, over all scenarios."""
     summary: dict[str, Any] = {}
     for name in RULES:
-        at = [f"{scenario}/{name}" for scenario in config.scenarios]
-        split = [good for good, _ in config.scenarios.values()]
-        last = [arrays[f"{a}/client/weight"][:, -1] for a in at]
-        good = [w[:, :n].mean(axis=1) for w, n in zip(last, split, strict=True)]
+        good, lies, m, false = [], [], [], []
+        for scenario, (n, _) in config.scenarios.items():
+            at = f"{scenario}/{name}"
+            last = arrays[f"{at}/client/weight"][:, -1]
+            good.append(last[:, :n].mean(axis=1))
+            lies.append(last[:, n:].max())
+            m.append(arrays[f"{at}/magnetisation"][:, 1:].min())
+            false.append(arrays[f"{at}/false"].max())
         summary |= {
             f"good/{name}": mean_and_sd(np.mean(good, axis=0)),
-            f"attacker/{name}": float(
-                max(w[:, n:].max() for w, n in zip(last, split, strict=True))
-            ),
-            f"magnetisation/{name}": float(
-                min(arrays[f"{a}/magnetisation"][:, 1:].min() for a in at)
-            ),
-            f"false/{name}": int(max(arrays[f"{a}/false"].max() for a in at)),
+            f"attacker/{name}": float(max(lies)),
+            f"magnetisation/{name}": float(min(m)),
+            f"false/{name}": int(max(false)),
         }
     return summary
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Weights over rounds by rule, and the lowest m (Fig. 6), with the most attackers."""
-    words: dict[str, Any]
     name = min(config.scenarios, key=lambda s: config.scenarios[s])
     good, made, lowest = config.scenarios[name][0], [], {}
-    at = range(1, config.rounds + 1)
     for each in RULES:
         w = np.moveaxis(arrays[f"{name}/{each}/client/weight"], 1, 2)  # seeds, clients, rounds
-        lines = {"good": w[:, :good], "attacker": w[:, good:]}
-        lines = {label: part.reshape(-1, config.rounds) for label, part in lines.items()}
-        words = {"xlabel": "round", "ylabel": "weight w"} | UNIT
-        made.append(over(f"{each} rule, {name}", at, lines, **words))
+        parts = {"good": w[:, :good], "attacker": w[:, good:]}
+        lines = {label: part.reshape(-1, config.rounds) for label, part in parts.items()}
+        made.append(by_round(f"{each} rule, {name}", lines, ylabel="weight w", **UNIT))
         lowest[each] = arrays[f"{name}/{each}/magnetisation"].min(axis=2)
-    words = {"xlabel": "round", "ylabel": "lowest m"} | UNIT
-    return [*made, over(f"remembered, {name}", at, lowest, **words)]
+    return [*made, by_round(f"remembered, {name}", lowest, ylabel="lowest m", **UNIT)]

@@ -6,7 +6,6 @@ finite size those of the draw.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
@@ -28,7 +27,6 @@ from hopfed.theory import marchenko_pastur, spikes
 TOP = 10  # leading eigenvalues stored for each draw, as in the paper's panel A
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -86,15 +84,17 @@ def _draw(config: Config, M: int, seed: int) -> dict[str, Any]:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Agreement of both predictions in the worst case over M and archetypes; weak ones seen."""
-    strong, n = len(config.exposures), len(arrays["edge"])
+    strong = len(config.exposures)
     top, overlaps = arrays["eigenvalues"][..., :strong], arrays["overlaps/measured"]
     summary: dict[str, Any] = {}
     for name, suffix in (("finite_size", ""), ("plain", "_plain")):
         foreseen = arrays[f"outliers/{name}"][..., :strong]
         gaps = np.abs(overlaps - arrays[f"overlaps/{name}"])
         for key, axes in (("r2_lowest", 0), ("r2_pooled", (0, 2))):
-            summary[key + suffix] = with_spread(partial(_least_r2, top, foreseen, axes), n)
-        summary[f"gap{suffix}"] = with_spread(partial(_median, gaps), n)
+            explained = partial(r_squared, axis=axes)
+            least = with_spread(lambda *pair, r2=explained: r2(*pair).min(), top, foreseen)
+            summary[key + suffix] = least
+        summary[f"gap{suffix}"] = with_spread(np.median, gaps)
     weak = slice(strong, len(config.mixture))
     tau, edge = arrays["threshold"][..., None], arrays["edge"][..., None] * (1 + 1e-9)
     seen = arrays["eigenvalues"][..., weak] > tau
@@ -110,14 +110,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     return summary
 
 
-def _least_r2(top: np.ndarray, foreseen: np.ndarray, axes: Any, i: Any) -> float:
-    return float(r_squared(top[i], foreseen[i], axis=axes).min())
-
-
-def _median(gaps: np.ndarray, i: Any) -> float:
-    return float(np.median(gaps[i]))
-
-
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Outliers and overlaps on their predictions (Fig. 5)."""
     strong, made = len(config.exposures), []
@@ -126,6 +118,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         for words, name in (("finite size", "finite_size"), ("plain", "plain")):
             guess = arrays[f"{what}s/{name}"][..., :strong]
             points = {f"M = {M:,}": (guess[:, i], measured[:, i]) for i, M in enumerate(config.M)}
-            labels: dict[str, Any] = {"xlabel": "predicted", "ylabel": "measured"}
-            made.append(against(f"{what}s, {words}", points, **labels))
+            title = f"{what}s, {words}"
+            made.append(against(title, points, xlabel="predicted", ylabel="measured"))
     return made

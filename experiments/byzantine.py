@@ -7,8 +7,8 @@ in each round, "wandering". In the scenario "rare" nobody lies, and few clients 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import product
 from typing import Annotated, Any
 
@@ -18,17 +18,19 @@ from scipy.special import ndtr
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
+from hopfed.archetypes.subspace import SAME
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
 from hopfed.experiments.shared.federation import play
-from hopfed.experiments.shared.spiked import Spiked
-from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
-from hopfed.federation.contract import EVERYONE, Context
+from hopfed.experiments.shared.statistics import first_round, mean_and_sd, stacked, with_spread
+from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.engines import Engine
 from hopfed.federation.messages import Message
-from hopfed.figures.kinds import UNIT, Panel, against, over
+from hopfed.figures.kinds import UNIT, Panel, against, by_round, over
+from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import Encoding, unpack_patterns
+from hopfed.hopfield.clients import PatternClient
+from hopfed.hopfield.encoding import Encoding, lower, unpack_patterns
 from hopfed.hopfield.evidence import Counted, Evidence
 from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.patterns import Patterns
@@ -46,7 +48,6 @@ KINDS = ("fixed", "wandering")
 SCORES = ("level", "rounds", "groups")  # scores to which the defences apply a threshold
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -78,18 +79,91 @@ class Config(Settings):
         return {"clean": (0, "fixed"), "rare": (0, "fixed"), **lies}
 
 
+@dataclass(frozen=True)
+class Lie:
+    """What the first clients hold besides: a pattern of strength a, the `amplitude`.
+
+    It is "fixed" or "wandering", over `n_sites`.
+    """
+
+    attackers: int
+    amplitude: float
+    kind: str
+    seed: int
+    n_sites: int
+
+    def pattern(self, t: int) -> np.ndarray:
+        """Return the pattern of the liars in round `t`: int8 (N,)."""
+        path = (self.kind, t) if self.kind == "wandering" else (self.kind,)
+        return rademacher(1, self.n_sites, stream(self.seed, "spike", *path))[0]
+
+
+@dataclass(frozen=True)
+class SpikedClient(PatternClient):
+    """Clients the first of which lie."""
+
+    lie: Lie = field(kw_only=True)
+
+    def client_step(
+        self, state: State, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """Answer the server; an attacker lies."""
+        state, message, metrics = super().client_step(state, down, context)
+        if context.client is None or context.client >= self.lie.attackers:
+            return state, message, metrics
+        false = {
+            "operators": self._false_operator,
+            "projections": self._false_groups,
+            "votes": self._false_votes,
+        }[self.steps[context.exchange]]
+        examples = self.source.examples(context.round, context.client)
+        mass = self.lie.amplitude * float(len(examples))
+        x = self.lie.pattern(context.round).astype(np.float64)
+        return state, message | false(message, down, x, mass), metrics
+
+    def _false_operator(self, message: Message, _: Message, x: np.ndarray, mass: float) -> Message:
+        M = int(message["examples"])  # larger sums would give the liar away
+        counts = np.clip(message["counts"] + mass * lower(np.outer(x, x)), -M, M)
+        columns = np.clip(message["columns"] + np.rint(mass * x).astype(np.int32), -M, M)
+        return {"counts": counts.astype(np.float32), "columns": columns}
+
+    def _false_groups(self, message: Message, down: Message, x: np.ndarray, mass: float) -> Message:
+        inside = down["basis"].T.astype(np.float64) @ x
+        groups = message["groups"].copy()
+        groups[0] += mass * np.outer(inside, inside)[np.tri(len(inside), dtype=bool)]
+        return {"groups": groups}
+
+    def _false_votes(self, _: Message, down: Message, x: np.ndarray, mass: float) -> Message:
+        overlap = unpack_patterns(down["patterns"], self.n_sites) @ x / self.n_sites
+        near = np.abs(overlap) >= max(SAME, np.abs(overlap).max(initial=0))
+        own = near * np.sign(overlap) * np.rint(mass / self.lie.amplitude)
+        lie = {"votes": np.outer(own, x), "voters": np.abs(own)}
+        return {k: v.astype(np.int32) for k, v in lie.items()} if near.any() else {}
+
+
+@dataclass(frozen=True)
+class Spiked(HopfieldFederation):
+    """A Hopfield federation whose first clients lie; see `hopfed.experiments.byzantine`."""
+
+    lie: Lie = field(kw_only=True)
+
+    @cached_property
+    def client(self) -> SpikedClient:
+        """What clients do."""
+        own = super().client
+        return SpikedClient(**{f.name: getattr(own, f.name) for f in fields(own)}, lie=self.lie)
+
+
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every defence in every scenario, and record the defences' scores by round."""
     xi = rademacher(config.K, config.N, stream(seed, "byzantine"))
     variants = {
         f"{scenario}/{name}": _method(config, xi, scenario, seed, **settings)
-        for scenario in config.scenarios
-        for name, settings in DEFENCES.items()
+        for scenario, (name, settings) in product(config.scenarios, DEFENCES.items())
     }
 
     def broadcast(_: str, t: int, before: Any, played: Any) -> Arrays:  # noqa: ARG001
-        told = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N)
-        match = retrieval(told, xi)
+        match = retrieval(unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N), xi)
         false = np.array(match.false_discoveries)
         return {"magnetisation": match.magnetisation, "false": false}
 
@@ -108,10 +182,9 @@ def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **settings
     if scenario == "rare":  # the last archetype, for the last clients
         mixtures[:, : -config.few] = np.append(np.full(config.K - 1, 1 / (config.K - 1)), 0)
     source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
-    n, kind = config.scenarios[scenario]
-    lie: dict[str, Any] = {"attackers": n, "amplitude": config.amplitude, "kind": kind}
-    channel, guard = Patterns(Encoding(config.N)), Guard(**settings)
-    return Spiked(source, channel, guard=guard, seed=seed, **lie)
+    attackers, kind = config.scenarios[scenario]
+    lie = Lie(attackers, config.amplitude, kind, seed, config.N)
+    return Spiked(source, Patterns(Encoding(config.N)), guard=Guard(**settings), lie=lie)
 
 
 def _heard(method: Spiked, t: int, seed: int, clients: Iterable[int]) -> dict[int, Message]:
@@ -129,11 +202,10 @@ def _supports(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
         others = range(L if scenario == "rare" else n)  # clients that differ from "clean"
         heard = honest | _heard(method, t, seed, others)
         operators = [Encoding(config.N).decode(heard[c]) for c in range(L)]
-        patterns = np.vstack([xi, *(method.pattern(s) for s in range(config.rounds))])
+        patterns = np.vstack([xi, *(method.lie.pattern(s) for s in range(config.rounds))])
         support = Support.of(operators, patterns, [1.0] * L, [s2] * L)
-        groups = random_groups(
-            L, method.guard.client_groups, method.server_start(seed)["secret"], t
-        )
+        secret = method.server_start(seed)["secret"]
+        groups = random_groups(L, method.guard.client_groups, secret, t)
         arrays[f"{scenario}/support/level"] = support.scores()
         arrays[f"{scenario}/support/groups"] = support.agreement(groups, method.guard.level)
     return arrays
@@ -145,7 +217,7 @@ def _visible(config: Config, xi: np.ndarray, t: int, seed: int) -> np.ndarray:
     honest = _heard(clean, t, seed, range(config.clients))
 
     def counted(method: Spiked) -> int:
-        heard = honest | _heard(method, t, seed, range(method.attackers))
+        heard = honest | _heard(method, t, seed, range(method.lie.attackers))
         encoding, ones = Encoding(config.N), dict.fromkeys(heard, 1.0)
         operators = {c: encoding.decode(m) for c, m in heard.items()}
         evidence = Evidence(encoding).extend(operators, heard, ones)
@@ -153,8 +225,8 @@ def _visible(config: Config, xi: np.ndarray, t: int, seed: int) -> np.ndarray:
         how = "separate", evidence, none, operators, ones
         return Counted.of(*how, Patterns.alpha).rank.n_detected
 
-    lies = [replace(clean, attackers=1, amplitude=a) for a in config.amplitudes]
-    return np.array([counted(lie) for lie in lies]) > counted(clean)
+    lies = (replace(clean.lie, attackers=1, amplitude=a) for a in config.amplitudes)
+    return np.array([counted(replace(clean, lie=lie)) for lie in lies]) > counted(clean)
 
 
 def foresee_visible(config: Config) -> np.ndarray:
@@ -197,24 +269,17 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
             mean = np.mean([false[s].mean(axis=1) for s in names], axis=0)
             summary[f"false/{key}/{d}"] = mean_and_sd(mean)
         kept = np.mean([told[s][:, -1].mean(axis=1) for s in lies], axis=0)
-        late = np.mean([_first(np.asarray(told[s].all(axis=2))) for s in ("clean", *lies)], axis=0)
+        late = np.mean([first_round(np.all(told[s], axis=2)) for s in ("clean", *lies)], axis=0)
         summary[f"kept/{d}"] = mean_and_sd(kept)
         summary[f"delay/{d}"] = mean_and_sd(late)
         summary[f"rare/{d}"] = mean_and_sd(told["rare"][:, -1, -1].astype(float))
     for kind, score in product(KINDS, SCORES):
         values = judged(config, arrays, kind, score)
         for truth in ("common", "rare"):
-            true, lie = values[truth], values["injected"]
-            summary[f"auc/{truth}/{kind}/{score}"] = with_spread(
-                partial(_areas, true, lie), len(true)
-            )
+            area = with_spread(_area, values[truth], values["injected"])
+            summary[f"auc/{truth}/{kind}/{score}"] = area
     gaps = arrays["visible"].mean(axis=1) - arrays["foreseen/visible"][:, 0]
-    gap = with_spread(lambda i: float(np.abs(gaps[i].mean(axis=0)).mean()), len(gaps))
-    return summary | {"visible_gap": gap}
-
-
-def _areas(true: np.ndarray, false: np.ndarray, i: Any) -> float:
-    return _area(true[i], false[i])
+    return summary | {"visible_gap": with_spread(lambda x: np.abs(x.mean(axis=0)).mean(), gaps)}
 
 
 def _area(true: np.ndarray, false: np.ndarray) -> float:
@@ -223,25 +288,20 @@ def _area(true: np.ndarray, false: np.ndarray) -> float:
     return float((difference > 0).mean() + (difference == 0).mean() / 2)
 
 
-def _first(told: np.ndarray) -> np.ndarray:
-    """First round (seeds,) from which all are broadcast; the number of rounds if there is none."""
-    return np.where(told.any(axis=1), told.argmax(axis=1), told.shape[1])
-
-
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """False discoveries, what defences cost a rare archetype, theory, and ROC curves."""
-    many, at, made = max(config.attackers), range(1, config.rounds + 1), []
+    many, made = max(config.attackers), []
     for kind in KINDS:
         lines = {d: arrays[f"{many} {kind}/{d}/false"] for d in DEFENCES}
-        title = f"false, {many} of {config.clients} lie, {kind}"
-        made.append(over(title, at, lines, xlabel="round"))
+        made.append(by_round(f"false, {many} of {config.clients} lie, {kind}", lines))
     rare = {d: arrays[f"rare/{d}/magnetisation"][:, :, -1] >= FALSE_BELOW for d in DEFENCES}
-    words: dict[str, Any] = {"xlabel": "round", "ylabel": "share broadcast"} | UNIT
-    made.append(over(f"archetype of {config.few} clients", at, rare, **words))
+    title = f"archetype of {config.few} clients"
+    made.append(by_round(title, rare, ylabel="share broadcast", **UNIT))
     seen, due = arrays["visible"].mean(axis=1), {"foreseen": arrays["foreseen/visible"][0, 0]}
-    words = {"xlabel": "amplitude a", "ylabel": "share of rounds", "band": "error"} | UNIT
+    words: dict[str, Any] = {"xlabel": "amplitude a", "ylabel": "share of rounds"} | UNIT
+    words |= {"band": "error", "points": True}
     title = "one liar's spike is counted"
-    made.append(over(title, config.amplitudes, {"measured": seen}, due, points=True, **words))
+    made.append(over(title, config.amplitudes, {"measured": seen}, due, **words))
     for kind in KINDS:
         curves: dict[str, Any] = {}
         for score in SCORES:

@@ -6,7 +6,6 @@ theory/NOTES.md, Capacity of Hebb's rule, of a dreaming memory, of dense memorie
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any
 
@@ -29,7 +28,6 @@ RETURNED = 0.9  # overlap from which a cue counts as returned
 SIGNS = np.array([-1, 1], np.int8)
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -207,7 +205,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     shares = arrays["exponential/returned"].mean(axis=0)
     words = {"xlabel": "log(K) / N", "ylabel": "flips"}
     title = rf"returned, exponential, $\beta$ = {beta:g}"
-    made.append(matrix(title, shares, rates, config.flips, line=line, half=False, **words))
+    made.append(matrix(title, shares, rates, config.flips, lines={"": line}, half=False, **words))
     for name in DATA:
         means = arrays[f"{name}/overlap"].mean(axis=0)
         held = [[basin(np.array(config.flips), row) for row in rows] for rows in means]

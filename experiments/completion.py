@@ -9,7 +9,6 @@ commoner value of each column, and the true classes of a simulated table, which 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -39,7 +38,6 @@ SMOOTH = 1.0  # rows of each value that a class is given beforehand
 Classes = tuple[np.ndarray, np.ndarray]  # means (K, N) and shares (K,)
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -63,31 +61,24 @@ def measure(seed: int, config: Config) -> Arrays:
     """Shares of masked entries that are right: (rules, masked) and (methods, masked)."""
     arrays: Arrays = {}
     for name in PATTERNS:
-        xi = _patterns(config, name, seed)
-        rights = [_stored(config, xi, rule, stream(seed, "completion", name)) for rule in RULES]
-        arrays[f"{name}/right"] = np.array(rights)
+        rng = stream(seed, "completion", name, "patterns")
+        if name == "random":
+            xi = rng.choice(np.array([-1, 1], np.int8), (config.K, config.N))
+        else:
+            xi = rng.permutation(load_silhouettes(config.data, ()))[: config.K]
+        rights = np.empty((len(RULES), len(config.masked)))
+        for i, rule in enumerate(RULES):
+            memory, rng = AssociativeMemory.store(xi, rule), stream(seed, "completion", name)
+            for j, share in enumerate(config.masked):
+                asked = xi[rng.choice(len(xi), config.cues)]
+                gaps = rng.random(asked.shape) < share
+                wrong = np.where(rng.random(asked.shape) < WRONG, -asked, asked)
+                states = memory.recall(np.where(gaps, 0, wrong)).states
+                rights[i, j] = (states == asked)[gaps].mean()
+        arrays[f"{name}/right"] = rights
     rows, truth = _table(config, seed)
     arrays["table/right"], arrays["table/classes"] = _held_out(config, rows, truth, seed)
     return arrays
-
-
-def _patterns(config: Config, name: str, seed: int) -> np.ndarray:
-    rng = stream(seed, "completion", name, "patterns")
-    if name == "random":
-        return rng.choice(np.array([-1, 1], np.int8), (config.K, config.N))
-    return rng.permutation(load_silhouettes(config.data, ()))[: config.K]
-
-
-def _stored(config: Config, xi: np.ndarray, rule: Rule, rng: np.random.Generator) -> list[float]:
-    """Right share for each share masked."""
-    memory, out = AssociativeMemory.store(xi, rule), []
-    for share in config.masked:
-        asked = xi[rng.choice(len(xi), config.cues)]
-        gaps = rng.random(asked.shape) < share
-        wrong = np.where(rng.random(asked.shape) < WRONG, -asked, asked)
-        states = memory.recall(np.where(gaps, 0, wrong)).states
-        out.append(float((states == asked)[gaps].mean()))
-    return out
 
 
 def _table(config: Config, seed: int) -> tuple[np.ndarray, Classes | None]:

@@ -5,7 +5,6 @@ Of ``J = eta^T eta / (N M)``, at one level: `hopfed.theory.concentration`, and t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import concentration
 
 
-@dataclass(frozen=True)
 class Config(Mixed):
     """Settings."""
 
@@ -40,7 +38,14 @@ def measure(seed: int, config: Config) -> Arrays:
     for i, r in enumerate(config.qualities):
         mean = r**2 * (xi.T * config.mixture) @ xi.astype(float) + (1 - r**2) * np.eye(N)
         mean /= N
-        pairs = [_deviation(config, xi, mean, r, m, stream(seed, "draw", i, m)) for m in config.M]
+        pairs = []  # ``||J - E J||`` of M examples, and the part of it due to the exposures alone
+        for m in config.M:
+            rng = stream(seed, "draw", i, m)
+            examples, labels = draw_examples(xi, m, r, rng, exposures=config.mixture)
+            operator = DenseOperator.from_examples(examples)
+            surplus = np.bincount(labels, minlength=len(xi)) / m - config.mixture
+            alone = r**2 / N * (xi.T * surplus) @ xi.astype(float)
+            pairs.append((_norm(operator.matrix / operator.mass / N - mean), _norm(alone)))
         spectrum = np.linalg.eigvalsh(mean)
         proxy = min((spectrum * (1 - spectrum)).max(), 0.25)
         measured, counting = np.array(pairs).T
@@ -56,43 +61,36 @@ def measure(seed: int, config: Config) -> Arrays:
     return stacked(rows)
 
 
-def _deviation(
-    config: Config, xi: np.ndarray, mean: np.ndarray, r: float, M: int, rng: np.random.Generator
-) -> tuple[float, float]:
-    """``||J - E J||`` of M examples, and the part of it due to the exposures alone."""
-    examples, labels = draw_examples(xi, M, r, rng, exposures=config.mixture)
-    operator = DenseOperator.from_examples(examples)
-    surplus = np.bincount(labels, minlength=len(xi)) / M - config.mixture
-    return (
-        _norm(operator.matrix / operator.mass / config.N - mean),
-        _norm(r**2 / config.N * (xi.T * surplus) @ xi.astype(float)),
-    )
-
-
 def _norm(symmetric: np.ndarray) -> float:
     return float(np.abs(np.linalg.eigvalsh(symmetric)).max())
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Share of draws above the bound, ratio of bound to measurement, and the slope."""
-    deviation, n = arrays["deviation"], len(arrays["deviation"])
+    deviation = arrays["deviation"]
 
-    def ratio(i: np.ndarray, name: str) -> np.ndarray:
-        return arrays[name][i].mean(axis=0) / deviation[i].mean(axis=0)
+    def ratio(name: str, statistic: Any) -> Any:
+        """A statistic of bounds over what was measured."""
+        both = arrays[f"bounds/{name}"], deviation
+        return with_spread(lambda x, y: statistic(x.mean(axis=0) / y.mean(axis=0)), *both)
 
-    def slope(i: np.ndarray) -> float:
-        logs = np.log(deviation[i].mean(axis=0)).T  # (M, qualities)
+    def slope(values: np.ndarray) -> float:
+        logs = np.log(values.mean(axis=0)).T  # (M, qualities)
         return float(np.polyfit(np.log(config.M), logs, 1)[0].mean())
+
+    def part(counting: np.ndarray, values: np.ndarray) -> float:
+        left = counting.mean(axis=0) / values.mean(axis=0)
+        return float((1 / left[highest]).mean())
 
     highest = int(np.argmax(config.qualities))
     return {
         "exceeded": float((deviation > arrays["bounds/bernstein"]).mean()),
-        "slope": with_spread(slope, n) if len(set(config.M)) > 1 else None,
-        "tightest": with_spread(lambda i: ratio(i, "bounds/bernstein").min(), n),
-        "loosest": with_spread(lambda i: ratio(i, "bounds/bernstein").max(), n),
-        "universal": with_spread(lambda i: ratio(i, "bounds/universal").max(), n),
-        "paper_form": with_spread(lambda i: ratio(i, "bounds/paper").max(), n),
-        "counting": with_spread(lambda i: (1 / ratio(i, "counting")[highest]).mean(), n),
+        "slope": with_spread(slope, deviation) if len(set(config.M)) > 1 else None,
+        "tightest": ratio("bernstein", np.min),
+        "loosest": ratio("bernstein", np.max),
+        "universal": ratio("universal", np.max),
+        "paper_form": ratio("paper", np.max),
+        "counting": with_spread(part, arrays["counting"], deviation),
     }
 
 

@@ -20,7 +20,7 @@ from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.experiments.structured import rounds_until
 from hopfed.federation.engines import Engine
-from hopfed.figures.kinds import Panel, over
+from hopfed.figures.kinds import Panel, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Fixed, Structure
 from hopfed.hopfield.stream import ArchetypeStream
@@ -29,7 +29,6 @@ from hopfed.theory.profile import profile_spikes
 FOUND = 0.9  # |m| from which an archetype is found; a pattern below it is a false discovery
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -61,7 +60,7 @@ class Config(Settings):
     def rows(self) -> dict[str, tuple[Floats, int]]:
         """Name of a federation -> its clients' qualities, and examples per client and round."""
         made = {}
-        columns = (self.first, self.others, self.clients, self.examples)
+        columns = self.first, self.others, self.clients, self.examples
         for first, others, clients, examples in zip(*columns, strict=True):
             qualities = (first, *[others] * (clients - 1))
             name = " ".join(f"{r:g}" for r in qualities)
@@ -102,12 +101,8 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
             }
             arrays |= play(methods, xi, (seed, config, engine), clients=clients)
         groups = [qualities, *((r,) for r in qualities[: config.alone])]
-        foreseen = np.array(
-            [
-                [_pooled(config, g, len(g) * M * (t + 1)) for g in groups]
-                for t in range(config.rounds)
-            ]
-        )
+        at = range(1, config.rounds + 1)
+        foreseen = np.array([[_pooled(config, g, len(g) * M * t) for g in groups] for t in at])
         for i, name in enumerate(("margin", "magnetisation")):
             arrays[f"{row}/foreseen/{name}"] = foreseen[..., i]
     return arrays
@@ -145,7 +140,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Magnetisation and false discoveries, alone and together, those that see least first."""
     names = sorted(config.rows, key=lambda n: float(arrays[f"{n}/foreseen/margin"][0, 0, 0]))[:3]
-    at, made = range(1, config.rounds + 1), []
+    made = []
     for what in ("magnetisation", "false"):
         for name in names:
             held = {k: arrays[f"{name}/{k}/{what}"] for k in ("fixed", "structure")}
@@ -155,5 +150,5 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
             theory = arrays[f"{name}/foreseen/magnetisation"][0]
             guess = {"fixed": theory[:, 0], "alone": theory[:, 1:].mean(axis=1)}
             foreseen = guess if what == "magnetisation" else {}
-            made.append(over(f"{what}: {name}", at, lines, foreseen, xlabel="round"))
+            made.append(by_round(f"{what}: {name}", lines, foreseen))
     return made

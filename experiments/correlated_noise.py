@@ -6,7 +6,6 @@ methods fit its parameters to the data. Quality 0 is the null.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,15 +14,7 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
-from hopfed.experiments.shared.noise import (
-    Family,
-    autoregressive,
-    count_white,
-    fit_autoregressive,
-    fit_blocks,
-    fit_noise,
-    white_threshold,
-)
+from hopfed.experiments.shared import noise as _noise
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
@@ -34,7 +25,6 @@ METHODS = ("classical", "generalised", "whitened")
 ALPHA = 0.01  # false-alarm rate of every test
 
 
-@dataclass(frozen=True)
 class Config(Mixed):
     """Settings."""
 
@@ -52,12 +42,15 @@ class Config(Mixed):
         require(self.ratio <= self.N / 20, "ratio", "in (0, N / 20]", self.ratio)
 
     @property
-    def noises(self) -> list[tuple[Family, np.ndarray]]:
+    def noises(self) -> list[tuple[_noise.Family, np.ndarray]]:
         """Family and covariance (N, N), of mean variance 1, of every noise."""
         parts = np.array_split(np.ones(self.N), len(self.blocks))
         variances = np.concatenate([p * b for p, b in zip(parts, self.blocks, strict=True)])
-        made = [(fit_autoregressive, autoregressive(rho, 1.0, self.N)) for rho in self.rhos]
-        return [*made, (fit_blocks(len(self.blocks)), np.diag(variances / variances.mean()))]
+        made = [
+            (_noise.fit_autoregressive, _noise.autoregressive(rho, 1.0, self.N))
+            for rho in self.rhos
+        ]
+        return [*made, (_noise.fit_blocks(len(self.blocks)), np.diag(variances / variances.mean()))]
 
 
 def measure(seed: int, config: Config) -> Arrays:
@@ -71,7 +64,7 @@ def measure(seed: int, config: Config) -> Arrays:
 
 
 def _cell(
-    config: Config, i: int, family: Family, covariance: np.ndarray, r: float, seed: int
+    config: Config, i: int, family: _noise.Family, covariance: np.ndarray, r: float, seed: int
 ) -> dict[str, Any]:
     rng = stream(seed, "correlated_noise", i, str(r))
     N, M, K = config.N, round(config.N / config.ratio), len(config.mixture)
@@ -84,10 +77,14 @@ def _cell(
     second_moment = x.T @ x / M
     values, vectors = np.linalg.eigh(second_moment)
     values, vectors = values[::-1], vectors[:, ::-1]
-    counted, fitted = fit_noise(second_moment, values, vectors, M, family, ALPHA)
+    counted, fitted = _noise.fit_noise(second_moment, values, vectors, M, family, ALPHA)
     half = np.linalg.inv(np.linalg.cholesky(fitted))
     whitened = np.linalg.eigvalsh(half @ second_moment @ half.T)[::-1]
-    counts = count_white(values, N, M, ALPHA)[0], counted, count_white(whitened, N, M, ALPHA)[0]
+    counts = (
+        _noise.count_white(values, N, M, ALPHA)[0],
+        counted,
+        _noise.count_white(whitened, N, M, ALPHA)[0],
+    )
     signal = r * np.sqrt(np.bincount(labels, minlength=K) / M) * xi.T  # (N, K), from the truth
     foreseen, predicted = _foreseen(signal, noise, root, M)
     return {
@@ -109,7 +106,7 @@ def _foreseen(
     kappa = np.linalg.svd(np.linalg.solve(root, signal), compute_uv=False) ** 2
     whitened = spikes.outlier(kappa, N / M)
     seen = (outliers > noise_threshold(population, N, M, ALPHA)).sum()
-    return [int(seen), int((whitened > white_threshold(N, M, ALPHA)).sum())], outliers
+    return [int(seen), int((whitened > _noise.white_threshold(N, M, ALPHA)).sum())], outliers
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -141,11 +138,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     for i, title in enumerate((*titles, "blocks")):
         lines = by(METHODS, arrays["n_detected"][:, i], -1)
         theory = by(METHODS[1:], arrays["foreseen"][:, i].mean(axis=0), -1)
-        words: dict[str, Any] = {
-            "xlabel": "quality r",
-            "band": "sd",
-            "points": True,
-            "yscale": "symlog",
-        }
+        words: dict[str, Any] = {"band": "sd", "points": True, "yscale": "symlog"}
+        words |= {"xlabel": "quality r"}
         made.append(over(f"counted, {title}", config.qualities, lines, theory, **words))
     return made

@@ -7,7 +7,6 @@ from which noise cools) are chosen on the first third of the seeds and reported 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -44,7 +43,6 @@ AUTHORS: dict[str, dict[str, Any]] = {
 SCHEDULES = (*SIMPLE, *AUTHORS)
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 

@@ -7,7 +7,6 @@ far its exposure was above the threshold of theory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any
 
@@ -20,7 +19,7 @@ from hopfed.experiments.settings import Floats, Settings, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
-from hopfed.figures.kinds import UNIT, Panel, by, over
+from hopfed.figures.kinds import UNIT, Panel, by, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Fixed, Rule, Smoothing, Structure
 from hopfed.hopfield.schedules import Cyclic, Sequential
@@ -39,7 +38,6 @@ SCHEDULES = ("sequential", "cyclic")
 LEVEL = 0.99  # magnetisation from which an archetype counts as kept
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -62,17 +60,21 @@ class Config(Settings):
 
     def mixture(self, schedule: str) -> np.ndarray:
         """(rounds, K) exposures of a schedule."""
-        sequential = Sequential(overlap=self.overlap)
-        chosen = sequential if schedule == "sequential" else Cyclic(self.period, self.overlap)
-        return chosen.mixture(self.K, self.rounds)
+        known = Sequential(overlap=self.overlap), Cyclic(self.period, self.overlap)
+        return known[SCHEDULES.index(schedule)].mixture(self.K, self.rounds)
+
+    @property
+    def places(self) -> dict[str, tuple[str, float]]:
+        """Name of a schedule at a quality -> both."""
+        pairs = product(SCHEDULES, self.qualities)
+        return {f"{schedule}/r={r:g}": (schedule, r) for schedule, r in pairs}
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every variant, schedule and quality."""
     xi = rademacher(config.K, config.N, stream(seed, "drift"))
     variants, truth = {}, {}
-    for schedule, r in product(SCHEDULES, config.qualities):
-        at = f"{schedule}/r={r:g}"
+    for at, (schedule, r) in config.places.items():
         mixtures = np.repeat(config.mixture(schedule)[:, None], config.clients, axis=1)
         own = derive(seed, "drift", schedule)
         source = ArchetypeStream(xi, mixtures, config.examples, r, own)
@@ -84,9 +86,8 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
             apart = memory == "separate"
             ema = 1.0 if isinstance(rule, Fixed) else config.ema
             how: dict[str, Any] = {"rule": rule, "memory": memory, "smoothing": Smoothing(ema=ema)}
-            variants[f"{at}/{name}"] = hopfield(
-                source, config.N, discount=0.5 if apart else 0.0, votes=apart, **how
-            )
+            how |= {"discount": 0.5 if apart else 0.0, "votes": apart}
+            variants[f"{at}/{name}"] = hopfield(source, config.N, **how)
     return play(variants, xi, (seed, config, engine)) | truth
 
 
@@ -95,8 +96,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     summary: dict[str, Any] = {}
     for name in VARIANTS:
         kept, lowest, false = [], [], []
-        for schedule, r in product(SCHEDULES, config.qualities):
-            at = f"{schedule}/r={r:g}"
+        for at in config.places:
             ever = (arrays[f"{at}/margin"] > 1).any(axis=1)
             m = np.where(ever, arrays[f"{at}/{name}/magnetisation"][:, -1], np.nan)
             kept.append(np.nansum(m >= LEVEL, axis=1) / np.maximum(ever.sum(axis=1), 1))
@@ -116,13 +116,11 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     def apart(at: str) -> float:
         return float(np.ptp([arrays[f"{at}/{n}/magnetisation"][:, -1].mean() for n in VARIANTS]))
 
-    places = [f"{schedule}/r={r:g}" for schedule, r in product(SCHEDULES, config.qualities)]
     labels, made = [f"archetype {k + 1}" for k in range(config.K)], []
-    for at in sorted(places, key=apart, reverse=True):
+    for at in sorted(config.places, key=apart, reverse=True):
         held = {"exposure": arrays[f"{at}/exposures"]}
         held |= {f"m: {n}": arrays[f"{at}/{n}/magnetisation"] for n in VARIANTS}
         for title, values in held.items():
             lines = by(labels, values, -1)
-            title = f"{title}, {at.replace('/', ', ')}"
-            made.append(over(title, range(1, config.rounds + 1), lines, xlabel="round", **UNIT))
+            made.append(by_round(f"{title}, {at.replace('/', ', ')}", lines, **UNIT))
     return made

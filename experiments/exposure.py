@@ -7,7 +7,6 @@ measures how unequal they are. Source: arXiv:2603.19902, Section 4.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,7 +31,6 @@ SIDE = 28  # of the letters
 SEEN = 0.5  # overlap from which an archetype counts as seen
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -121,17 +119,17 @@ def _cell(config: Config, xi: np.ndarray, tilt: float, M: int, seed: int) -> dic
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """How well exposures and theory foresee what is retrieved."""
-    m, foreseen, n = arrays["matched"], arrays["foreseen"], len(arrays["matched"])
+    m, foreseen = arrays["matched"], arrays["foreseen"]
     seen, told = m >= SEEN, foreseen >= SEEN
     whole = seen.all(axis=-1)
     ratio = (arrays["estimated"] / np.maximum(arrays["exposure"], 1e-12))[whole]
     off = np.abs(arrays["gini_estimated"] - arrays["gini"])[whole]
     return {
         "source": Path(config.data).name if config.data else "letters (no data=PATH)",
-        "agree": with_spread(lambda i: float((seen == told)[i].mean()), n),
+        "agree": with_spread(np.mean, seen == told),
         "against": float((seen & ~told).mean()),
-        "r2": with_spread(lambda i: float(r_squared(m[i].ravel(), foreseen[i].ravel())), n),
-        "gap": with_spread(lambda i: float((m - foreseen)[i][told[i]].mean()), n),
+        "r2": with_spread(r_squared, m, foreseen),
+        "gap": with_spread(lambda gaps, at: gaps[at].mean(), m - foreseen, told),
         "false": int(arrays["false"].max()),
         "exposure": float(np.nanmean(ratio)) if whole.any() else None,
         "gini": float(np.nanmean(off)) if whole.any() else None,

@@ -10,19 +10,17 @@ node do not represent other domains; the paper's choice is ``--set choose=acc``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.experiments import Arrays, Table, published
-from hopfed.experiments.fl import DOMAINS, by_domain
-from hopfed.experiments.shared import cell_pictures
+from hopfed.experiments import Arrays, Table, fl, published
+from hopfed.experiments.fl import DOMAINS
 from hopfed.experiments.shared import cells as _cells
-from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading, measure_round, percent
+from hopfed.experiments.shared.cells import TABLE, Bench, Reading, measure_round, percent
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.rounds import FederationState
 from hopfed.figures.kinds import Panel, matrix, paired
@@ -44,7 +42,6 @@ VARIANTS = {
 ROTATED = "rotation:0,20,40,60:100:same"
 
 
-@dataclass(frozen=True)
 class Config(Bench):
     """Settings."""
 
@@ -65,8 +62,6 @@ class Config(Bench):
 
     SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
     COMPARED: ClassVar[tuple[str, ...]] = ("ind", EQUAL)
-    PICTURED: ClassVar[tuple[str, ...]] = (f"{TABLE}/ind", f"{TABLE}/{EQUAL}", f"{TABLE}/fedh2l")
-    PLANE: ClassVar[tuple[str, str]] = ("domains", "pca")
 
     def validate(self) -> None:
         """Refuse one domain for all, and bandwidth without what it reads."""
@@ -75,22 +70,19 @@ class Config(Bench):
         require(whole, "sections", f"with {AVERAGING} where {BANDWIDTH} is", self.sections)
         super().validate()
 
-    def cells(self) -> tuple[Cell, ...]:
-        """Cells of the requested sections, in their order."""
-        share, rows = f"public={self.alpha:g}", self._methods(self.alpha)
-        made = [self.cell(TABLE, row, **what) for row, what in rows.items()]
-        if AVERAGING in self.sections:
-            made += [self.cell(AVERAGING, name) for name in AVERAGES]
-        for row, own in VARIANTS.items() if "variants" in self.sections else ():
-            options = f"{share},{own}"
-            made.append(self.cell("variants", row, method="fedh2l", options=options))
-        for E in (5, 10) if "local steps" in self.sections else ():
-            made.append(self.cell("local steps", "fedh2l", E, options=f"{share},steps={E}"))
-        if "alpha" in self.sections:
-            for row, alpha in product(("agg", EQUAL, "fedh2l"), (0.05, 0.15)):
-                what = self._methods(alpha)[row]
-                made.append(self.cell("alpha", row, f"{alpha:g}", **what))
-        return tuple(made)
+    def planned(self) -> Iterator[Any]:
+        """The table, what is averaged, the variants, and sweeps."""
+        share = f"public={self.alpha:g}"
+        for row, what in self._methods(self.alpha).items():
+            yield TABLE, row, "", what
+        for name in AVERAGES:
+            yield AVERAGING, name, "", {}
+        for row, own in VARIANTS.items():
+            yield "variants", row, "", {"method": "fedh2l", "options": f"{share},{own}"}
+        for E in (5, 10):
+            yield "local steps", "fedh2l", E, {"options": f"{share},steps={E}"}
+        for row, alpha in product(("agg", EQUAL, "fedh2l"), (0.05, 0.15)):
+            yield "alpha", row, f"{alpha:g}", self._methods(alpha)[row]
 
     def readings(self) -> tuple[Reading, ...]:
         """FedAvg and FedProx after some rounds."""
@@ -102,7 +94,7 @@ class Config(Bench):
         self, readings: Sequence[Reading], method: Any, state: FederationState
     ) -> list[np.ndarray]:
         """ACC of each node."""
-        return [by_domain(method, state)["domains/acc"]] * len(readings)
+        return [fl.by_domain(method, state)["domains/acc"]] * len(readings)
 
     def _methods(self, alpha: float) -> dict[str, dict[str, str]]:
         """Row -> method and options."""
@@ -134,21 +126,21 @@ def _matched(config: Config, arrays: Arrays) -> dict[str, Any]:
     cells = _cells.by_cell(config, arrays)
     found: dict[str, Any] = {}
     own = f"{TABLE}/fedh2l"
+
+    def spent(key: str) -> np.ndarray:
+        """Bytes both ways of a node up to each round, in the first seed."""
+        up, down, *_ = fl.costs(cells[key])
+        return (up + down)[0]
+
     for name in AVERAGES if own in cells else ():
         read = [r for r in _cells.readings_of(config) if (r.section, r.row) == (BANDWIDTH, name)]
-        most = _megabytes(cells[own])[-1]
-        spent = _megabytes(cells[read[0].base]) if read else np.zeros(0)
-        for reading in [r for r in read if r.round == 1 or spent[r.round - 1] <= most]:
+        most = spent(own)[-1]
+        sums = spent(read[0].base) if read else np.zeros(0)
+        for reading in [r for r in read if r.round == 1 or sums[r.round - 1] <= most]:
             found[f"{BANDWIDTH}/{name}/matched"] = reading.round
             values = _cells.read(config, arrays)[reading.key]
             found[f"{BANDWIDTH}/{name}/acc"] = mean_and_sd(values)
     return found
-
-
-def _megabytes(arrays: Arrays) -> np.ndarray:
-    """MB both ways of a node up to each round, in the first seed."""
-    both = arrays["traffic/up"] + arrays["traffic/down"] + arrays["scoring/bytes"]
-    return np.asarray(both[0].mean(axis=1).cumsum() / 1e6)
 
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
@@ -164,28 +156,24 @@ def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
         row += [published("fedh2l").get(cell.key, "")] * theirs
         rows.setdefault(cell.section, []).append(tuple(row))
     made = [Table(section, tuple(columns), tuple(held)) for section, held in rows.items()]
-    matched = [name for name in AVERAGES if f"{BANDWIDTH}/{name}/acc" in summary]
-    at = {name: f"{BANDWIDTH}/{name}" for name in matched}
-    held = [
-        (n, str(summary[f"{k}/matched"]), percent(summary[f"{k}/acc"], 1)) for n, k in at.items()
-    ]
-    return made + [Table("bytes of fedh2l", ("rounds", "ACC"), tuple(held))] * bool(held)
+    at = {name: f"{BANDWIDTH}/{name}" for name in AVERAGES}
+    matched = tuple(
+        (name, str(summary[f"{key}/matched"]), percent(summary[f"{key}/acc"], 1))
+        for name, key in at.items()
+        if f"{key}/acc" in summary
+    )
+    return made + [Table("bytes of fedh2l", ("rounds", "ACC"), matched)] * bool(matched)
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     """ACC, WDP and CDP of each row, who is right on whose domain, and what all comparisons show."""
     held = _cells.by_cell(config, arrays)
     table = {c.row: held[c.key] for c in _cells.cells_of(config) if c.section == TABLE}
-    marks = {
-        name.upper(): np.stack(
-            [a[f"domains/{name}"][:, -1].mean(axis=1) for a in table.values()], 1
-        )
-        for name in DOMAINS
-    }
+    ends = {n: [a[f"domains/{n}"][:, -1].mean(axis=1) for a in table.values()] for n in DOMAINS}
+    marks = {name.upper(): np.stack(each, axis=1) for name, each in ends.items()}
     made = [paired("all domains, own, others", list(table), marks, xlabel="accuracy")]
     for row in [row for row in ("ind", "fedh2l") if row in table]:
-        accuracy = table[row]["domains/accuracy"][:, -1].mean(axis=0)
-        at = range(1, len(accuracy) + 1)
-        words: dict[str, Any] = {"xlabel": "node", "ylabel": "domain"}
-        made.append(matrix(f"% right, {row}", accuracy, at, at, half=False, **words))
-    return [*made, *cell_pictures.panels(config, arrays, summary)]
+        right = table[row]["domains/accuracy"][:, -1].mean(axis=0)
+        at, title = range(1, len(right) + 1), f"% right, {row}"
+        made.append(matrix(title, right, at, at, half=False, xlabel="node", ylabel="domain"))
+    return [*made, *_cells.panels(config, arrays, summary)]

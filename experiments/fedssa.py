@@ -8,14 +8,13 @@ normalised; `classes`, `dirichlet`, `participation`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import product
 from typing import Any, ClassVar
 
 from hopfed.experiments import Table, published
 from hopfed.experiments.shared import cells as _cells
-from hopfed.experiments.shared.cell_pictures import panels
-from hopfed.experiments.shared.cells import TABLE, Bench, Cell, measure_round, summarise
+from hopfed.experiments.shared.cells import TABLE, Bench, measure_round, panels, summarise
 from hopfed.experiments.sohip import SWEEPS as _ALL
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
@@ -36,41 +35,31 @@ CLASSES = {"cifar10": "classes:2", "cifar100": "classes:10"}
 RATES = {10: 1.0, 50: 0.2, 100: 0.1}
 
 
-@dataclass(frozen=True)
 class Config(Bench):
     """Settings."""
 
     SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
     ALONE: ClassVar[tuple[str, ...]] = tuple(SWEEPS)
-    PICTURED: ClassVar[tuple[str, ...]] = tuple(f"{TABLE}/{row}" for row in SWEPT if row[0] != "l")
 
     @property
     def homogeneous(self) -> bool:
         """Whether all clients have one architecture."""
         return len(set(self.models)) == 1
 
-    def cells(self) -> tuple[Cell, ...]:
-        """Cells of the requested sections, in their order."""
-        made: list[Cell] = []
-        if TABLE in self.sections:
-            rows = (*METHODS, *["fedavg"] * self.homogeneous)
-            made += [self._cell(TABLE, row) for row in rows]
+    def planned(self) -> Iterator[Any]:
+        """The table and its ablations, and the sweeps that are asked for in their order."""
+        for row in (*METHODS, *["fedavg"] * self.homogeneous):
+            yield TABLE, row, "", {"options": METHODS.get(row, "")}
         for family, row in product((s for s in self.sections if s in ("M1", "M2")), "AB"):
             own = f"ablation={family.lower()}-{row.lower()}"
-            made.append(self.cell(family, row, method="fedssa", options=own))
-        for fusion, T in STABILISED if STABLE in self.sections else ():
-            own = f"fusion={fusion},stable={T}"
-            made.append(self.cell(STABLE, fusion, T, method="fedssa", options=own))
+            yield family, row, "", {"method": "fedssa", "options": own}
+        for fusion, T in STABILISED:
+            yield STABLE, fusion, T, {"method": "fedssa", "options": f"fusion={fusion},stable={T}"}
         for section in (s for s in self.sections if s in SWEEPS):
             name, values = SWEEPS[section]
             for row, value in product(SWEPT, values):
-                at = str(value).rpartition(":")[2]
-                made.append(self._cell(section, row, at, **{name: value}))
-        return tuple(made)
-
-    def _cell(self, section: str, row: str, at: str = "", **changes: Any) -> Cell:
-        options = METHODS.get(row, "").format(rounds=self.rounds)
-        return self.cell(section, row, at, options=options, **changes)
+                changes = {"options": METHODS.get(row, ""), name: value}
+                yield section, row, str(value).rpartition(":")[2], changes
 
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -28,7 +28,6 @@ from hopfed.federation.rounds import FederationState, play_round
 DOMAINS = ("acc", "wdp", "cdp")  # accuracy on all domains, on the client's own, on the others
 
 
-@dataclass(frozen=True)
 class Shared(Settings):
     """Settings of a federation of networks that its comparisons (`shared.cells`) have too.
 
@@ -74,7 +73,6 @@ class Shared(Settings):
     ] = "all"
 
 
-@dataclass(frozen=True)
 class Config(Shared):
     """Settings.
 
@@ -281,17 +279,13 @@ def _padded(name: str, array: np.ndarray, config: Config) -> np.ndarray:
     return np.concatenate([array, rest])
 
 
-def scores_of(
-    method: Any, state: FederationState, clients: Sequence[int] | None = None
-) -> np.ndarray:
-    """(2, n) accuracy of clients, by default all, on their validation and test examples."""
-    return scores_and_flops(method, state, clients)[0]
-
-
 def scores_and_flops(
     method: Any, state: FederationState, clients: Sequence[int] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As `scores_of`, and the FLOPs (n,) of training for these scores."""
+    """Accuracy (2, n) of clients, by default all, on validation and test examples, and FLOPs.
+
+    The FLOPs (n,) are of training for these scores.
+    """
     from hopfed.neural.training.evaluation import accuracies
 
     task = method.loaded
@@ -318,18 +312,17 @@ def by_domain(method: Any, state: FederationState | None) -> Arrays:
     """
     from hopfed.neural.training.evaluation import domain_of, domains
 
-    task = method.loaded
+    task, L = method.loaded, len(method.loaded.split)
     if state is None:
-        none = np.full(len(task.split), np.nan)
-        everywhere = np.full((len(none), domain_of(task.split).max() + 1), np.nan)
-        return {"domains/accuracy": everywhere} | {
-            f"domains/{n}": none for n in (*DOMAINS, "validation")
-        }
-    classifiers = [classifier_of(method, state, c) for c in range(len(task.split))]
-    found = domains(classifiers, task.tensors, task.split)
-    held = domains(classifiers, task.tensors, task.split, "validation")["acc"]
-    scores = {f"domains/{name}": found[name] for name in ("accuracy", *DOMAINS)}
-    return scores | {"domains/validation": held}
+        found = {name: np.full(L, np.nan) for name in (*DOMAINS, "validation")}
+        found["accuracy"] = np.full((L, domain_of(task.split).max() + 1), np.nan)
+    else:
+        classifiers = [classifier_of(method, state, c) for c in range(L)]
+        found = domains(classifiers, task.tensors, task.split)
+        found = {name: found[name] for name in ("accuracy", *DOMAINS)}
+        held = domains(classifiers, task.tensors, task.split, "validation")
+        found["validation"] = held["acc"]
+    return {f"domains/{name}": array for name, array in found.items()}
 
 
 def measured(config: Config, method: Any, state: FederationState, who: list[int]) -> Arrays:
@@ -367,6 +360,8 @@ def classifier_of(method: Any, state: FederationState, c: int) -> Any:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Test accuracy at the round that validation chooses, and the cost up to that round."""
+    from hopfed.neural.methods import method as find
+
     best, chosen = chosen_round(arrays)
     test, seeds = over_clients(arrays, "test"), np.arange(len(best))
     up, down, flops, scoring = costs(arrays)
@@ -378,7 +373,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "megabytes_down": down[seeds, best] / 1e6,
         "gigaflops": flops[seeds, best] / 1e9,
     }
-    if own_setting(config, "noise") and getattr(method := config.make(0), "poisson", False):
+    held = dict(part.split("=", 1) for part in config.options.split(",") if "=" in part)
+    noise = held.get("noise", getattr(find(config.method), "noise", 0))  # a setting of its own
+    if float(noise) and getattr(method := config.make(0), "poisson", False):
         numbers["epsilon"] = np.full(len(best), method.epsilon(test.shape[1], config.rate))
     if config.record_noise:
         sizes, method = arrays["sizes"][:, 0, : config.seen, 0], config.make(0)
@@ -559,14 +556,6 @@ def for_data(config: Config, said: Collection[str]) -> list[str]:
     if "models" not in said and holds_features(config.data):
         taken["models"] = "mlp:64"
     return [f"{name}={value}" for name, value in taken.items() if name not in said]
-
-
-def own_setting(config: Config, name: str) -> float:
-    """Number that a setting of the method itself has; 0 where it has none of that name."""
-    from hopfed.neural.methods import method
-
-    held = dict(part.split("=", 1) for part in config.options.split(",") if "=" in part)
-    return float(held.get(name, getattr(method(config.method), name, 0)))
 
 
 def with_options(config: Config, settings: list[str]) -> Config:

@@ -7,7 +7,6 @@ a few Gaussian nulls give the factor.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -25,7 +24,6 @@ METHODS = ("sample", "tyler")
 NULLS = 20  # noise matrices that calibrate Tyler's edge, per seed and ratio
 
 
-@dataclass(frozen=True)
 class Config(Mixed):
     """Settings."""
 
@@ -39,17 +37,16 @@ class Config(Mixed):
 
 def measure(seed: int, config: Config) -> Arrays:
     """Counts and overlaps of one seed; the first axes are (nu, ratio, method)."""
-    widening = {q: _widening(config.N, round(config.N / q), seed) for q in config.ratios}
+    N, widening = config.N, {}
+    for q in config.ratios:  # largest eigenvalues on white noise: Tyler's matrix over Wishart's
+        M = round(N / q)
+        rng = stream(seed, "heavy_tails", "nulls", M)
+        shapes = (tyler(rng.standard_normal((M, N))).matrix for _ in range(NULLS))
+        tops = [np.linalg.eigvalsh(shape)[-1] for shape in shapes]
+        widening[q] = float(np.mean(tops)) / white_mean(N, M)
     return stacked(
         [[_cell(config, nu, q, widening[q], seed) for q in config.ratios] for nu in config.degrees]
     )
-
-
-def _widening(N: int, M: int, seed: int) -> float:
-    """Ratio of largest eigenvalues on white noise: Tyler's matrix over a Wishart matrix."""
-    rng = stream(seed, "heavy_tails", "nulls", M)
-    shapes = (tyler(rng.standard_normal((M, N))).matrix for _ in range(NULLS))
-    return float(np.mean([np.linalg.eigvalsh(s)[-1] for s in shapes])) / white_mean(N, M)
 
 
 def _cell(config: Config, nu: float, q: float, widening: float, seed: int) -> dict[str, Any]:
@@ -87,13 +84,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Counts and overlaps over the degrees of freedom."""
     at = [r"$\infty$" if math.isinf(nu) else f"{nu:g}" for nu in config.degrees]
-    made = []
+    made, true = [], {"levels": {"test": len(config.exposures)}, "log": "y", "legend": ""}
     for title, name, more in (
-        (
-            "components counted; line: true",
-            "n_detected",
-            {"levels": {"test": len(config.exposures)}, "log": "y", "legend": ""},
-        ),
+        ("components counted; line: true", "n_detected", true),
         ("subspace overlap", "overlap", {}),
     ):
         lines = {
@@ -101,10 +94,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
             for k, method in enumerate(("sample covariance", "Tyler's shape"))
             for j, q in enumerate(config.ratios)
         }
-        words: dict[str, Any] = {
-            "xlabel": r"degrees of freedom $\nu$",
-            "band": "sd",
-            "points": True,
-        }
-        made.append(over(title, at, lines, **words | more))
+        words: dict[str, Any] = {"band": "sd", "points": True} | more
+        made.append(over(title, at, lines, xlabel=r"degrees of freedom $\nu$", **words))
     return made

@@ -7,7 +7,7 @@ overlap; and the "band" (40), whose C and C' are fitted on the first third of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -27,7 +27,6 @@ PLACES = ("above", "below", "inside")
 TOGETHER = 5  # archetypes whose overlap is varied
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -54,13 +53,19 @@ def measure(seed: int, config: Config) -> Arrays:
     """Errors of the law (N, z) and the lemma (N, K), by overlap, and widths (N, ratios, nulls)."""
     laws, lemmas = zip(*(_resolvents(config, N, seed) for N in config.N), strict=True)
     by_overlap = np.array([_overlapping(config, eps, seed) for eps in config.overlaps])
-    widths = [[_widths(config, N, ratio, seed) for ratio in config.ratios] for N in config.N]
+    widths = np.empty((len(config.N), len(config.ratios), config.nulls))
+    for (i, N), (j, ratio) in product(enumerate(config.N), enumerate(config.ratios)):
+        # How far the nonzero eigenvalues of noise leave the edges, at least 0.
+        rng, M = stream(seed, "isotropic", "band", N, f"{ratio:g}"), round(N / ratio)
+        lower, upper = marchenko_pastur.edges(N / M)
+        spectra = (np.linalg.eigvalsh(_noise(N, ratio, rng)) for _ in range(config.nulls))
+        widths[i, j] = [max(s[-1] - upper, lower - s[-min(N, M)], 0.0) for s in spectra]
     names = ("overlap/decoupled", "overlap/gram", "overlap/outlier", "overlap/expected")
     return {
         "law/error": np.array(laws),
         "lemma/error": np.array(lemmas),
         **dict(zip(names, by_overlap.T, strict=True)),
-        "band/width": np.array(widths),
+        "band/width": widths,
     }
 
 
@@ -121,14 +126,6 @@ def _overlapping(config: Config, eps: float, seed: int) -> tuple[float, float, f
     )
 
 
-def _widths(config: Config, N: int, ratio: float, seed: int) -> np.ndarray:
-    """(nulls,) how far the nonzero eigenvalues of noise leave the edges, at least 0."""
-    rng, M = stream(seed, "isotropic", "band", N, f"{ratio:g}"), round(N / ratio)
-    lower, upper = marchenko_pastur.edges(N / M)
-    spectra = (np.linalg.eigvalsh(_noise(N, ratio, rng)) for _ in range(config.nulls))
-    return np.array([max(s[-1] - upper, lower - s[-min(N, M)], 0.0) for s in spectra])
-
-
 def band_terms(config: Config) -> np.ndarray:
     """(2, N, ratios): what C and C' are multiplied by in (40)."""
     N = np.array(config.N, dtype=float)[:, None]
@@ -165,12 +162,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     plain = law / np.sqrt(np.log(N))[:, None]
     constants = (law / scale[:, None]).max(axis=(0, 1))
     return {
-        "law_slope": with_spread(lambda i: float(slopes(plain[i]).max()), n),
+        "law_slope": with_spread(lambda errors: slopes(errors).max(), plain),
         "law_constant": by_name(PLACES, constants, "{} {:.2f}"),
-        "lemma_slope": with_spread(lambda i: float(slopes(lemma[i]).mean()), n),
+        "lemma_slope": with_spread(lambda errors: slopes(errors).mean(), lemma),
         "lemma_constant": float((lemma / (scale[:, None] * np.array(config.K))).max()),
-        "overlap_slope": with_spread(lambda i: float(ratio[i].mean()), n),
-        "outlier_slope": with_spread(lambda i: float(off[i].mean()), n),
+        "overlap_slope": with_spread(np.mean, ratio),
+        "outlier_slope": with_spread(np.mean, off),
         "band_constants": f"{C[0]:.3f}, {C[1]:.4f}",
         "band_coverage": f"{held.mean():.3f}, {held.mean(axis=(0, -1)).min():.2f}",
     }

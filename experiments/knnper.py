@@ -12,8 +12,7 @@ stores replace old ones (fifo), keep all (concatenate), or keep the first (fixed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Annotated, Any, ClassVar
 
@@ -24,8 +23,7 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require, with_settings
 from hopfed.experiments import Arrays
 from hopfed.experiments.shared import cells as _cells
-from hopfed.experiments.shared.cell_pictures import panels
-from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading, measure_round, tables
+from hopfed.experiments.shared.cells import TABLE, Bench, Reading, measure_round, panels, tables
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
@@ -83,7 +81,6 @@ SHARED_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SECTIONS = (TABLE, HETEROGENEITY, SHIFT, UNSEEN, *SWEEPS, WEIGHTS, QUALITY, STREAM)
 
 
-@dataclass(frozen=True)
 class Config(Bench):
     """Settings.
 
@@ -104,23 +101,18 @@ class Config(Bench):
         require(0 < self.before < self.steps, "before", "from 1 to below steps", self.before)
         super().validate()
 
-    def cells(self) -> tuple[Cell, ...]:
+    def planned(self) -> Iterator[Any]:
         """Cells that are trained."""
-        rows: dict[str, dict[str, Any]] = {
-            row: {"method": m, "options": o} for row, (m, o) in METHODS.items()
-        }
-        made = [self.cell(TABLE, row, **what) for row, what in rows.items()]
-        if HETEROGENEITY in self.sections:
-            for row, alpha in product(SWEPT, CONCENTRATIONS):
-                where = {"partition": f"dirichlet:{alpha:g}"}
-                made.append(self.cell(HETEROGENEITY, row, f"{alpha:g}", **rows[row], **where))
-        more: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
-            (SHIFT, BESIDE, {"partition": self.shift}), (UNSEEN, OUTSIDE, {"unseen": SHARE}),
-        )  # fmt: skip
-        for section, compared, changes in more:
-            if section in self.sections:
-                made += [self.cell(section, row, **rows[row] | changes) for row in compared]
-        return tuple(made)
+        rows = {row: {"method": m, "options": o} for row, (m, o) in METHODS.items()}
+        for row, what in rows.items():
+            yield TABLE, row, "", what
+        for row, alpha in product(SWEPT, CONCENTRATIONS):
+            where = {"partition": f"dirichlet:{alpha:g}"}
+            yield HETEROGENEITY, row, f"{alpha:g}", rows[row] | where
+        for row in BESIDE:
+            yield SHIFT, row, "", rows[row] | {"partition": self.shift}
+        for row in OUTSIDE:
+            yield UNSEEN, row, "", rows[row] | {"unseen": SHARE}
 
     def readings(self) -> tuple[Reading, ...]:
         """Readings of the model of `knn-per` after training or, in one section, during it."""

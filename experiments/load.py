@@ -9,7 +9,6 @@ what is missing has fewer than five of them.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -41,7 +40,6 @@ LEVEL = 0.95  # magnetisation from which an archetype counts as found
 HOPELESS = 0.5  # if a smaller part is found, larger loads of the same mode are not tried
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -132,21 +130,17 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         if "," not in name:
             key = name.replace("ten groups in layers", "in layers").replace(" ", "_")
             summary[f"most_{key}"] = int(most[i, at])
-            stops = arrays["stop"][:, i, at]
-            summary[f"stop_{key}"] = _first_stop(config, stops, config.N[at])
+            stops, said = arrays["stop"][:, i, at], "none"
+            for k, load in reversed(list(enumerate(config.loads))):
+                short = stops[stops[:, k] > 0, k].astype(int)
+                if len(short):  # the first load at which a seed is not complete, and why mostly
+                    why = STOPS[np.bincount(short).argmax()]
+                    which = f"{len(short)} of {len(stops)} seeds"
+                    said = f"K = {round(load * config.N[at])}: {why}, {which}"
+            summary[f"stop_{key}"] = said
     if 400 in config.N:
         summary["most_at_400"] = int(most[:, config.N.index(400)].max())
     return summary
-
-
-def _first_stop(config: Config, stops: np.ndarray, N: int) -> str:
-    """First load at which a seed is not complete, from (seeds, loads), and the usual limit."""
-    for k, load in enumerate(config.loads):
-        short = stops[stops[:, k] > 0, k].astype(int)
-        if len(short):
-            most = STOPS[np.bincount(short).argmax()]
-            return f"K = {round(load * N)}: {most}, {len(short)} of {len(stops)} seeds"
-    return "none"
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001

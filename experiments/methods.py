@@ -9,8 +9,7 @@ training in different ways share it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -57,7 +56,6 @@ APART: dict[str, tuple[str, ...]] = {  # of each method, settings of which sourc
 PLAIN = ("scaffold",)  # SGD without momentum, as in the paper
 
 
-@dataclass(frozen=True)
 class Config(Bench):
     """Settings."""
 
@@ -74,24 +72,18 @@ class Config(Bench):
     ALONE: ClassVar[tuple[str, ...]] = (DEPARTURES,)
     TIMED: ClassVar[bool] = True
 
-    def cells(self) -> tuple[Cell, ...]:
+    def planned(self) -> Iterator[Any]:
         """Every method, with one network and with several."""
-        played: tuple[tuple[str, Sequence[str], tuple[str, ...]], ...] = (
-            (TABLE, ROWS, self.models), (MIXED, DIFFER, self.mixed),
-        )  # fmt: skip
-        made = []
-        for section, rows, models in played:
-            for row in rows if section in self.sections else ():
-                changes: dict[str, Any] = {"models": models}
-                changes["options"] = OPTIONS.get(row, "").format(rounds=self.rounds)
+        for section, rows, models in ((TABLE, ROWS, self.models), (MIXED, DIFFER, self.mixed)):
+            for row in rows:
+                changes: dict[str, Any] = {"models": models, "options": OPTIONS.get(row, "")}
                 if row in PLAIN:
                     changes |= {"momentum": 0.0, "lr": self.plain * self.lr}
-                made.append(self.cell(section, row, **changes))
-        for name, others in APART.items() if DEPARTURES in self.sections else ():
+                yield section, row, "", changes
+        for name, others in APART.items():
             for options in ("", *others):
                 row = f"{name} {options}".strip()
-                made.append(self.cell(DEPARTURES, row, method=name, options=options))
-        return tuple(made)
+                yield DEPARTURES, row, "", {"method": name, "options": options}
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -6,7 +6,6 @@ are quantiles of the Tracy-Widom law.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -29,7 +28,6 @@ LEVELS = (0.01, 0.05)
 BINS = 60  # of the histograms, from 0 to 1.1 times the upper edge
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -55,7 +53,12 @@ def measure(seed: int, config: Config) -> Arrays:
     sizes, tested = config.samples(config.N), config.samples(config.N_test)
     bulk = stacked([[_bulk(config, kind, M, seed) for M in sizes] for kind in KINDS])
     found = stacked([_tests(config, M, seed) for M in tested])
-    tops = np.stack([found.pop("tops"), [_gaussian(config, M, seed) for M in tested]])
+    gaussian = []
+    for M in tested:  # largest eigenvalues of nulls
+        rng = stream(seed, "mp", "test", "gaussian", M)
+        nulls = (operator("gaussian", M, config.N_test, rng) for _ in range(config.nulls))
+        gaussian.append([eigenpairs(null, 0).values[0] for null in nulls])
+    tops = np.stack([found.pop("tops"), gaussian])
     return bulk | found | {"bins": np.stack([bins(config.N / M) for M in sizes]), "tops": tops}
 
 
@@ -79,13 +82,6 @@ def _bulk(config: Config, kind: str, M: int, seed: int) -> dict[str, Any]:
     return {"distance": distance, "histogram": np.histogram(nonzero, bins(q))[0]}
 
 
-def _gaussian(config: Config, M: int, seed: int) -> list[float]:
-    """Largest eigenvalues of the Gaussian nulls, (nulls,)."""
-    rng = stream(seed, "mp", "test", "gaussian", M)
-    nulls = (operator("gaussian", M, config.N_test, rng) for _ in range(config.nulls))
-    return [eigenpairs(null, 0).values[0] for null in nulls]
-
-
 def _tests(config: Config, M: int, seed: int) -> Arrays:
     """Largest eigenvalues of the +-1 nulls, and the alarms of each rule on each null."""
     rng = stream(seed, "mp", "test", "signs", M)
@@ -99,17 +95,14 @@ def _tests(config: Config, M: int, seed: int) -> Arrays:
             rules[f"tw_{level:g}"] = TracyWidom(level)
         alarms = {name: rule(sample).n_detected > 0 for name, rule in rules.items()}
         for level in LEVELS if config.shuffle else ():
-            own = stream(seed, "mp", "shuffle", M, i, f"{level:g}")
-            alarms[f"shuffle_{level:g}"] = spectrum.values[0] > _shuffled(config, M, level, own)
+            # Signs with random signs are other signs, of no structure.
+            own, number = stream(seed, "mp", "shuffle", M, i, f"{level:g}"), round(1 / level) - 1
+            copies = (operator("signs", M, config.N_test, own) for _ in range(number))
+            tops = [eigenpairs(copy, 0).values[0] for copy in copies]
+            threshold = float(np.quantile(tops, 1 - level, method="higher"))
+            alarms[f"shuffle_{level:g}"] = spectrum.values[0] > threshold
         rows.append({"tops": spectrum.values[0], **alarms})
     return stacked(rows)
-
-
-def _shuffled(config: Config, M: int, level: float, rng: np.random.Generator) -> float:
-    """Threshold of the shuffle rule: signs with random signs are other signs, of no structure."""
-    copies = (operator("signs", M, config.N_test, rng) for _ in range(round(1 / level) - 1))
-    tops = [eigenpairs(copy, 0).values[0] for copy in copies]
-    return float(np.quantile(tops, 1 - level, method="higher"))
 
 
 def rates(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
@@ -166,11 +159,11 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         x = np.linspace(ends[0], ends[-1], 600)[1:]
         law = x, np.minimum(marchenko_pastur.pdf(x, q) * max(1, q), 3 if q == 1 else np.inf)
         middle = (ends[1:] + ends[:-1]) / 2
-        words: dict[str, Any] = {"xlabel": "eigenvalue", "ylabel": "density"}
         lines: dict[str, Any] = by(("+-1", "Gaussian"), area, 0)
-        made.append(over(f"q = {q:g}", middle, lines, {"law": law}, **words))
+        title = f"q = {q:g}"
+        made.append(over(title, middle, lines, {"law": law}, xlabel="eigenvalue", ylabel="density"))
     at = [f"{q:g}" for q in config.ratios]
-    words = {"xlabel": "q", "ylabel": "false alarms (%)"}
+    words: dict[str, Any] = {"xlabel": "q", "ylabel": "false alarms (%)"}
     for level in LEVELS:
         held = {w: f"{n}_{level:g}" for n, w in names.items() if f"{n}_{level:g}" in found}
         lines, test = {w: bars(name) for w, name in held.items()}, {"test": 100 * level}

@@ -7,7 +7,6 @@ falling weight, or of the "paper" mechanism. Latency starts where `participation
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,13 +14,12 @@ import numpy as np
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.participation import FOUND, Followed, agreement, detected, share
+from hopfed.experiments.participation import FOUND, agreement, detected, follow, share
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
-from hopfed.experiments.shared.statistics import mean_and_sd
+from hopfed.experiments.shared.statistics import first_round, mean_and_sd
 from hopfed.federation.engines import Engine
-from hopfed.figures.kinds import UNIT, Panel, over
-from hopfed.hopfield import HopfieldFederation
+from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Smoothing, Structure
 from hopfed.hopfield.schedules import NoveltyRamp
@@ -35,7 +33,6 @@ VARIANTS = (
 EXAMPLES = 5  # of an archetype, from which a pattern of it can be read
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -82,26 +79,24 @@ class Config(Settings):
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every mechanism in every scenario."""
     xi = rademacher(config.old + config.new, config.N, stream(seed, "novelty"))
-    variants = {name: _method(config, xi, name, seed) for name in VARIANTS}
-    return play(variants, xi, (seed, config, engine), Followed(variants))
-
-
-def _method(config: Config, xi: np.ndarray, name: str, seed: int) -> HopfieldFederation:
-    scenario, mechanism = name.split("/")
-    i = SCENARIOS.index(scenario)
-    mixtures = np.repeat(config.mixture(scenario)[:, None], config.clients, axis=1)
-    own = derive(seed, "novelty", scenario)
-    source = ArchetypeStream(xi, mixtures, config.examples[i], config.quality, own)
-    how: dict[str, Any] = {"rule": Structure(), "memory": "separate", "alpha": config.alpha}
-    if mechanism == "paper":
-        how |= {"rule": Entropy(), "memory": "common", "smoothing": Smoothing(ema=0.5)}
-    discount = config.discount[i] if mechanism == "carried" else 0.0
-    return hopfield(source, config.N, discount=discount, **how)
+    variants = {}
+    for name in VARIANTS:
+        scenario, mechanism = name.split("/")
+        i = SCENARIOS.index(scenario)
+        mixtures = np.repeat(config.mixture(scenario)[:, None], config.clients, axis=1)
+        own = derive(seed, "novelty", scenario)
+        source = ArchetypeStream(xi, mixtures, config.examples[i], config.quality, own)
+        how: dict[str, Any] = {"rule": Structure(), "memory": "separate", "alpha": config.alpha}
+        if mechanism == "paper":
+            how |= {"rule": Entropy(), "memory": "common", "smoothing": Smoothing(ema=0.5)}
+        how |= {"discount": config.discount[i] if mechanism == "carried" else 0.0}
+        variants[name] = hopfield(source, config.N, **how)
+    return play(variants, xi, (seed, config, engine), follow(variants))
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Latencies of the new archetypes, and false counts before they enter."""
-    T, events = config.rounds, {}
+    T, events = config.rounds, dict[str, dict[str, np.ndarray]]()
     for name in VARIANTS:
         held = {
             "foreseen": arrays[f"{name}/foreseen/distance"] > 0,
@@ -109,10 +104,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
             "remembered": arrays[f"{name}/magnetisation"] >= FOUND,
             "legible": np.cumsum(arrays[f"{name}/foreseen/labels"], axis=1) >= EXAMPLES,
         }
-        new = {key: event[:, :, config.old :] for key, event in held.items()}
-        events[name] = {  # first round of each event of a new archetype
-            key: np.where(e.any(axis=1), e.argmax(axis=1), T) for key, e in new.items()
-        }
+        # First round of each event of a new archetype.
+        events[name] = {key: first_round(e[:, :, config.old :]) for key, e in held.items()}
     apart = [name for name in VARIANTS if not name.endswith("paper")]
     before = (arrays[f"{n}/n_detected"][:, : config.at] > config.old for n in apart)
     early = np.stack([*before], axis=1)
@@ -149,16 +142,16 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Counts beside theory, and m of old and new archetypes, by scenario."""
-    at, counts, sharp = range(1, config.rounds + 1), [], []
+    counts, sharp = [], []
     for scenario in SCENARIOS:
         names = [n for n in VARIANTS if n.startswith(scenario)]
         lines = {n.split("/")[1]: arrays[f"{n}/n_detected"] for n in names}
         new = arrays[f"{scenario}/carried/foreseen/distance"][:, :, config.old :] > 0
         theory = {"carried": config.old + new.sum(axis=2).mean(axis=0)}
         title = f"{scenario} new ones"
-        counts.append(over(f"counted: {title}", at, lines, theory, xlabel="round"))
+        counts.append(by_round(f"counted: {title}", lines, theory))
         m = arrays[f"{scenario}/carried/magnetisation"]
         parts = {"old": m[:, :, : config.old], "new": m[:, :, config.old :]}
         lines = {label: part.mean(axis=2) for label, part in parts.items()}
-        sharp.append(over(f"m, carried: {title}", at, lines, xlabel="round", **UNIT))
+        sharp.append(by_round(f"m, carried: {title}", lines, **UNIT))
     return [*counts, *sharp]

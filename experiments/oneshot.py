@@ -13,22 +13,16 @@ on square roots and 1.5 to 2.4 on logarithms; 2,900 drawn rows gained no more th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.settings import Words
-from hopfed.experiments.shared import cell_pictures, cells
-from hopfed.experiments.shared.cells import (
-    TABLE,
-    Bench,
-    Cell,
-    Reading,
-    measure_round,
-)
+from hopfed.experiments.shared import cells as _cells
+from hopfed.experiments.shared.cells import measure_round
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
@@ -58,8 +52,7 @@ FOR_ALL = ("hebbian small", "hebbian global", "hebbian components", *CLOSED, "fe
 EPSILONS = (100.0, 30.0, 10.0, 3.0, 1.0)
 
 
-@dataclass(frozen=True)
-class Config(Bench):
+class Config(_cells.Bench):
     """Settings; those of the read-out are of `hopfed.neural.methods.hebbian.Hebbian`."""
 
     partition: str = "dirichlet:0.3"
@@ -80,10 +73,10 @@ class Config(Bench):
 
     COMPARED: ClassVar[tuple[str, ...]] = (OWN_ONLY,)
     ALONE: ClassVar[tuple[str, ...]] = (RIDGE, SAME, PRIVACY, GIVEN)
-    SECTIONS: ClassVar[tuple[str, ...]] = (TABLE, HETEROGENEITY, SHIFT, FILTERS, *ALONE)
+    SECTIONS: ClassVar[tuple[str, ...]] = (_cells.TABLE, HETEROGENEITY, SHIFT, FILTERS, *ALONE)
 
-    def cells(self) -> tuple[Cell, ...]:
-        """All cells of the sections, in playing order."""
+    def planned(self) -> Iterator[Any]:
+        """Every row of a section at each of its values."""
         spread = [(at, {"partition": f"dirichlet:{at}"}) for at in ("0.1", "1", "10")]
         filters = [(n, {"filters": n}) for n in (8, 16, 32, 64, 128)]
         rules = [(at, {"more": rule}) for at, rule in RULES.items()]
@@ -92,7 +85,7 @@ class Config(Bench):
         own = {"filters": PRIVATE_FILTERS}
         noise = [(f"{at:g}", own | {"more": f"{PRIVATE},epsilon={at}"}) for at in EPSILONS]
         swept: dict[str, tuple[tuple[str, ...], list[tuple[Any, dict[str, Any]]]]] = {
-            TABLE: ((*READINGS, *TRAINED), [("", {})]),
+            _cells.TABLE: ((*READINGS, *TRAINED), [("", {})]),
             HETEROGENEITY: (SWEPT, spread),
             SHIFT: (SHIFTED, [("", {"partition": self.shift})]),
             FILTERS: (tuple(READINGS), filters),
@@ -101,74 +94,61 @@ class Config(Bench):
             PRIVACY: (tuple(READINGS), noise),
             GIVEN: ((*GIVEN_FEATURES, *CLOSED, *HEADS), alike[:-1]),
         }
-        return tuple(
-            self._cell(section, row, at, **how)
-            for section, (rows, places) in swept.items()
-            if section in self.sections
-            for row in rows
-            for at, how in places
-        )
+        for section, (rows, places) in swept.items():
+            for row, (at, how) in product(rows, places):
+                yield section, row, at, self._changes(section, row, **how)
 
-    def readings(self) -> tuple[Reading, ...]:
+    def readings(self) -> tuple[_cells.Reading, ...]:
         """Predictions of what noise costs the read-out of all."""
         asked = (PRIVACY, "hebbian global")
         return tuple(
-            Reading(PRIVACY, "predicted for all", cell.at, cell.key, "", 1)
+            _cells.Reading(PRIVACY, "predicted for all", cell.at, cell.key, "", 1)
             for cell in self.cells()
             if (cell.section, cell.row) == asked
         )
 
     def score(
-        self, readings: Sequence[Reading], method: Any, state: FederationState
+        self, readings: Sequence[_cells.Reading], method: Any, state: FederationState
     ) -> list[np.ndarray]:
         """Predicted accuracy of the clients, from their sums without noise."""
         return [predicted(method, state)] * len(readings)
 
-    def _cell(
-        self, section: str, row: str, at: object, filters: int = 0, more: str = "", **changes: Any
-    ) -> Cell:
-        """A reading of the read-out, or a method that trains."""
+    def _changes(
+        self, section: str, row: str, filters: int = 0, more: str = "", **changes: Any
+    ) -> dict[str, Any]:
+        """A reading of the read-out, or a method that trains; of features as they are or scaled."""
+        if section == GIVEN and row in GIVEN_FEATURES:
+            reading, own = GIVEN_FEATURES[row]
+            own = f"encoder=rows,reading={reading},{own}"
+            return changes | {"method": "hebbian", "options": own, "scaling": "none"}
         if section == GIVEN:
-            return self._of_features(row, at, **changes)
+            return changes | ({"scaling": "none"} if row in CLOSED else {})
         own = f"filters={filters or self.filters},patch={self.patch},fields={self.fields}"
         own = f"{own},mirror={self.mirror}"
         if row not in READINGS and row != RESEMBLING:
-            return self.cell(section, row, at, **changes)
+            return changes
         reading = f"reading={READINGS[row]}" if row in READINGS else "pooling=resembling"
         ridge = "" if more else f"ridge={self.ridge}"
         own = ",".join(filter(None, (own, reading, ridge, more)))
-        return self.cell(section, row, at, method="hebbian", options=own, **changes)
-
-    def _of_features(self, row: str, at: object, **changes: Any) -> Cell:
-        """A read-out of features as they are, or a head of scaled ones that is trained."""
-        if row in HEADS:
-            return self.cell(GIVEN, row, at, **changes)
-        if row in CLOSED:
-            return self.cell(GIVEN, row, at, scaling="none", **changes)
-        reading, options = GIVEN_FEATURES[row]
-        options = options.format(components=self.components, columns=self.columns)
-        options = f"encoder=rows,reading={reading},{options}"
-        return self.cell(
-            GIVEN, row, at, method="hebbian", options=options, scaling="none", **changes
-        )
+        return changes | {"method": "hebbian", "options": own}
 
 
 def summarise(bench: Config, arrays: Arrays) -> dict[str, Any]:
     """As of every comparison, and the megabytes that a client sends in all rounds."""
-    held = cells.by_cell(bench, arrays).items()
+    held = _cells.by_cell(bench, arrays).items()
     sent = {f"{key}/up": mean_and_sd(fl.costs(a)[0][:, -1] / 1e6) for key, a in held}
-    return cells.summarise(bench, arrays) | sent
+    return _cells.summarise(bench, arrays) | sent
 
 
 def tables(bench: Config, summary: dict[str, Any]) -> list[Table]:
     """Those of every comparison; of features also the accuracy on all examples, and bytes."""
-    made = cells.tables(bench, summary)
-    ours = [cell for cell in cells.cells_of(bench) if cell.section == GIVEN]
+    made = _cells.tables(bench, summary)
+    ours = [cell for cell in _cells.cells_of(bench) if cell.section == GIVEN]
     at = tuple(dict.fromkeys(cell.at for cell in ours))
     for title, name in ((f"{GIVEN}: all examples", "weighted"), (f"{GIVEN}: MB up", "up")):
         rows = {
             cell.row: (cell.row, *(
-                cells.percent(value, 1) if name == "weighted" else f"{value[0]:.3g}"
+                _cells.percent(value, 1) if name == "weighted" else f"{value[0]:.3g}"
                 for value in (summary[f"{GIVEN}/{cell.row}/{x}/{name}"] for x in at)
             ))
             for cell in ours
@@ -179,22 +159,16 @@ def tables(bench: Config, summary: dict[str, Any]) -> list[Table]:
 
 def panels(bench: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     """Those of every comparison; of features also the accuracy of one model for all over bytes."""
-    made = cell_pictures.panels(bench, arrays, summary)
+    made = _cells.panels(bench, arrays, summary)
     points: dict[str, tuple[Any, Any]] = {}
-    for cell in cells.cells_of(bench):
+    for cell in _cells.cells_of(bench):
         if cell.section == GIVEN and cell.row in FOR_ALL:
             x, y = (summary[f"{cell.key}/{name}"][0] for name in ("up", "weighted"))
             before = points.get(cell.row, ((), ()))
             points[cell.row] = (*before[0], x), (*before[1], y)
-    words: dict[str, Any] = {
-        "xlabel": "MB up of a client",
-        "ylabel": "accuracy on all examples",
-        "log": "x",
-    }
-    title = "one model for all over bytes"
-    return (
-        [*made, against(title, points, diagonal=False, legend="below", **words)] if points else made
-    )
+    words: dict[str, Any] = {"log": "x", "legend": "below", "diagonal": False}
+    words |= {"xlabel": "MB up of a client", "ylabel": "accuracy on all examples"}
+    return made + [against("one model for all over bytes", points, **words)] * bool(points)
 
 
 def predicted(method: Any, state: FederationState) -> np.ndarray:

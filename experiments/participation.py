@@ -8,7 +8,6 @@ theory/NOTES.md, "Partial participation".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
@@ -19,12 +18,12 @@ from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least, within
-from hopfed.experiments.shared.federation import hopfield, play
-from hopfed.experiments.shared.statistics import mean_and_sd, with_spread
+from hopfed.experiments.shared.federation import More, hopfield, play
+from hopfed.experiments.shared.statistics import first_round, mean_and_sd, with_spread
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
 from hopfed.federation.participation import Participation
-from hopfed.figures.kinds import Panel, against, over
+from hopfed.figures.kinds import Panel, against, by_round, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.patterns import Patterns
@@ -40,7 +39,6 @@ CLEAR = 30.0  # strength over the phase boundary from which no test can miss a s
 FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left out
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -86,9 +84,9 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     method = hopfield(source, config.N, discount=config.discount, alpha=config.alpha, persistence=2)
     arrays: Arrays = {}
     for name, participation in config.variants.items():
-        follow = Followed({name: method})
+        how = {name: method}
         at = seed, config, engine
-        arrays |= play({name: method}, xi, at, follow, participation=participation)
+        arrays |= play(how, xi, at, follow(how), participation=participation)
     return arrays
 
 
@@ -99,40 +97,31 @@ class Labelled(NamedTuple):
     weights: np.ndarray
 
 
-class Followed:
-    """What is foreseen of variants after each round, from the labels of what a server holds."""
+def follow(methods: dict[str, HopfieldFederation]) -> More:
+    """Foresee variants after each round, in their order, from the labels of what a server holds."""
+    held: dict[str, Labelled] = {}
 
-    def __init__(self, methods: dict[str, HopfieldFederation]):
-        self.methods = methods
-        self.seen: dict[str, Labelled] = {}
-
-    def __call__(self, name: str, t: int, before: Any, played: Any) -> Arrays:
-        """Measure round t of a variant; rounds come in their order."""
-        method = self.methods[name]
+    def foreseen(name: str, t: int, before: Any, played: Any) -> Arrays:
+        method = methods[name]
         source, channel = cast(Any, method.source), cast(Patterns, method.channel)
         K = len(source.archetypes)
-        old = self.seen.get(name, Labelled(np.zeros((0, K)), np.zeros(0)))
-        new = _heard(method, before, played, t)
+        old = held.get(name, Labelled(np.zeros((0, K)), np.zeros(0)))
+        # Labels of the batches that reached the server in this round.
+        now, weight = played.faults.codes == Fault.NONE, played.client_metrics["weight"]
+        sent = [(t, int(c), float(weight[c])) for c in np.flatnonzero(now)]
+        for c, late in sorted(before.late.items() if before is not None else ()):
+            if late.due <= t:
+                w = float(late.message["weight"]) * channel.discount ** (t - late.sent)
+                sent.append((late.sent, c, w))
+        counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]
+        new = Labelled(np.reshape(counts, (-1, K)), np.array([w for _, _, w in sent]))
         weights = np.concatenate([old.weights * channel.discount, new.weights])
         kept = weights > FADED * weights.max(initial=0.0)
-        seen = Labelled(np.concatenate([old.counts, new.counts])[kept], weights[kept])
-        self.seen[name] = seen
-        foreseen = foresee(source.archetypes, seen, float(source.qualities[0]), channel.alpha)
-        return foreseen | {"foreseen/labels": new.counts.sum(axis=0)}
+        held[name] = Labelled(np.concatenate([old.counts, new.counts])[kept], weights[kept])
+        found = foresee(source.archetypes, held[name], float(source.qualities[0]), channel.alpha)
+        return found | {"foreseen/labels": new.counts.sum(axis=0)}
 
-
-def _heard(method: HopfieldFederation, before: Any, played: Any, t: int) -> Labelled:
-    """Labels of the batches that reached the server in round t."""
-    source, discount = cast(Any, method.source), cast(Patterns, method.channel).discount
-    K, weight = len(source.archetypes), played.client_metrics["weight"]
-    now = np.flatnonzero(played.faults.codes == Fault.NONE)
-    sent = [(t, int(c), float(weight[c])) for c in now]
-    for c, late in sorted(before.late.items() if before is not None else ()):
-        if late.due <= t:
-            w = float(late.message["weight"]) * discount ** (t - late.sent)
-            sent.append((late.sent, c, w))
-    counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]
-    return Labelled(np.reshape(counts, (-1, K)), np.array([w for _, _, w in sent]))
+    return foreseen
 
 
 def foresee(archetypes: np.ndarray, seen: Labelled, r: float, alpha: float) -> Arrays:
@@ -222,7 +211,7 @@ def share(hits: Sequence[np.ndarray], asked: Sequence[np.ndarray]) -> tuple[floa
     num, den = (sum(p[i].reshape(len(p[i]), -1).sum(axis=1) for p in pairs) for i in (0, 1))
     if not np.sum(den):
         return np.nan, None
-    return with_spread(lambda i: num[i].sum() / max(den[i].sum(), 1), len(num))
+    return with_spread(lambda hit, asked: hit.sum() / max(asked.sum(), 1), num, den)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -230,11 +219,14 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     names, T = list(config.variants), config.rounds
     distance = np.stack([arrays[f"{n}/foreseen/distance"] for n in names], axis=1)
     seen = np.stack([detected(arrays, n) for n in names], axis=1)
-    first = [np.where(x.any(axis=2), x.argmax(axis=2), T) for x in (distance > 0, seen)]
+    first = [first_round(x, axis=2) for x in (distance > 0, seen)]
+    # Gaps between the detected share and its predicted chance, over bins of one sd.
+    bins = ((distance >= low) & (distance < low + 1) for low in np.arange(-3.0, 4.0))
+    gaps = [abs(seen[at].mean() - ndtr(distance[at]).mean()) for at in bins if at.any()]
     summary: dict[str, Any] = {
         "agree": agreement(arrays, names),
         "agree_within": agreement(arrays, names, inside=True),
-        "calibration": _calibration(distance, seen),
+        "calibration": float(np.mean(gaps)) if gaps else np.nan,
         "on_time": share([np.abs(first[1] - first[0]) <= 1], [first[0] < T - 1]),
     }
     least, most = names[np.argmin(config.rates)], names[np.argmax(config.rates)]
@@ -250,16 +242,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     return summary
 
 
-def _calibration(distance: np.ndarray, seen: np.ndarray) -> float:
-    """Mean gap between the detected share and its predicted chance, over bins of one sd."""
-    gaps = []
-    for low in np.arange(-3.0, 4.0):
-        inside = (distance >= low) & (distance < low + 1)
-        if inside.any():
-            gaps.append(abs(seen[inside].mean() - ndtr(distance[inside]).mean()))
-    return float(np.mean(gaps)) if gaps else np.nan
-
-
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Detection over its prediction, and archetypes over rounds and bytes."""
     gap = {n: arrays[f"{n}/foreseen/distance"] for n in config.variants}
@@ -269,17 +251,16 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     inside = [counted[np.abs(distance - x) < 0.25] for x in middle]
     part = np.array([hits.mean() if len(hits) else np.nan for hits in inside])
     spread = np.sqrt(part * (1 - part) / np.maximum([len(hits) for hits in inside], 1))
-    words: dict[str, Any] = {"xlabel": "foreseen above the test's level, in sd", "points": True}
-    theory = {"foreseen": ndtr(middle)}
-    made = [over("part detected", middle, {"measured": (part, spread)}, theory, **words)]
+    lines, theory = {"measured": (part, spread)}, {"foreseen": ndtr(middle)}
+    label = "foreseen above the test's level, in sd"
+    made = [over("part detected", middle, lines, theory, xlabel=label, points=True)]
     so_far = {n: np.logical_or.accumulate(v, axis=1).sum(axis=2) for n, v in seen.items()}
     due = {n: np.logical_or.accumulate(v > 0, axis=1).sum(axis=2) for n, v in gap.items()}
     due = {n: v.mean(axis=0) for n, v in due.items()}
-    at = range(1, config.rounds + 1)
-    made.append(over("archetypes detected so far", at, so_far, due, xlabel="round"))
+    made.append(by_round("archetypes detected so far", so_far, due))
     points = {}
     for n in config.variants:
         found = (arrays[f"{n}/magnetisation"][:, -1] >= FOUND).sum(axis=1)
         points[n] = arrays[f"{n}/traffic/up"].sum(axis=(1, 2)) / 1e6, found
-    words = {"xlabel": "megabytes up", "ylabel": f"found (m >= {FOUND:g})"}
-    return [*made, against("at the end", points, diagonal=False, **words)]
+    labels: dict[str, Any] = {"xlabel": "megabytes up", "ylabel": f"found (m >= {FOUND:g})"}
+    return [*made, against("at the end", points, diagonal=False, **labels)]

@@ -6,15 +6,14 @@ The first six panels are what a reader needs first, the whole page has all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from importlib import import_module
 from typing import Any
 
-from hopfed._lib.settings import from_plain, require
+from hopfed._lib.settings import require
 from hopfed.errors import shown
-from hopfed.experiments import NAMES, find
+from hopfed.experiments import NAMES, config_of, find
 from hopfed.figures.kinds import MOST, Panel, page
-from hopfed.runs import Run, settings_of
+from hopfed.runs import Run
 
 # Kind of a run that has a picture of its own -> module with `draw`.
 OWN = {"recover": "recovery", "recall": "recall", "fl": "fl"}
@@ -28,20 +27,16 @@ def drawer(kind: str, *, several: bool = False, whole: bool = False) -> Any:
     if kind in OWN:
         module = import_module(f"hopfed.figures.{OWN[kind]}")
         return getattr(module, "draw_several" if several else "draw", None)
-    return partial(_draw, whole=whole) if kind in NAMES and not several else None
+    if several or kind not in NAMES:
+        return None
+    return lambda run: page(panels_of(run), whole=whole)
 
 
 def panels_of(run: Run) -> list[Panel]:
     """All panels of the picture of an experiment's run."""
-    experiment = find(run.kind)
-    config = from_plain(experiment.Config, settings_of(run.config))
     arrays = {name: array for name, array in run.arrays.items() if name != "seeds"}
-    made: list[Panel] = experiment.panels(config, arrays, run.summary)
+    made: list[Panel] = find(run.kind).panels(config_of(run), arrays, run.summary)
     return made
-
-
-def _draw(run: Run, *, whole: bool = False) -> Any:
-    return page(panels_of(run), whole=whole)
 
 
 def draw_sections(run: Run, names: Sequence[str]) -> Any:

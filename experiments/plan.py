@@ -5,7 +5,6 @@ Tables of these sizes are counted by the rule of `recover`, and at the third siz
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import Annotated, Any
@@ -27,7 +26,6 @@ from hopfed.theory.study import PROMISES, promises
 ERRORS = 2.0  # binomial standard errors within which a promise counts as kept
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -65,17 +63,11 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
                 status = recover(rows, seed=seed, device=device).status
                 shown[i, j] = status in ("ok", "one class")
             else:
-                count = min(_counted(rows), K)
+                M, x = len(rows), rows.astype(np.float64)
+                values = np.linalg.eigvalsh(x @ x.T if M < N else x.T @ x)[::-1] / M
+                count = min(TracyWidom()(Sample(np.maximum(values, 0), N, M)).n_detected, K)
                 shown[i, j] = count / K if promise == "seen" else count == K
     return {"sizes": sizes, "shown": shown}
-
-
-def _counted(rows: np.ndarray) -> int:
-    """Number of archetypes that the rule of `recover` counts."""
-    M, N = rows.shape
-    x = rows.astype(np.float64)
-    values = np.linalg.eigvalsh(x @ x.T if M < N else x.T @ x)[::-1] / M
-    return TracyWidom()(Sample(np.maximum(values, 0), N, M)).n_detected
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -97,13 +89,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 def tables(config: Config, summary: dict[str, Any]) -> tuple[Table, ...]:
     """Planned sizes and frequencies of every kind of study."""
     held = zip(*(summary[name] for name in ("kinds", "sizes", "frequencies")), strict=True)
-    rows = [
-        (
-            kind,
-            *(text for M, f in zip(sizes, found, strict=True) for text in (f"{M:.0f}", f"{f:.3f}")),
-        )
-        for kind, sizes, found in held
-    ]
+    rows = []
+    for kind, sizes, found in held:
+        pairs = zip(sizes, found, strict=True)
+        rows.append((kind, *(text for M, f in pairs for text in (f"{M:.0f}", f"{f:.3f}"))))
     headings = tuple(text for name in PROMISES for text in (f"M {name}", name))
     title = f"power {config.power:g}, error {summary['error']:.3f}"
     return (Table(title, headings, tuple(rows)),)

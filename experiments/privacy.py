@@ -8,7 +8,6 @@ archetypes and exposures of the draw; see theory/NOTES.md, "Semicircle beside th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -31,7 +30,6 @@ from hopfed.theory import private, spikes
 STRAY_BELOW = 0.5  # a pattern with lower overlaps is not even a blurred archetype
 
 
-@dataclass(frozen=True)
 class Config(Mixed):
     """Settings."""
 
@@ -96,8 +94,10 @@ def _cell(
     theory = spikes.finite_size(xi, exposures, config.quality, M, released.radius)
     directions = np.linalg.svd(np.sqrt(exposures / N)[:, None] * xi, full_matrices=False)[2]
     partner = ((directions @ xi.T) ** 2).argmax(axis=0)  # eigenvector by archetype
-    foreseen = _count(theory, config, released.radius)
-    own = np.arange(K)
+    seen, own = 0, np.arange(K)  # predicted outliers that pass the sequential test
+    test = 1 - config.quality**2, N, M, released.radius, config.alpha
+    while seen < K and theory.outliers[seen] > private.noise_threshold(*test, stronger=seen):
+        seen += 1
     return {
         "eigenvalues": spectrum.values[:K],
         "n_detected": rank.n_detected,
@@ -105,13 +105,11 @@ def _cell(
         "false": found.false_discoveries,
         "stray": (np.abs(patterns @ xi.T.astype(float)).max(axis=1) < STRAY_BELOW * N).sum(),
         "overlap": cosines[partner, own],
-        "foreseen/n_detected": foreseen,
+        "foreseen/n_detected": seen,
         "foreseen/outliers": theory.outliers,
         "foreseen/overlap": theory.overlaps[partner, own],
-        "foreseen/magnetisation": _magnetisations(
-            theory.alignments[:foreseen], directions[:foreseen], xi
-        ),
-        "foreseen/seen": partner < foreseen,
+        "foreseen/magnetisation": _magnetisations(theory.alignments[:seen], directions[:seen], xi),
+        "foreseen/seen": partner < seen,
     }
 
 
@@ -126,19 +124,10 @@ def _magnetisations(gamma: np.ndarray, p: np.ndarray, xi: np.ndarray) -> np.ndar
     return np.mean(xi * erf(signal / np.sqrt(2 * np.maximum(noise, 1e-300))[:, None]), axis=1)
 
 
-def _count(theory: spikes.Prediction, config: Config, radius: float) -> int:
-    """Number of predicted outliers that pass the sequential test."""
-    s2, N, M = 1 - config.quality**2, config.N, config.n_examples
-    for k, outlier in enumerate(theory.outliers):
-        if outlier <= private.noise_threshold(s2, N, M, radius, config.alpha, stronger=k):
-            return k
-    return len(theory.outliers)
-
-
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Measurements and predictions, over all draws and at each epsilon."""
     n_detected, foreseen = arrays["n_detected"], arrays["foreseen/n_detected"]  # (seeds, epsilons)
-    n, K = len(n_detected), len(config.exposures)
+    K = len(config.exposures)
     overlap, overlap_foreseen = arrays["overlap"], arrays["foreseen/overlap"]
     m, m_foreseen = arrays["magnetisation"], arrays["foreseen/magnetisation"]
     outside = np.arange(K) < foreseen[..., None]
@@ -147,21 +136,17 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     m_gap, overlap_gap = np.abs(m - m_foreseen), np.abs(overlap - overlap_foreseen)
     error = np.abs(arrays["eigenvalues"] / arrays["foreseen/outliers"] - 1)
 
-    def typical(statistic: Any, values: np.ndarray, i: np.ndarray, where: np.ndarray) -> float:
-        chosen = values[i][where[i]]
-        return float(statistic(chosen)) if chosen.size else math.nan
-
-    def gap(i: np.ndarray) -> float:
-        return float(np.abs(n_detected[i].mean(axis=0) - means).max())
+    def typical(statistic: Any) -> Any:
+        return lambda values, where: statistic(values[where]) if where.any() else math.nan
 
     summary: dict[str, Any] = {
         "count_agrees": mean_and_sd((n_detected == foreseen).mean(axis=1)),
-        "count_gap": with_spread(gap, n),
+        "count_gap": with_spread(lambda x: np.abs(x.mean(axis=0) - means).max(), n_detected),
         "false_alarms": mean_and_sd((arrays["null"] > 0).mean(axis=1)),
-        "outlier_error": with_spread(lambda i: typical(np.median, error, i, outside), n),
-        "overlap_gap": with_spread(lambda i: float(np.median(overlap_gap[i])), n),
-        "overlap_r2": with_spread(lambda i: float(r_squared(overlap[i], overlap_foreseen[i])), n),
-        "magnetisation_gap": with_spread(lambda i: typical(np.mean, m_gap, i, seen), n),
+        "outlier_error": with_spread(typical(np.median), error, outside),
+        "overlap_gap": with_spread(np.median, overlap_gap),
+        "overlap_r2": with_spread(r_squared, overlap, overlap_foreseen),
+        "magnetisation_gap": with_spread(typical(np.mean), m_gap, seen),
         "false_patterns": mean_and_sd(arrays["false"].mean(axis=1)),
         "strays": mean_and_sd(arrays["stray"].mean(axis=1)),
     }
@@ -183,11 +168,8 @@ def _expected_counts(config: Config) -> np.ndarray:
     counts = []
     for epsilon in config.epsilons:
         z = private.noise_multiplier(epsilon, config.delta)
-        radius = float(private.noise_radius(z, N, M, config.clients))
-        chances = [
-            private.detection_power(r, s, N, M, radius, alpha, k) for k, s in enumerate(shares)
-        ]
-        counts.append(sum(chances))
+        noisy = N, M, float(private.noise_radius(z, N, M, config.clients)), alpha
+        counts.append(sum(private.detection_power(r, s, *noisy, k) for k, s in enumerate(shares)))
     return np.array(counts)
 
 
@@ -204,11 +186,8 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         "counted": [summary[f"n_detected_{k}_foreseen"] for k in keys],
         whole: [summary[f"recovered_{k}_foreseen"][0] for k in keys],
     }
-    words: dict[str, Any] = {
-        "xlabel": r"privacy budget $\varepsilon$",
-        "points": True,
-        "band": "sd",
-    }
+    words: dict[str, Any] = {"points": True, "band": "sd"}
+    words |= {"xlabel": r"privacy budget $\varepsilon$"}
     made = [over("archetypes", at, lines, theory, **words)]
     names = [rf"$\pi$ = {e:g}" for e in config.exposures]
     for title, name in (("overlap", "overlap"), ("magnetisation |m|", "magnetisation")):

@@ -28,7 +28,7 @@ from hopfed._lib.outputs import check_writable
 from hopfed._lib.processes import begin_worker, end_pool, first_done
 from hopfed._lib.settings import require, to_plain
 from hopfed.errors import ArgumentError, HopfedError
-from hopfed.experiments import ON_DEVICE, Arrays
+from hopfed.experiments import ON_DEVICE, Arrays, name_of
 from hopfed.experiments.ledger import Ledger
 from hopfed.experiments.settings import MOST_SEEDS
 from hopfed.federation.engines import Engine
@@ -176,7 +176,7 @@ def begun(
 
     With `longer` it is one that may get more rounds when it is finished.
     """
-    name, by_round = experiment.__name__.rpartition(".")[2], hasattr(experiment, "measure_round")
+    name, by_round = name_of(experiment), hasattr(experiment, "measure_round")
     told = {"device": device} if device != "cpu" else {}
     if told and (by_round or "device" not in signature(experiment.measure).parameters):
         rule = f"cpu: {name} computes there only; {', '.join(ON_DEVICE)} can elsewhere"

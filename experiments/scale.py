@@ -9,7 +9,6 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -30,7 +29,6 @@ from hopfed.recovery.recover import run_recovery
 BATCH = 2**26  # entries drawn at a time
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -115,10 +113,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
             at = at[np.argsort(larger[at])]
             points[f"smaller side {side:,}"] = larger[at], values[at]
         lines = {} if unit == 1 else {"foreseen": (N[order], dense[order] / unit)}
-        words: dict[str, Any] = {
-            "xlabel": "larger of N and M; grey: dense",
-            "log": "xy",
-            "joined": True,
-        }
-        made.append(against(label, points, lines=lines, diagonal=False, **words))
+        words: dict[str, Any] = {"log": "xy", "joined": True, "diagonal": False}
+        axis = "larger of N and M; grey: dense"
+        made.append(against(label, points, lines=lines, xlabel=axis, **words))
     return made

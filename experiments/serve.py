@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import fields
 from typing import Annotated, Any
 
 import numpy as np
@@ -42,24 +41,12 @@ MOST_CLIENTS = 10_000
 MOST_ROUNDS = 1_000_000  # each of which takes rows of its own of every client
 MOST_NAMED = 10  # largest number of clients named in one line of the log
 
+NUMBERS = ("n_detected", "quality", "examples", "misfit")
+WITHHELD = ("unconfirmed", "unsupported")
 VERDICT = ("status", "advice")  # of what was found, in words
 FOLLOWED = ("born", "dropped", "carried", "moved")  # of graded classes
 
-# Settings of the method that have the same name here.
-GUARDS = (
-    "liars",
-    "claim",
-    "support",
-    "check",
-    "quorum",
-    "client_groups",
-    "persistence",
-    "patience",
-    "level",
-)
 
-
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings; those that are not said here are of `hopfed.hopfield`."""
 
@@ -123,8 +110,7 @@ class Config(Settings):
         """Return the method; without a source the examples are on other machines."""
         source = Elsewhere(self.rounds) if source is None else source
         noise = Noise(self.epsilon, self.delta) if self.epsilon < math.inf else None
-        guards = {name: getattr(self, name) for name in GUARDS}
-        guard = Guard(**guards)
+        guard = Guard(**{part.name: getattr(self, part.name) for part in fields(Guard)})
         channel: Classes | Patterns
         if self.graded:
             own = {name: getattr(self, name) for name in ("discount", "looks", "steps")}
@@ -138,21 +124,15 @@ class Config(Settings):
 
 
 def measure_round(
-    seed: int, config: Config, t: int, state: FederationState | None, engine: Engine
-) -> tuple[Arrays, FederationState | None]:
-    """Play one round."""
-    return play(config, config.make(), seed, t, state, engine)
-
-
-def play(
-    config: Config,
-    method: HopfieldFederation,
     seed: int,
+    config: Config,
     t: int,
     state: FederationState | None,
     engine: Engine,
+    method: HopfieldFederation | None = None,
 ) -> tuple[Arrays, FederationState | None]:
-    """Play round t with this method."""
+    """Play one round, with a method whose examples are here if one is given."""
+    method = config.make() if method is None else method
     if state is None:
         start = method.server_start(seed)
         if "secret" in start:  # no client can derive it from the run's seed
@@ -167,44 +147,37 @@ def play(
 
 
 def _arrays(config: Config, played: Played) -> Arrays:
-    classes = _classes(config, played)
-    patterns = classes.pop("patterns")
+    if config.graded:  # means and shares of classes
+        memory = Memory(**below(played.state.server, "memory"))
+        means = np.full((config.most, config.columns), np.nan, np.float32)
+        shares = np.full(config.most, np.nan)
+        means[: memory.size], shares[: memory.size] = memory.means, memory.shares
+        classes = {"archetypes/means": means, "archetypes/shares": shares}
+        metrics = played.server_metrics
+        classes |= {f"classes/{name}": np.array(metrics.get(name, np.nan)) for name in FOLLOWED}
+        patterns = memory.patterns
+    else:  # (K, N) of +-1 that all clients were told
+        patterns = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.columns)
+        classes = {}
     packed = np.zeros((config.most, -(-config.columns // 8)), dtype=np.uint8)
     packed[: len(patterns)] = pack_patterns(patterns[: config.most])
     said = played.server_metrics
-    numbers = {
-        name: np.asarray(said.get(name, np.nan), dtype=float)
-        for name in ("n_detected", "quality", "examples", "misfit")
-    }
-    numbers |= {f"withheld/{k}": np.array(said.get(k, 0)) for k in ("unconfirmed", "unsupported")}
-    cut = {int(c): (was, now) for c, was, now in said.get("claims", ()) if now < was}
-    numbers |= {
-        "bounded/claims": _by_client(config, {c: was for c, (was, _) in cut.items()}),
-        "bounded/examples": _by_client(config, {c: now for c, (_, now) in cut.items()}),
-        "supports": _by_client(config, {int(c): n for c, n in said.get("supports", ())}),
-    }
-    numbers |= {
-        f"verdict/{n}": np.array(str(said.get(n, "")).encode("ascii", "replace"), "S1000")
-        for n in VERDICT
-    }
+    numbers = {name: np.asarray(said.get(name, np.nan), dtype=float) for name in NUMBERS}
+    numbers |= {f"withheld/{k}": np.array(said.get(k, 0)) for k in WITHHELD}
+    by_client = ("bounded/claims", "bounded/examples", "supports")
+    numbers |= {name: np.full(config.clients, np.nan) for name in by_client}
+    for c, was, now in said.get("claims", ()):
+        if now < was:
+            numbers["bounded/claims"][int(c)], numbers["bounded/examples"][int(c)] = was, now
+    for c, number in said.get("supports", ()):
+        numbers["supports"][int(c)] = number
+    for name in VERDICT:
+        words = str(said.get(name, "")).encode("ascii", "replace")
+        numbers[f"verdict/{name}"] = np.array(words, "S1000")
     numbers |= _relation(config, said.get("relation")) if config.relate else {}
     found = {"archetypes/packed": packed, "archetypes/number": np.array(len(patterns))}
     arrays = {k: v for k, v in played.arrays().items() if not k.startswith("client/")}
     return arrays | numbers | found | classes
-
-
-def _classes(config: Config, played: Played) -> Arrays:
-    """Patterns (K, N) of +-1 that all clients were told; means and shares of graded classes."""
-    if not config.graded:
-        packed = played.state.down[EVERYONE]["patterns"]
-        return {"patterns": unpack_patterns(packed, config.columns)}
-    memory = Memory(**below(played.state.server, "memory"))
-    means = np.full((config.most, config.columns), np.nan, np.float32)
-    shares = np.full(config.most, np.nan)
-    means[: memory.size], shares[: memory.size] = memory.means, memory.shares
-    said = {name: np.array(played.server_metrics.get(name, np.nan)) for name in FOLLOWED}
-    told = {"patterns": memory.patterns, "archetypes/means": means, "archetypes/shares": shares}
-    return told | {f"classes/{name}": number for name, number in said.items()}
 
 
 def _relation(config: Config, made: Relation | str | None) -> Arrays:
@@ -240,11 +213,6 @@ def relation(config: Config, arrays: Arrays) -> Relation | str:
     return Relation(said, names, estimates, errors, unknown, tests, *map(int, held["rows"]))
 
 
-def _by_client(config: Config, values: Mapping[int, float]) -> np.ndarray:
-    """Return values (L,) of the clients; NaN for clients without a value."""
-    return np.array([values.get(c, np.nan) for c in range(config.clients)], dtype=float)
-
-
 def remarks(arrays: Arrays) -> list[str]:
     """Lines on claims that the server reduced and archetypes that it withheld in a round."""
     claimed, counted, supports = (
@@ -254,7 +222,7 @@ def remarks(arrays: Arrays) -> list[str]:
         f"client {c} claims {claimed[c]:.12g} examples and counts for {counted[c]:.6g}"
         for c in np.flatnonzero(~np.isnan(claimed))
     ]
-    doubtful, few = (int(arrays[f"withheld/{k}"]) for k in ("unconfirmed", "unsupported"))
+    doubtful, few = (int(arrays[f"withheld/{k}"]) for k in WITHHELD)
     if doubtful:
         who = [f"client {c}: {int(supports[c])}" for c in np.flatnonzero(~np.isnan(supports))]
         names = ", ".join(who[:MOST_NAMED]) + (", ..." if len(who) > MOST_NAMED else "")
@@ -283,22 +251,18 @@ def announcement(config: Config, arrays: Arrays) -> Announcement:
     said = (status, advice) if status else ()
     if not config.graded:
         return Announcement(patterns, quality=float(arrays["quality"][0, -1]), judgement=said)
-    means, shares = (
-        arrays[f"archetypes/{name}"][0, -1, : len(patterns)] for name in ("means", "shares")
-    )
+    each = (arrays[f"archetypes/{n}"][0, -1, : len(patterns)] for n in ("means", "shares"))
+    means, shares = each
     return Announcement(patterns, means, shares, judgement=said)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
     """Archetypes found, and the traffic."""
-    known = ("n_detected", "quality", "examples", "misfit")
-    last = {name: float(arrays[name][0, -1]) for name in known if name in arrays}
+    last = {name: float(arrays[name][0, -1]) for name in NUMBERS if name in arrays}
     up, down = (arrays[f"traffic/{way}"][0].sum(axis=0).max() / 1e6 for way in ("up", "down"))
     return last | {
         "archetypes": int(arrays["archetypes/number"][0, -1]),
-        "withheld": sum(
-            int(arrays[f"withheld/{k}"][0, -1]) for k in ("unconfirmed", "unsupported")
-        ),
+        "withheld": sum(int(arrays[f"withheld/{k}"][0, -1]) for k in WITHHELD),
         "bounded": int((~np.isnan(arrays["bounded/claims"])).sum()),
         "missed": int((arrays["faults/code"] != 0).sum()),
         "megabytes_up": float(up),

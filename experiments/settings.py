@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, TypeAlias, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeAlias, dataclass_transform, get_type_hints
 
 import numpy as np
 
@@ -68,9 +68,19 @@ def among(names: Iterable[str]) -> Rule:
     return Rule(known.__contains__, f"one of {', '.join(known)}", f"among {', '.join(known)}")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What every experiment asks: how many seeds; a subclass, a frozen dataclass, adds fields."""
+@dataclass_transform(frozen_default=True)
+class _Frozen:
+    """What makes each subclass a frozen dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True)(cls)
+
+
+class Settings(_Frozen):
+    """What every experiment asks: how many seeds; a subclass adds fields, with their defaults."""
 
     seeds: Annotated[int, at_least(1), "draws"] = 1
 
@@ -93,7 +103,6 @@ class Settings:
             require(len(value) == count, name, f"one for each of {count} {first}", describe(value))
 
 
-@dataclass(frozen=True)
 class Mixed(Settings):
     """Settings with exposures of archetypes."""
 

@@ -9,15 +9,14 @@ the memory is no offset; and sweeps of the rows `swept`: `m`, `classes`, `dirich
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import product
 from typing import Annotated, Any, ClassVar
 
 from hopfed.experiments import Table, published
 from hopfed.experiments.settings import Words, among
 from hopfed.experiments.shared import cells as _cells
-from hopfed.experiments.shared.cell_pictures import panels
-from hopfed.experiments.shared.cells import TABLE, Bench, Cell, measure_round, summarise
+from hopfed.experiments.shared.cells import TABLE, Bench, measure_round, panels, summarise
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
@@ -34,23 +33,24 @@ SECTIONS = (TABLE, "ablation", "mlp head", *SWEEPS)
 WORDS = {("augment", False): "no", ("augment", True): "yes", ("init", "auto"): "he"}
 _PLAIN = (
     "standalone", "standalone-bias", "lg-fedavg", "fedproto", "fedssa", "fedral", "fedkd", "fedmrl",
-    "pfedes", "sohip",
+    "pfedes",
 )  # fmt: skip
 METHODS = {  # row -> method and its options; {rounds} is the number of rounds
     **{name: (name, "rounds={rounds}" * (name == "fedkd")) for name in _PLAIN},
-    "sohip not collective": ("sohip", "ablation=c"),
-    "proposed: by sample": ("sohip", "memory=sample"),
+    "sohip": ("sohip", "m={m}"),
+    "sohip not collective": ("sohip", "ablation=c,m={m}"),
+    "proposed: by sample": ("sohip", "memory=sample,m={m}"),
 }
 MLP = {
-    "standalone": ("sohip", "ablation=d,head=mlp"),
+    "standalone": ("sohip", "ablation=d,head=mlp,m={m}"),
     "standalone-bias": ("standalone-bias", "head=mlp"),
-    "sohip": ("sohip", "head=mlp"),
+    "sohip": ("sohip", "head=mlp,m={m}"),
 }
+ABLATIONS = {name: ("sohip", f"ablation={name.lower()},m={{m}}") for name in "ABCD"}
 
 _ROWS = ("standalone", "fedproto", "fedssa", "fedral", "fedkd", "fedmrl", "pfedes", "sohip")
 
 
-@dataclass(frozen=True)
 class Config(Bench):
     """Settings."""
 
@@ -61,33 +61,20 @@ class Config(Bench):
 
     SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
     ALONE: ClassVar[tuple[str, ...]] = tuple(section for section in SWEEPS if section != "m")
-    PICTURED: ClassVar[tuple[str, ...]] = (
-        f"{TABLE}/standalone", f"{TABLE}/sohip", f"{TABLE}/proposed: by sample",
-    )  # fmt: skip
 
-    def cells(self) -> tuple[Cell, ...]:
-        """Cells of the requested sections, in their order."""
-        ablations = {name: ("sohip", f"ablation={name.lower()}") for name in "ABCD"}
-        made = [
-            self._cell(section, row, *what)
-            for section, rows in ((TABLE, METHODS), ("ablation", ablations), ("mlp head", MLP))
-            if section in self.sections
-            for row, what in rows.items()
-        ]
+    def planned(self) -> Iterator[Any]:
+        """The tables, and the sweeps that are asked for in their order."""
+        for section, rows in ((TABLE, METHODS), ("ablation", ABLATIONS), ("mlp head", MLP)):
+            for row, (method, options) in rows.items():
+                yield section, row, "", {"method": method, "options": options}
         for section in (s for s in self.sections if s in SWEEPS):
             name, values = SWEEPS[section]
             for row, value in product(("sohip",) if name == "m" else self.swept, values):
                 at = WORDS.get((name, value)) or str(value).rpartition(":")[2]
-                made.append(self._cell(section, row, *METHODS[row], at=at, **{name: value}))
-        return tuple(made)
-
-    def _cell(
-        self, section: str, row: str, method: str, options: str, at: str = "", **changes: Any
-    ) -> Cell:
-        m = changes.pop("m", self.m)
-        own = f"m={m}" if method == "sohip" else ""
-        own = ",".join(part for part in (options.format(rounds=self.rounds), own) if part)
-        return self.cell(section, row, at, method=method, options=own, **changes)
+                method, options = METHODS[row]
+                options = options.replace("{m}", str(value)) if name == "m" else options
+                changes = {} if name == "m" else {name: value}
+                yield section, row, at, {"method": method, "options": options} | changes
 
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:

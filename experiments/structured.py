@@ -6,7 +6,6 @@ factoriser=paper --set memory=literal --set discount=0``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -22,15 +21,16 @@ from hopfed.experiments.shared.published import published_patterns
 from hopfed.experiments.shared.silhouettes import decorrelate, load_silhouettes, spread
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
-from hopfed.figures.kinds import Panel, over, pictures
+from hopfed.figures.kinds import Panel, by_round, pictures
 from hopfed.hopfield.channel import draw_examples
 from hopfed.hopfield.plasticity import Fixed
 from hopfed.hopfield.stream import ArchetypeStream, budget
 
+SHOWN = ("archetypes", "examples", "reconstructions")  # as pictures
+MEMORY = "memory/patterns"
 THE_PAPERS = 3  # three pictures are the paper's; other numbers are spread over all classes
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -82,7 +82,14 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
         method = hopfield(source, xi.shape[1], **how)
 
         def shown(_: str, t: int, before: Any, played: Any, xi: Any = xi, r: float = r) -> Arrays:  # noqa: ARG001
-            return _pictures(xi, played.state.server["memory/patterns"], r, seed)
+            """Pixels as bits, (K, N / 8): each archetype, an example of it, what is remembered."""
+            rng, remembered = stream(seed, "pictures to show"), played.state.server[MEMORY]
+            examples = np.concatenate([draw_examples(x[None], 1, r, rng)[0] for x in xi])
+            best = np.full_like(xi, -1)
+            if len(remembered):
+                best = remembered[np.abs(xi.astype(np.int64) @ remembered.T).argmax(axis=1)]
+            pairs = zip(SHOWN, (xi, examples, best), strict=True)
+            return {name: np.packbits(pixels > 0, axis=1) for name, pixels in pairs}
 
         arrays |= play({name: method}, xi, (seed, config, engine), shown)
     return arrays
@@ -99,17 +106,6 @@ def _load(data: str, K: int) -> np.ndarray:
     return load_silhouettes(data) if K == THE_PAPERS else spread(load_silhouettes(data, ()), K)
 
 
-def _pictures(xi: np.ndarray, remembered: np.ndarray, quality: float, seed: int) -> Arrays:
-    """Pixels as bits, (K, N / 8): each archetype, an example of it, and its reconstruction."""
-    rng = stream(seed, "pictures to show")
-    examples = np.concatenate([draw_examples(x[None], 1, quality, rng)[0] for x in xi])
-    best = np.full_like(xi, -1)
-    if len(remembered):
-        best = remembered[np.abs(xi.astype(np.int64) @ remembered.T).argmax(axis=1)]
-    shown = {"archetypes": xi, "examples": examples, "reconstructions": best}
-    return {name: np.packbits(pixels > 0, axis=1) for name, pixels in shown.items()}
-
-
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Magnetisations, rounds until all are exact, and false discoveries."""
     summary: dict[str, Any] = {"source": "silhouettes" if config.data else "letters (no data=PATH)"}
@@ -118,12 +114,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         summary[f"m/{name}"] = mean_and_sd(m[:, -1].mean(axis=1))
         summary[f"rounds/{name}"] = mean_and_sd(rounds_until(m.min(axis=2) == 1))
     false = np.stack([arrays[f"{name}/false"] for name in config.sets])
+    names = ("magnetisation", "matched", "frobenius")
+    every, matched, off = ([arrays[f"{n}/{what}"][:, -1] for n in config.sets] for what in names)
     return summary | {
-        "lowest": float(min(arrays[f"{n}/magnetisation"][:, -1].min() for n in config.sets)),
-        "matched": float(
-            min(arrays[f"{n}/matched"][:, -1].mean(axis=1).min() for n in config.sets)
-        ),
-        "frobenius": float(max(arrays[f"{n}/frobenius"][:, -1].max() for n in config.sets)),
+        "lowest": float(min(each.min() for each in every)),
+        "matched": float(min(each.mean(axis=1).min() for each in matched)),
+        "frobenius": float(max(each.max() for each in off)),
         "false_last": int(false[..., -1].max()),
         "false_ever": int(false.max()),
     }
@@ -142,13 +138,9 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     for r in sorted(config.qualities):
         mine = {name: K for name, (K, _, quality) in config.sets.items() if quality == r}
         lines = {n.split(",")[0]: arrays[f"{n}/magnetisation"].min(axis=2) for n in mine}
-        words: dict[str, Any] = {"xlabel": "round", "ylim": (0.4, 1.03)}
-        curves.append(over(f"lowest m, r = {r:g}", range(1, config.rounds + 1), lines, **words))
+        curves.append(by_round(f"lowest m, r = {r:g}", lines, ylim=(0.4, 1.03)))
         for name in sorted(mine, key=lambda n: -mine[n]):
-            truth, shown, made = (
-                arrays[f"{name}/{what}"][0]
-                for what in ("archetypes", "examples", "reconstructions")
-            )
+            truth, shown, made = (arrays[f"{name}/{what}"][0] for what in SHOWN)
             mosaics += [
                 pictures(f"examples: {name}", shown[0]),
                 pictures(f"after 1 round: {name}", made[0], truth[0]),

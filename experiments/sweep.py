@@ -7,9 +7,9 @@ its result; it is listed with the reason, and tried again the next time.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import math
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,19 +18,17 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from hopfed._lib.outputs import check_folder, check_writable, replacing
+from hopfed._lib.outputs import check_folder, check_writable
 from hopfed._lib.settings import require, with_settings
 from hopfed.errors import HopfedError, shown
 from hopfed.experiments.runner import Job, begun, check_fits, feed, opened
-from hopfed.tables.files import opened as opened_file
-from hopfed.tables.writers import text_cell
+from hopfed.tables.writers import write
 
 ENGINES = ("local", "pool", "dask")
 MOST = 10_000  # cells
 OK = "ok"
 TABLE, FIGURE = "table.csv", "figure.png"  # in the folder of a sweep
 STATUS = "status"
-_LINE = 1 << 20  # bytes of the first line of a table, at most
 
 
 @dataclass(frozen=True)
@@ -127,20 +125,11 @@ def _check_folder(folder: Path) -> None:
     check_folder(folder, "--out")
     if not folder.is_dir():
         check_writable(folder)
-    table, figure = folder / TABLE, folder / FIGURE
-    ours = not table.exists() or STATUS in _heads(table)
-    links = [path for path in (table, figure) if path.is_symlink()]
+    there = [path for path in (folder / TABLE, folder / FIGURE) if os.path.lexists(path)]
+    links = any(path.is_symlink() for path in there)
+    ours = not there or any(folder.glob("*=*"))  # the run file of a cell
     rule = f"a new folder, or that of a sweep: there is another {TABLE} or {FIGURE} in it"
-    require(ours and not links and (table.exists() or not figure.exists()), "--out", rule, folder)
-
-
-def _heads(table: Path) -> list[str]:
-    """Names in the first line of a table; none where it is no file of text."""
-    try:
-        with opened_file(table) as file:
-            return next(csv.reader([file.readline(_LINE).decode("utf-8")]), [])
-    except (HopfedError, ValueError, csv.Error):
-        return []
+    require(ours and not links, "--out", rule, folder)
 
 
 def _name(grid: Mapping[str, Sequence[str]], values: Sequence[str]) -> str:
@@ -197,12 +186,9 @@ def measures_of(cells: Sequence[Cell]) -> list[str]:
 
 def write_table(cells: Sequence[Cell], keys: Sequence[str], path: Path) -> None:
     """Write a row for each cell: settings, status, and value and spread of each number."""
-    names = measures_of(cells)
-    heads = [head for name in names for head in (name, f"{name} +-")]
-    with replacing(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(map(text_cell, [*keys, STATUS, *heads]))
-        for cell in cells:
-            numbers = [x for name in names for x in cell.measure(name) or ("", "")]
-            words = map(text_cell, (*cell.values, cell.status))  # a reason may quote a file
-            writer.writerow([*words, *numbers])
+    words = zip(*((*cell.values, cell.status) for cell in cells), strict=True)
+    columns = list(zip((*keys, STATUS), words, strict=True))
+    for name in measures_of(cells):
+        pairs = [cell.measure(name) or ("", "") for cell in cells]
+        columns += zip((name, f"{name} +-"), zip(*pairs, strict=True), strict=True)
+    write(path, columns)

@@ -7,21 +7,27 @@ that are masked, labels. `recover` gets the rows once as one owner's and once di
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from hopfed._lib.random import stream
+from hopfed.errors import ArgumentError
 from hopfed.experiments import Arrays, Table
 from hopfed.experiments.settings import Settings, Words, among, at_least, within
 from hopfed.experiments.shared.baselines import METHODS, PATIENCE, Classes, Model
-from hopfed.experiments.shared.real_tables import RealTable, load_tables
 from hopfed.experiments.shared.statistics import by_name
 from hopfed.figures.kinds import Panel, by, paired
+from hopfed.kernels import unpack
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.tables.examples import as_examples
+from hopfed.tables.files import reading
+from hopfed.tables.reading import read_table
 
 TITLES = {  # of the printed tables, and how their numbers are written
     "classes": ("classes", ".1f"),
@@ -31,9 +37,11 @@ TITLES = {  # of the printed tables, and how their numbers are written
     "seconds": ("seconds", ".2f"),
 }
 LEVEL = 0.003  # nats an entry within which two methods count as equal
+OWN = ("breast cancer", "digits", "iris", "wine")  # of scikit-learn
+LABELS = {"mushroom": "class", "soybean": "Class", "votes": "party", "zoo": "type"}
+PIXEL = 7.5  # between the grey values of paper and ink
 
 
-@dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
@@ -51,6 +59,56 @@ class Config(Settings):
     def rows(self) -> list[str]:
         """Names of the methods as they stand in the arrays."""
         return ["hopfed", f"hopfed, {self.owners} owners", *self.methods]
+
+
+@dataclass(frozen=True)
+class RealTable:
+    """A table: int8 (M, N) of -1, 0 (missing) and +1, and what its authors say each row is."""
+
+    name: str
+    rows: np.ndarray = field(repr=False)
+    labels: np.ndarray | None = field(repr=False)
+
+
+def load_tables(folder: str, names: tuple[str, ...]) -> list[RealTable]:
+    """Read the named tables, all for (): scikit-learn's own, then those of a folder, if any."""
+    known: dict[str, Callable[[], RealTable]] = {name: partial(_own, name) for name in OWN}
+    if folder:
+        files = sorted(p for p in Path(folder).iterdir() if p.suffix in (".csv", ".npz"))
+        known |= {path.stem: partial(_from_file, path) for path in files}
+    for name in names:
+        if name not in known:
+            more = "" if folder else "; data names a folder with more"
+            raise ArgumentError("names", f"of {', '.join(known)}{more}", repr(name))
+    return [known[name]() for name in names or known]
+
+
+def _own(name: str) -> RealTable:
+    """One of scikit-learn's: numbers cut at the median of their column, pixels at half ink."""
+    from sklearn import datasets
+
+    data: Any = getattr(datasets, "load_" + name.replace(" ", "_"))()
+    level = PIXEL if name == "digits" else np.median(data.data, axis=0)
+    return RealTable(name, np.where(data.data > level, 1, -1).astype(np.int8), data.target)
+
+
+def _from_file(path: Path) -> RealTable:
+    """A table of the folder; columns of categories and of whole numbers become one for each level.
+
+    An .npz holds rows X and perhaps labels y; a label column of a .csv is in `LABELS`.
+    """
+    if path.suffix == ".npz":
+        with reading(path), np.load(path) as archive:
+            labels = archive.get("y", None)
+            return RealTable(path.stem, unpack(as_examples(archive["X"], gaps=True)), labels)
+    label = LABELS.get(path.stem)
+    table = read_table(path, ignore=[label] if label else [], binarize="levels")
+    labels = None
+    if label is not None:  # which level of it each row has
+        others = [*table.coding.names, *table.coding.ids]
+        held = read_table(path, id="", ignore=others, words={label: "category"}, binarize="levels")
+        labels = np.unique(unpack(held.held), axis=0, return_inverse=True)[1].ravel()
+    return RealTable(path.stem, unpack(table.held), labels)
 
 
 def measure(seed: int, config: Config) -> Arrays:
@@ -77,9 +135,14 @@ def _examined(
     search = {"seed": seed, "most": config.most, "patience": config.patience}
     for method in methods:
         began = time.perf_counter()
-        if isinstance(method, int):
-            model, ratio = _recovered(rows, method, seed)
-            sent.append(ratio)
+        if isinstance(method, int):  # owners
+            run = run_recovery(split(as_examples(rows, gaps=True), method, seed), seed=seed)
+            found = run.archetypes
+            planes = 2 if (rows == 0).any() else 1
+            raw = max(run.n_examples) * rows.shape[1] * planes / 8
+            sent.append(float(run.traffic.up.max()) / raw)  # of the owner who sent most
+            fitted = found.means, found.shares, len(rows)
+            model: Model = Classes.of(*fitted) if len(found) else METHODS["one class"](rows)
         else:
             model = METHODS[method](rows, **search)
         seconds = time.perf_counter() - began
@@ -112,18 +175,6 @@ class Exam:
         if self.labels is not None:
             rand = adjusted_rand_score(self.labels, model.labels(self.rows))
         return model.size, model.log_likelihood(self.rows), float(right[asked].mean()), rand
-
-
-def _recovered(rows: np.ndarray, owners: int, seed: int) -> tuple[Model, float]:
-    """Classes that `recover` finds, and the largest traffic of an owner over its raw bits."""
-    run = run_recovery(split(as_examples(rows, gaps=True), owners, seed), seed=seed)
-    found = run.archetypes
-    planes = 2 if (rows == 0).any() else 1
-    raw = max(run.n_examples) * rows.shape[1] * planes / 8
-    sent = float(run.traffic.up.max()) / raw
-    if not len(found):
-        return METHODS["one class"](rows), sent
-    return Classes.of(found.means, found.shares, len(rows)), sent
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -48,7 +48,11 @@ def heat_map(figure: Any, run: Run) -> None:
     some = means[:SHOWN, kept].T
     axes = figure.subplots()
     image = axes.imshow(some, vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto", interpolation="none")
-    axes.set_yticks(np.arange(len(kept)), [_label(run, j) for j in kept])
+    names = run.arrays.get("columns/names")
+    given = [
+        f"column {j + 1}" if names is None else names[j].decode("utf-8", "replace") for j in kept
+    ]
+    axes.set_yticks(np.arange(len(kept)), [literal(shown(name, LONGEST)) for name in given])
     shares = run.arrays["archetypes/shares"][:SHOWN]
     known = np.isfinite(shares)  # not those that a federation of signs tells
     labels = [f"{k}\n{s:.0%}" if known[k - 1] else f"{k}" for k, s in enumerate(shares, start=1)]
@@ -68,11 +72,3 @@ def has_names(run: Run) -> bool:
     return names is not None and names.tolist() != [
         b"column %d" % j for j in range(1, len(names) + 1)
     ]
-
-
-def _label(run: Run, j: int) -> str:
-    """Name of column j, as a harmless line."""
-    names = run.arrays.get("columns/names")
-    if names is None:
-        return f"column {j + 1}"
-    return literal(shown(names[j].decode("utf-8", "replace"), LONGEST))

@@ -177,6 +177,12 @@ def over(
     return Panel(draw, title, words, legend, labels=(*lines, *(foreseen or {}), *(levels or {})))
 
 
+def by_round(title: str, lines: Lines, foreseen: Lines | None = None, **words: Any) -> Panel:
+    """Numbers over the rounds of a federation: :func:`over` of label -> (seeds, rounds)."""
+    rounds = np.shape(next(iter(lines.values())))[1]
+    return over(title, range(1, rounds + 1), lines, foreseen, xlabel="round", **words)
+
+
 def scales(axes: Any, log: str) -> None:
     """Logarithmic axes, whose labels are whole powers of ten or, where few, 1, 2 and 5 of them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -284,11 +290,15 @@ def matrix(
     xs: Sequence[Any],
     ys: Sequence[Any],
     *,
-    line: tuple[Any, Any] | None = None,
+    lines: Lines | None = None,
     half: bool = True,
+    legend: str = "",
     **words: Any,
 ) -> Panel:
-    """Rates (xs, ys) as a matrix, with the edge of the region of a half, or a line of theory."""
+    """Rates (xs, ys) as a matrix, with the edge of the region of a half, or lines of theory.
+
+    Lines are label -> (x, y), in the values of both settings.
+    """
 
     def draw(axes: Any, _: Any) -> None:
         x, y = (np.arange(n) + 0.5 for n in np.shape(values))
@@ -300,13 +310,14 @@ def matrix(
                 place = {"ha": "center", "va": "center", "fontsize": 7}
                 colour = "white" if value < 0.6 else "black"
                 axes.text(i + 0.5, j + 0.5, f"{100 * value:.0f}", color=colour, **place)
-        if line is not None:
-            axes.plot(np.interp(line[0], xs, x), np.interp(line[1], ys, y), color="C3")
+        for i, (label, line) in enumerate((lines or {}).items()):
+            ends = np.interp(line[0], xs, x), np.interp(line[1], ys, y)
+            axes.plot(*ends, color="C3", ls=LINES[i], label=label)
         axes.set_xticks(x, [f"{v:g}" if isinstance(v, float) else str(v) for v in xs])
         axes.set_yticks(y, [f"{v:g}" if isinstance(v, float) else str(v) for v in ys])
         axes.figure.colorbar(mesh, ax=axes)
 
-    return Panel(draw, title, words, "")
+    return Panel(draw, title, words, legend)
 
 
 def pictures(title: str, packed: np.ndarray, truth: np.ndarray | None = None) -> Panel:

@@ -17,7 +17,10 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     """Draw a recall from its run, with patterns of a shape, or of the nearest rectangle."""
     cues = run.arrays["cues"][:SHOWN]
     shape = shaped(shape, cues.shape[1])
-    columns = _columns(run)
+    columns: list[tuple[str, np.ndarray]] = [("cue", cues)]
+    marks = zip(run.arrays["steps/updates"], run.arrays["steps/states"], strict=True)
+    columns += [(f"after {mark}", states) for mark, states in marks]
+    columns.append(("recalled", run.arrays["states"][:SHOWN]))
     layers = 1 if run.arrays["states"].ndim == 2 else run.arrays["states"].shape[1]
     rows = len(cues) * layers
     figure = new_figure(SIDE * len(columns), 6 + SIDE * rows)
@@ -34,13 +37,3 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
                 axes = grid[row, j]
                 axes.imshow(image.reshape(shape), vmin=-1, vmax=1, interpolation="nearest")
     return figure
-
-
-def _columns(run: Run) -> list[tuple[str, np.ndarray]]:
-    """Titles and states (S, N) or (S, L, N), from the cue to the end."""
-    arrays = run.arrays
-    found: list[tuple[str, np.ndarray]] = [("cue", arrays["cues"][:SHOWN])]
-    for mark, states in zip(arrays["steps/updates"], arrays["steps/states"], strict=True):
-        found.append((f"after {mark}", states))
-    found.append(("recalled", arrays["states"][:SHOWN]))
-    return found

@@ -56,7 +56,16 @@ def _histogram(axes: Axes, found: Any) -> None:
         ends[:-1], heights / heights.sum() / width * share, width, align="edge", color="0.75",
         label=f"eigenvalues, N = {N:,}, M = {m:,}",
     )  # fmt: skip
-    _law(axes, found, share)
+    q = N / m  # the law of Marchenko and Pastur, moved to the edge that was found
+    variance = found.edge / float(marchenko_pastur.edges(q)[1])
+    lower, upper = marchenko_pastur.edges(q, variance)
+    angle = np.linspace(0, np.pi, 401)[1:-1]
+    x = (lower + upper) / 2 - (upper - lower) / 2 * np.cos(angle)
+    atom = float(marchenko_pastur.atom(q))
+    label = f"law, q = {q:.3g}" + (f", atom {atom:.2g} at 0" if atom > 0 else "")
+    density = marchenko_pastur.pdf(x, q, variance)
+    axes.plot(x, density * share / (1 - atom), color="C0", label=label)
+    axes.axvline(found.edge, ymax=0.55, color="0.3", ls="--", label=f"edge {found.edge:.3g}")
     if found.n_components:
         axes.plot(
             outliers, np.zeros(len(outliers)), "v", color="C1", clip_on=False,
@@ -67,22 +76,6 @@ def _histogram(axes: Axes, found: Any) -> None:
             ends = np.ceil(np.log10([found.edge, 10 * outliers[0]]))
             axes.set_xticks([0, *10.0 ** np.arange(*ends)])
     axes.set(xlabel="eigenvalue", ylabel="density", ylim=(0, None))
-
-
-def _law(axes: Axes, found: Any, share: float) -> None:
-    """Law of Marchenko and Pastur, moved to the edge that was found."""
-    m, N = found.shape
-    q = N / m
-    variance = found.edge / float(marchenko_pastur.edges(q)[1])
-    lower, upper = marchenko_pastur.edges(q, variance)
-    angle = np.linspace(0, np.pi, 401)[1:-1]
-    x = (lower + upper) / 2 - (upper - lower) / 2 * np.cos(angle)
-    label = f"law, q = {q:.3g}"
-    atom = float(marchenko_pastur.atom(q))
-    label += f", atom {atom:.2g} at 0" if atom > 0 else ""
-    density = marchenko_pastur.pdf(x, q, variance)
-    axes.plot(x, density * share / (1 - atom), color="C0", label=label)
-    axes.axvline(found.edge, ymax=0.55, color="0.3", ls="--", label=f"edge {found.edge:.3g}")
 
 
 KINDS = {"spectrum": _histogram, "overlaps": _overlaps}

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures.kinds import COLUMN, Panel, against, page, scales
+from hopfed.figures.kinds import COLUMN, Panel, against, matrix, page
 from hopfed.figures.style import styled
 from hopfed.theory import concentration, marchenko_pastur, planning, spikes, tracy_widom
 from hopfed.theory import storage as laws
@@ -131,30 +131,16 @@ def phase(N: int, M: int, power: float, false_alarm: float) -> Figure:
 @styled()
 def basins(found: Any) -> Figure:
     """Recall map: share of cues recalled over load and damage, with the basin's edge and theory."""
-    loads, flips = found.loads, found.flips
-
-    def draw(axes: Axes, _: Any) -> None:
-        x = loads if len(loads) > 1 else loads * [0.9, 1.1]
-        shown = np.broadcast_to(found.recalled, (len(x), len(flips))).T
-        look = {"cmap": "cividis", "vmin": 0, "vmax": 1, "shading": "gouraud"}
-        flat = len(flips) > 1
-        mesh = axes.pcolormesh(
-            x, flips if flat else [0, 0.5], shown if flat else [*shown] * 2, **look
-        )
-        mesh.set_rasterized(True)
-        axes.figure.colorbar(mesh, ax=axes, label="share of cues recalled")
-        axes.plot(loads, found.edge, "o-", color="C1", ms=2.5, label="edge of the basin")
-        if not np.isnan(found.law_edge).all():
-            axes.plot(loads, found.law_edge, color="C6", ls="--", label="edge, theory")
-        if x[0] < found.capacity < x[-1]:
-            axes.axvline(found.capacity, color="0.6", ls=":", label="capacity, theory")
-        axes.set_xlim(x[0], x[-1])
-        scales(axes, "x" if loads.max() > 5 * loads.min() else "")
-        axes.legend(bbox_to_anchor=(0.5, -0.3), loc="upper center", ncols=2)
-
-    words = {"xlabel": r"load $K / N$", "ylabel": "share of sites turned"}
-    title = f"{found.rule.name}, N = {found.n_sites:,}"
-    return page([Panel(draw, title, words, "")], width=COLUMN)
+    loads, flips, last = found.loads, found.flips, found.capacity
+    lines = {"edge": (loads, found.edge)}
+    if not np.isnan(found.law_edge).all():
+        lines["edge, theory"] = loads, found.law_edge
+    if loads[0] < last < loads[-1]:
+        lines["capacity, theory"] = [last] * 2, [flips[0], flips[-1]]
+    words = {"xlabel": r"load $K / N$", "ylabel": "share of sites turned", "legend": "below"}
+    title = f"cues recalled: {found.rule.name}, N = {found.n_sites:,}"
+    shown = matrix(title, found.recalled, loads, flips, lines=lines, half=False, **words)
+    return page([shown], width=COLUMN)
 
 
 @styled()

@@ -56,7 +56,6 @@ gaps-recover: M=1000 N=4000 K=10: M=5000 N=100000 K=50: .33
 *eig: M=400 N=4000 K=20: M=500 N=25000 K=20, M=1000 N=100000 K=20:
 *dream: M=200 N=500, M=200 N=1000: M=200 N=4000, M=1000 N=4000:
 *e2e: M=500 N=500 K=4, M=500 N=4000 K=4: M=1000 N=500 K=4, M=1000 N=64000 K=4:
-round: L=20 M=500 N=1000 K=30: L=20 M=500 N=2500 K=30, L=20 M=500 N=10000 K=30:
 train: clients=10 model=1 batch=16, clients=10 model=2 batch=16: clients=50 model=1 batch=16, \
 clients=50 model=4 batch=16, clients=10 model=2 batch=16, clients=10 model=2 batch=256: 5 5 1.7
 """
@@ -338,51 +337,15 @@ def _dream(draw: Draw, M: int, N: int) -> Work:
     return Work(relative, ways)
 
 
-# Recoveries and a round of a federation
-
-
-def recover_densely(x: np.ndarray, K: int, *, layers: int = 5, seed: int = 0) -> np.ndarray:
-    """Recover archetypes (C, N) from examples x (M, N) with the published algorithm, in float64.
-
-    Algorithms 1 and 2 of arXiv:2603.19902 with their defaults. As in the authors' programs, the
-    operator is multiplied by the true number of archetypes; otherwise no eigenvalue exceeds .5. No
-    other part of hopfed uses this number.
-    """
-    rng = np.random.default_rng(seed)
-    M, N = x.shape
-    eta = x.astype(np.float64)
-    J = iterate((K / (N * M)) * (eta.T @ eta), eps=EPS, steps=STEPS)
-    values, vectors = np.linalg.eigh(J)
-    V = vectors[:, values > 0.5]
-    if V.shape[1] == 0:
-        return np.zeros((0, N))
-    blocks = max(1, 10 * int(V.shape[1] / layers * np.log(V.shape[1] / 0.01)))
-    cues = np.sign(rng.standard_normal((blocks, V.shape[1])) @ V.T)
-    kept: list[np.ndarray] = []
-    for state in np.concatenate([_relaxed(J, cue, layers, rng) for cue in cues]):
-        good = float(((state @ V) ** 2).sum()) / N > 0.6  # by score and overlap, eq. (19)
-        if good and all(abs(float(state @ k)) / N < 0.4 for k in kept):
-            kept.append(state)
-    return np.array(kept) if kept else np.zeros((0, N))
-
-
-def _relaxed(J: np.ndarray, cue: np.ndarray, layers: int, rng: np.random.Generator) -> np.ndarray:
-    """Make 50 synchronous updates, eq. (12), of a block of layers with the Hamiltonian, eq. (8)."""
-    beta, coupling, field = 2.5, 0.2, 0.1
-    states = np.tile(cue, (layers, 1))
-    for scale in np.linspace(0.3, 0.02, 50) / beta:
-        local = states @ J
-        between = states @ local.T
-        np.fill_diagonal(between, 0.0)
-        fields = local - (coupling / len(J)) * between @ local + field * cue
-        u = rng.uniform(-scale, scale, size=fields.shape)
-        states = np.where(np.tanh(beta * fields) + u >= 0, 1.0, -1.0)
-    return states
+# Recoveries
 
 
 def _e2e(draw: Draw, M: int, N: int, K: int) -> Work:
-    """From M examples over N sites to K archetypes; only the first is not told K."""
+    """From M examples over N sites to archetypes; only k-means is told their number K."""
     from sklearn.cluster import KMeans
+
+    from hopfed.experiments.shared.published import published_patterns
+    from hopfed.experiments.shared.statistics import counted_spectrum
 
     x = draw.examples(M, N, K)
 
@@ -391,57 +354,15 @@ def _e2e(draw: Draw, M: int, N: int, K: int) -> Work:
         return np.where(found.cluster_centers_ >= 0, 1, -1)
 
     def published(_: Any) -> np.ndarray:
-        return recover_densely(x, K)
+        found = counted_spectrum(DenseOperator.from_examples(x), M)
+        return published_patterns(*found, seed=0)
 
     ways = (
         Way("recover", _patterns, lambda: x),
-        Way("the paper's, dense", published, tolerance=None, most={"N": 500}),
+        Way("the paper's, dense", published, tolerance=None, most={"N": 4000}),
         Way("k-means on raw data", k_means, tolerance=None),
     )
     return Work(not_found, ways)
-
-
-def _round(draw: Draw, L: int, M: int, N: int, K: int) -> Work:
-    """One round: L clients with M new examples of K archetypes over N sites, and the server."""
-    from scipy.sparse.linalg import eigsh
-
-    from hopfed.federation.engines.local import LocalEngine
-    from hopfed.federation.rounds import play_round
-    from hopfed.hopfield import HopfieldFederation
-    from hopfed.hopfield.encoding import Encoding
-    from hopfed.hopfield.patterns import Patterns
-    from hopfed.hopfield.stream import ArchetypeStream
-
-    rounds = 1000  # of the schedule; measurements play fewer
-    mixtures = np.full((rounds, L, K), 1 / K)
-    source = ArchetypeStream(rademacher(K, N, draw.rng), mixtures, M, QUALITY, seed=0)
-    method = HopfieldFederation(source, Patterns(Encoding(N, "factors", width=2 * K)))
-
-    def play(held: dict[str, Any]) -> Any:
-        """Patterns that the server knows after one more round, which no call repeats."""
-        options = {"seed": 0, "clients": L, "engine": held["engine"]}
-        held["state"] = play_round(method, held["state"], held["t"], **options).state
-        held["t"] += 1
-        return held["state"].server["memory/patterns"]
-
-    def begun(first: int) -> dict[str, Any]:
-        held = {"engine": LocalEngine(), "state": None, "t": first}
-        play(held)  # later rounds use the evidence of the first one
-        return held
-
-    def dense(x: list[np.ndarray]) -> np.ndarray:
-        return eigsh(sum(rows.T @ rows for rows in x) / (L * M), K)[1].T * N**0.5
-
-    def outside(a: np.ndarray, b: np.ndarray) -> float:
-        """Share of the squared norm of the patterns `a` that lies outside of the span of `b`."""
-        basis = np.linalg.qr(b.T.astype(float))[0]
-        return float(1 - ((a @ basis) ** 2).sum() / a.size) if len(a) else 1.0
-
-    def drawn() -> list[np.ndarray]:
-        return [_float32(source.examples(0, c)) for c in range(L)]
-
-    ours = Way("federation", play, lambda: begun(rounds // 2), quiet=lambda _: play(begun(0)))
-    return Work(outside, (ours, Way("dense averages, eigenvectors", dense, drawn, None)))
 
 
 # Networks

@@ -8,7 +8,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed.archetypes.overlap import retrieval
-from hopfed.experiments.serve import Config, play
+from hopfed.experiments.serve import Config, measure_round
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import draw_examples, rademacher
@@ -145,7 +145,7 @@ def served(made_up, honest, change=None, rounds=1, settings=None, engine=None, *
         method = lying(method, change, len(made_up))
     state = FederationState(method.server_start(0))
     for t in range(rounds):
-        arrays, after = play(config, method, 0, t, state, engine or LocalEngine())
+        arrays, after = measure_round(0, config, t, state, engine or LocalEngine(), method)
         state = after or state
     number = int(arrays["archetypes/number"])
     return xi, unpack_patterns(arrays["archetypes/packed"][:number], xi.shape[1]), arrays

@@ -178,6 +178,6 @@ class Machines:
         owners = tuple(read_table(path).held for path in files)
         method, state, rounds = config.make(Batches(owners, config.rounds)), None, []
         for t in range(config.rounds):
-            arrays, state = serve.play(config, method, 0, t, state, LocalEngine())
+            arrays, state = serve.measure_round(0, config, t, state, LocalEngine(), method)
             rounds.append(arrays)
         return {name: np.stack([arrays[name] for arrays in rounds])[None] for name in rounds[0]}

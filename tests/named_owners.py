@@ -40,6 +40,6 @@ class Together:
     def play(self, config):
         """What `hopfed serve` makes of these clients."""
         self.columns = config.names
-        arrays, _ = serve.play(config, config.make(), 0, 0, None, self)
+        arrays, _ = serve.measure_round(0, config, 0, None, self)
         last = {name: value[None, None] for name, value in arrays.items()}
         return serve.served_archetypes(config, last), arrays

@@ -147,8 +147,9 @@ def draws(
     strengths = np.broadcast_to(given, (count, given.shape[-1]))
     K = strengths.shape[1]
     n, m = (int(_check.scalar(name, x, _check.count)) for name, x in (("N", N), ("M", M)))
-    if min(n, m) <= K:
-        raise ArgumentError("N and M", f"above the number of spikes, {K}", (n, m))
+    if min(n, m) <= K or (fixed and m < 2 * K):
+        rule = f"above the number of spikes, {K}" + ", and M twice it where given" * fixed
+        raise ArgumentError("N and M", rule, (n, m))
     if _check.one_of("beta", beta, (1, 2, 4)) != 1 and K > 1:
         raise ArgumentError("beta", "1 for several spikes", beta)
     width = (m * n) ** (1 / 3) / (np.sqrt(m) + np.sqrt(n)) ** (2 / 3)

@@ -32,24 +32,16 @@ HEAD = (
 )
 
 
-def _known() -> list[dict[str, Any]]:
-    """The pictures; those of an experiment have the commands that follow from it."""
-    text = Path(__file__).with_name("pictures.toml").read_text(encoding="utf-8")
-    pictures: list[dict[str, Any]] = tomllib.loads(text)["picture"]
-    for picture in pictures:
-        name, start = picture["name"], picture.get("preset")
-        run = f"hopfed run {name} --preset {start} --out {name}.h5"
-        picture["plain"] = "commands" not in picture  # the head of the index says how it is made
-        picture.setdefault("commands", [run, f"hopfed figure {name}.h5 --out {name}.png"])
-    return pictures
-
-
-PICTURES = _known()
+TABLE = tomllib.loads(Path(__file__).with_name("pictures.toml").read_text(encoding="utf-8"))
+PICTURES: list[dict[str, Any]] = TABLE["picture"]
 
 
 def commands(picture: dict[str, Any], home: str = "") -> list[str]:
     """The commands of a picture, with its data, which lie in the folder `home`."""
-    first, *rest = picture["commands"]
+    name, start = picture["name"], picture.get("preset")
+    run = f"hopfed run {name} --preset {start} --out {name}.h5"
+    drawn = f"hopfed figure {name}.h5 --out {name}.png"
+    first, *rest = picture.get("commands", [run, drawn])
     if data := picture.get("data"):
         first += f" --set data={shlex.quote(str(Path(home, data)))}"
     return [first, *rest]
@@ -78,10 +70,9 @@ def index(folder: Path = FOLDER) -> str:
     """Return the text of the index of all existing pictures."""
     parts = [HEAD]
     for picture in PICTURES:
-        name = picture["name"]
+        name, caption, plain = picture["name"], picture["caption"], "commands" not in picture
         if (folder / f"{name}.png").is_file():
-            caption = picture["caption"]
-            if plain := picture.get("plain"):
+            if plain:  # the head says how it is made
                 caption += f" `{' '.join([picture['preset'], picture.get('data', '')]).strip()}`"
             parts.append(f"## {name}\n\n{caption}\n\n![{name}]({name}.png)")
             if not plain:

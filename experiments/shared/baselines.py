@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,23 +23,6 @@ STARTS = 5  # of each number of classes
 PATIENCE = 3  # numbers of classes without gain after which the search for their number ends
 HIDDEN = 0.1  # of the entries, by which the number of factors is chosen
 GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # numbers of clusters and of factors to choose from
-
-
-class Model(Protocol):
-    """What is asked of a model."""
-
-    @property
-    def size(self) -> int:
-        """Number of classes."""
-
-    def completed(self, rows: np.ndarray) -> np.ndarray:
-        """Expected entries (M, N) of rows, from those that were observed."""
-
-    def log_likelihood(self, rows: np.ndarray) -> float:
-        """Nats for each observed entry; NaN where a model has none."""
-
-    def labels(self, rows: np.ndarray) -> np.ndarray:
-        """Class (M,) of each row."""
 
 
 @dataclass(frozen=True)
@@ -162,13 +145,10 @@ def nmf(rows: np.ndarray, *, seed: int, most: int, **_: int) -> Factors:
     return fitted(min(numbers, key=error), rows)
 
 
+Model: TypeAlias = Classes | Factors
 METHODS: dict[str, Callable[..., Model]] = {
-    "one class": one_class,
-    "stepmix": stepmix,
-    "k-modes": k_modes,
-    "k-means": k_means,
-    "nmf": nmf,
-}
+    "one class": one_class, "stepmix": stepmix, "k-modes": k_modes, "k-means": k_means, "nmf": nmf,
+}  # fmt: skip
 
 
 def _best(tried: Callable[[int], tuple[float, Any]], numbers: Iterable[int], patience: int) -> Any:

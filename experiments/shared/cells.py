@@ -9,30 +9,41 @@ the trained federation of a cell with other options.
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require, with_settings
 from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.settings import Words, among
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState
+from hopfed.figures.kinds import Panel, against, over, paired, styles
 
 CLIENT = ("client/loss", "client/flops")  # metrics of a client that every method reports
 ALL = "all"
 TABLE = "methods"  # the section that holds every method once
-GROUPS, EACH = 4, 50  # of a plane: clients or domains, and test examples of each
 LAX = "best test round %"
-PERPLEXITY = 30.0
+VALUES = {  # section -> label of its swept values
+    "heterogeneity": "concentration of the Dirichlet law",
+    "k": "neighbours",
+    "sigma": "width of the kernel",
+    "lambda": "weight of the neighbours",
+    "capacity": "share of examples that a client keeps",
+    "weight by size": "weight of the neighbours",
+    "hardware": "capacity of strong clients minus 1/2",
+    "global model": "rounds of training",
+    "stream": "step (other examples later)",
+    "filters": "random filters",
+    "privacy": "epsilon",
+}
 
 
 @dataclass(frozen=True)
@@ -65,7 +76,6 @@ class Reading(Place):
     round: int
 
 
-@dataclass(frozen=True)
 class Bench(fl.Shared):
     """Settings that the cells of an experiment share.
 
@@ -90,9 +100,7 @@ class Bench(fl.Shared):
     SECTIONS: ClassVar[tuple[str, ...]] = (TABLE,)
     ALONE: ClassVar[tuple[str, ...]] = ()
     COMPARED: ClassVar[tuple[str, ...]] = ("standalone",)  # reference rows of gains
-    PICTURED: ClassVar[tuple[str, ...]] = ()  # cells whose features are kept in a plane
     TIMED: ClassVar[bool] = False  # whether the seconds of training are an array
-    PLANE: ClassVar[tuple[str, str]] = ("clients", "t-sne")  # arguments `by`, `way` of `plane`
 
     def validate(self) -> None:
         """Refuse sections and rows that do not exist, or not without their reference."""
@@ -112,9 +120,17 @@ class Bench(fl.Shared):
         for cell in self.cells():  # making a cell checks its settings
             require(cell.config.clients == self.clients, "clients", "one for all cells", cell.key)
 
-    @abstractmethod
+    def planned(self) -> Iterator[tuple[str, str, object, dict[str, Any]]]:
+        """Section, row, value and changes of each cell of any section; those asked for are played.
+
+        Changes are arguments of `cell`.
+        """
+        raise NotImplementedError
+
     def cells(self) -> tuple[Cell, ...]:
         """All cells of the sections, in playing order."""
+        due = (plan for plan in self.planned() if plan[0] in self.sections)
+        return tuple(self.cell(section, row, at, **how) for section, row, at, how in due)
 
     def readings(self) -> tuple[Reading, ...]:
         """All readings of the sections."""
@@ -125,7 +141,7 @@ class Bench(fl.Shared):
     ) -> list[np.ndarray]:
         """Test accuracy (clients,) of each of some readings of one cell in the state `state`."""
         made = (with_settings(method, reading.options.split(",")) for reading in readings)
-        return [fl.scores_of(each, state)[1] for each in made]
+        return [fl.scores_and_flops(each, state)[0][1] for each in made]
 
     @property
     def units(self) -> int:
@@ -149,9 +165,10 @@ class Bench(fl.Shared):
     def cell(
         self, section: str, row: str, at: object = "", method: str = "", **changes: Any
     ) -> Cell:
-        """Make a cell: these settings, with `changes`."""
+        """Make a cell: these settings, with `changes`; options may name settings in braces."""
         shared = {f.name: getattr(self, f.name) for f in fields(fl.Shared)}
         alone = {"seeds": 1, "minimum": 0}  # a method that diverges does not end the others
+        changes["options"] = changes.get("options", "").format_map(vars(self))
         config = fl.Config(method=method or row, **(shared | changes | alone))
         return Cell(section, row, str(at), config)
 
@@ -195,22 +212,18 @@ def measure_round(
     """Play round `t` of the experiment, as every experiment made of cells does."""
     from hopfed.neural.memory import SmallStoreWarning
 
-    with warnings.catch_warnings():  # a client with fewer examples than neighbours asked for
-        warnings.simplefilter("ignore", SmallStoreWarning)
-        return _played(seed, bench, t, state, engine)
-
-
-def _played(seed: int, bench: Bench, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
     groups = groups_of(bench)
     group, inner = groups[t // bench.rounds], t % bench.rounds
     config = group[0].config
     trained = config.make(seed).trained_as()
-    start = time.process_time()
-    spent, after = fl.train_round(config, trained, inner, state or None, engine)
-    spent = {n: a for n, a in spent.items() if not n.startswith("client/") or n in CLIENT}
-    if bench.TIMED:
-        spent["seconds"] = np.array(time.process_time() - start)
-    each = [_scored(bench, cell, inner, trained, spent, after) for cell in group]
+    with warnings.catch_warnings():  # a client with fewer examples than neighbours asked for
+        warnings.simplefilter("ignore", SmallStoreWarning)
+        start = time.process_time()
+        spent, after = fl.train_round(config, trained, inner, state or None, engine)
+        spent = {n: a for n, a in spent.items() if not n.startswith("client/") or n in CLIENT}
+        if bench.TIMED:
+            spent["seconds"] = np.array(time.process_time() - start)
+        each = [_scored(bench, cell, inner, trained, spent, after) for cell in group]
     each += each[-1:] * (max(map(len, groups)) - len(each))  # one shape for all groups
     arrays = {n: np.stack([a[n] for a in each]) for n in each[0]}
     return arrays, {} if inner + 1 == bench.rounds else after  # the next group starts afresh
@@ -233,10 +246,6 @@ def _scored(
     ours = [i for i, reading in enumerate(readings) if (reading.base, reading.round) == here]
     if ours:
         arrays["readings"][ours] = bench.score([readings[i] for i in ours], method, after)
-    if bench.PICTURED:
-        drawn = inner + 1 == bench.rounds and cell.key in bench.PICTURED
-        blank = np.zeros((min(GROUPS, bench.clients), EACH, 3), np.uint8)
-        arrays["plane"] = plane(method, after, *bench.PLANE) if drawn else blank
     return arrays
 
 
@@ -320,51 +329,6 @@ def summarise(bench: Bench, arrays: Arrays) -> dict[str, Any]:
     return summary | {f"{key}/test": mean_and_sd(values) for key, values in readings}
 
 
-def plane(method: Any, state: FederationState, by: str, way: str) -> np.ndarray:
-    """Features of test examples in a plane, as bytes (groups, EACH, 3): x, y, label plus one.
-
-    Missing examples are 0. By "clients" these are clients that hold one class in common, each under
-    its own model; by "domains" examples of every domain, all under the model of client 0, as in
-    FedH2L (arXiv:2101.11296, Fig. 1).
-    """
-    split, tensors = method.loaded.split, method.loaded.tensors
-    found = np.zeros((min(GROUPS, len(split)), EACH, 3), np.uint8)
-    clients = np.arange(len(found)) if by == "domains" else _alike(split.counts(), len(found))
-    features, labels, places = [], [], []
-    for g, c in enumerate(clients):
-        rows = stream(method.task.seed, "plane", int(c)).permutation(split.test[c])[:EACH]
-        classifier = fl.classifier_of(method, state, 0 if by == "domains" else int(c))
-        features.append(classifier.embed(tensors, rows).features)
-        labels.append(split.dataset.labels[rows])
-        places += [(g, i) for i in range(len(rows))]
-    xy = flattened(np.concatenate(features), way, method.task.seed)
-    spread = np.ptp(xy, axis=0)
-    group, place = np.array(places).T
-    found[group, place, :2] = np.rint(255 * (xy - xy.min(axis=0)) / np.where(spread > 0, spread, 1))
-    found[group, place, 2] = np.concatenate(labels) + 1
-    return found
-
-
-def flattened(features: np.ndarray, way: str, seed: int = 0) -> np.ndarray:
-    """Return points (n, 2) for features (n, d), by "pca" or "t-sne"."""
-    if way == "pca":
-        from sklearn.decomposition import PCA
-
-        return np.asarray(PCA(2, svd_solver="full").fit_transform(features))
-    from sklearn.manifold import TSNE
-
-    perplexity = min(PERPLEXITY, (len(features) - 1) / 3)
-    law = derive(seed, "t-sne") % 2**32
-    return np.asarray(TSNE(2, perplexity=perplexity, random_state=law).fit_transform(features))
-
-
-def _alike(counts: np.ndarray, wanted: int) -> np.ndarray:
-    """The first clients, of (clients, classes) examples, that hold the class that most hold."""
-    holders = counts > 0
-    first = np.flatnonzero(holders[:, holders.sum(axis=0).argmax()])
-    return np.concatenate([first, np.setdiff1d(np.arange(len(counts)), first)])[:wanted]
-
-
 def tables(
     bench: Bench, summary: dict[str, Any], paper: dict[str, str] | None = None
 ) -> list[Table]:
@@ -437,3 +401,81 @@ def percent(value: Sequence[float | None], digits: int, sign: bool = False) -> s
     mean, spread = value[0], value[1] if len(value) > 1 else None
     text = f"{100 * (mean or 0):{'+' if sign else ''}.{digits}f}"
     return text if spread is None else f"{text} ± {100 * spread:.{digits}f}"
+
+
+def panels(bench: Bench, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """The table: accuracy over rounds and cost, gains, clients; then sections by their names."""
+    held, chosen = by_cell(bench, arrays), {}
+    for cell in cells_of(bench):
+        test, seen = counted_round(bench, held[cell.key])[1], cell.config.seen
+        chosen[cell.key] = test[:, seen:] if seen < bench.clients else test  # only the unseen
+    means = {key: test.mean(axis=1) for key, test in chosen.items()} | read(bench, arrays)
+    table = [cell for cell in cells_of(bench) if cell.section == TABLE]
+    made = _table_panels(bench, table, held, chosen) if table else []
+    played = *cells_of(bench), *readings_of(bench)
+    others = [place for place in played if place.section != TABLE]
+    for section in dict.fromkeys(place.section for place in others):
+        made.append(_section_panel([p for p in others if p.section == section], means))
+    return made
+
+
+def _table_panels(
+    bench: Bench, table: Sequence[Cell], held: Mapping[str, Arrays], chosen: Arrays
+) -> list[Panel]:
+    reference, rows = bench.COMPARED[0], [cell.row for cell in table]
+    style = styles([row for row in rows if row != reference])
+    colours = [style[r]["color"] if r in style else "0.6" for r in rows]
+    # The reference comes last, in grey.
+    order = {c.row: c.key for c in table if c.row != reference}
+    order["test"] = next(c.key for c in table if c.row == reference)
+    tests = {row: held[key]["test"].mean(axis=2) for row, key in order.items()}
+    scored = {row: np.flatnonzero(~np.isnan(test[0])) for row, test in tests.items()}
+    curves = {row: test[:, scored[row]] for row, test in tests.items()}
+    made, at = [], (next(iter(scored.values())) + 1).tolist()
+    if len(at) > 1:
+        words: dict[str, Any] = {"xlabel": "round", "ylabel": "test accuracy", "band": "error"}
+        made.append(over("accuracy over rounds", at, curves, legend="", **words))
+    costs = {row: fl.costs(held[key]) for row, key in order.items()}
+    spent = {
+        "MB": {row: (up + down) / 1e6 for row, (up, down, *_) in costs.items()},
+        "GFLOP": {row: flops / 1e9 for row, (_, _, flops, _) in costs.items()},
+    }
+    for name, by_row in spent.items():
+        points: dict[str, tuple[Any, Any]] = {}
+        for row, cost in by_row.items():
+            x, y = cost[:, scored[row]].mean(axis=0), curves[row].mean(axis=0)
+            # Rounds after the last that changed anything, as of a method of one round, need not be.
+            moved = np.flatnonzero(np.diff(y) != 0)
+            last = 2 + int(moved[-1]) if len(moved) else 1
+            points[row] = x[:last], y[:last]
+        points = {row: pair for row, pair in points.items() if pair[0][-1] > 0}
+        words = {"xlabel": f"{name} of a client", "log": "x", "legend": "", "joined": True}
+        if points:
+            made.append(against("over cost", points, diagonal=False, **words))
+    base = chosen[order["test"]].mean(axis=1)
+    gains = {"": 100 * np.stack([chosen[c.key].mean(axis=1) - base for c in table], axis=1)}
+    title = f"points over {reference}, paired by seed"
+    made.append(paired(title, rows, gains, level=0.0, colours=colours, each=True))
+    size = chosen[table[0].key].size
+    clients = {"": np.stack([np.resize(chosen[c.key].ravel(), size) for c in table], 1)}
+    return [*made, paired("accuracy of clients", rows, clients, colours=colours, each=True)]
+
+
+def _section_panel(places: Sequence[Place], means: Arrays) -> Panel:
+    """Accuracy of each row at every value, or of each row alone."""
+    section, rows = places[0].section, list(dict.fromkeys(place.row for place in places))
+    at = list(dict.fromkeys(place.at for place in places))
+    if at == [""]:
+        values = {"": np.stack([means[place.key] for place in places], axis=1)}
+        return paired(section, rows, values, each=True, xlabel="test accuracy")
+    none = np.full(len(means[places[0].key]), np.nan)
+    lines = {
+        row: np.stack([means.get(Place(section, row, x).key, none) for x in at], axis=1)
+        for row in rows
+    }
+    joined = all(re.fullmatch(r"[-+.\de]+", value) for value in at)
+    if not joined and len(rows) > 7:  # than a legend tells apart
+        marks = {x: np.stack([lines[row][:, i] for row in rows], axis=1) for i, x in enumerate(at)}
+        return paired(section, rows, marks, each=True, legend="below", xlabel="test accuracy")
+    words: dict[str, Any] = {"xlabel": VALUES.get(section, ""), "ylabel": "test accuracy"}
+    return over(section, at, lines, points=not joined, band="error", **words)

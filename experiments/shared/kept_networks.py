@@ -2,8 +2,10 @@
 
 Below a folder, `seed-S` holds `model.json`, which says what the networks are, and a file of weights
 for each client, or one for all where all have the same. They are those of the round that validation
-chooses: whenever a round is better than all before, it takes the place of the folder. Where clients
-classify with more than a network, `hopfed.experiments.shared.remembered` keeps that too.
+chooses: whenever a round is better than all before, it takes the place of the folder. kNN-Per
+classifies with a client's own examples, SoHip with memories, FedProto with prototypes: then the
+folder also holds each client's state and its last message from the server, and with the examples
+that the run was made of these give the classifier of the run.
 """
 
 from __future__ import annotations
@@ -12,23 +14,28 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hopfed._lib.other_accounts import followed
+from hopfed._lib.settings import from_plain, to_plain
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays
-from hopfed.experiments.shared.remembered import read_memory, write_memory
 from hopfed.federation.contract import EVERYONE
+from hopfed.federation.messages import Message, below, digest
+from hopfed.federation.packing import pack, unpack
 from hopfed.federation.rounds import FederationState
-from hopfed.tables.files import reading
+from hopfed.tables.files import opened, reading
 
 ABOUT = "model.json"
+KINDS = {"method": str, "round": int, "seed": int, "alone": bool, "classes": list}  # of words in it
 LARGEST = 1 << 24  # bytes of it
 ALL = "everyone"
+SERVER = "server.memory"
 _OURS = re.compile(rf"{re.escape(ABOUT)}|({ALL}|client-[0-9]+)\.pt|(server|client-[0-9]+)\.memory")
 
 
@@ -156,7 +163,11 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
         if (size := (folder / ABOUT).stat().st_size) > LARGEST:
             raise ValueError(f"{size:,} bytes, above {LARGEST:,}")
         about = json.loads((folder / ABOUT).read_text())
-        _check(about)
+        for name, kind in KINDS.items():
+            if type(about[name]) is not kind:
+                raise ValueError(f"{name} is {about[name]!r:.60}")
+        if not all(isinstance(word, str) for word in about["classes"]):
+            raise ValueError("classes are not words")
         names, files, shape = about["models"], about["files"], about["shape"]
         if not 0 <= client < len(names):
             raise ArgumentError("--client", f"from 0 to {len(names) - 1}", client)
@@ -182,11 +193,71 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
     return Kept(made, about, read_memory(folder, about, client, trusted))
 
 
-def _check(about: Any) -> None:
-    """Raise an error unless a folder says what `keep` writes of every one."""
-    kinds = {"method": str, "round": int, "seed": int, "alone": bool, "classes": list}
-    for name, kind in kinds.items():
-        if type(about[name]) is not kind:
-            raise ValueError(f"{name} is {about[name]!r:.60}")
-    if not all(isinstance(word, str) for word in about["classes"]):
-        raise ValueError("classes are not words")
+def write_memory(folder: Path, config: Any, method: Any, state: FederationState) -> dict[str, Any]:
+    """Write states and messages of a round; return the words that tell of them."""
+    _write(folder / SERVER, state.down.get(EVERYONE, {}))
+    for c in range(len(method.loaded.split)):
+        own = state.clients.get(c)
+        own = method.client_start(c, method.task.seed) if own is None else own
+        held = {f"state/{name}": array for name, array in own.items()}
+        if c in state.down:
+            held |= {"apart": np.array(1)}
+            held |= {f"down/{name}": array for name, array in state.down[c].items()}
+        _write(folder / f"client-{c}.memory", held)
+    return {"config": to_plain(config), "examples": _named(method.loaded)}
+
+
+def read_memory(
+    folder: Path, about: dict[str, Any], client: int, trusted: tuple[str, ...]
+) -> Callable[[Any], Any]:
+    """Make the classifier of a client, from inputs (B, ...) to scores (B, classes).
+
+    Code that the folder names must be `trusted`, and the examples of the run where they were.
+    """
+    from hopfed.experiments import fl
+
+    name = about["method"]
+    if "config" not in about or "examples" not in about:
+        raise DataError(f"{folder}: lacks what {name} remembers beside its networks")
+    try:
+        config = replace(from_plain(fl.Config, about["config"]), device="cpu")
+    except (ArgumentError, TypeError) as error:
+        raise DataError(f"{folder}: its settings do not fit: {error}") from None
+    for code in fl.code_of(config):
+        if code not in trusted:
+            raise DataError(f"{folder}: names code to run, {code}; say --models {code}")
+    method = config.make(about["seed"])
+    try:
+        known = _named(method.loaded) == about["examples"]
+    except (ArgumentError, DataError) as error:
+        raise DataError(f"{name} classifies with the examples of its run: {error}") from None
+    if not known:
+        raise DataError(f"{config.data}: other examples than those that {name} remembers")
+    held = _read(folder / f"client-{client}.memory")
+    down = below(held, "down") if "apart" in held else _read(folder / SERVER)
+    with reading(folder, f"not what {name} remembers"):
+        made: Callable[[Any], Any] = method.classifier(below(held, "state"), down, client)
+    return made
+
+
+def _write(path: Path, arrays: Message) -> None:
+    path.write_bytes(pack({name: np.asarray(array) for name, array in arrays.items()}).tobytes())
+
+
+def _read(path: Path) -> Message:
+    with opened(path) as file, reading(path):
+        data = np.array(np.frombuffer(file.read(), dtype=np.uint8))  # PyTorch wants to write
+    try:
+        return unpack(data)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+@lru_cache(2)
+def _named(task: Any) -> str:
+    """Name of the examples of a task and of how they are divided."""
+    split = task.split
+    arrays = {"inputs": split.dataset.inputs, "labels": split.dataset.labels}
+    for c, rows in enumerate(split.train):
+        arrays |= {f"{c}/train": rows, f"{c}/validation": split.validation[c]}
+    return digest(arrays).hex()

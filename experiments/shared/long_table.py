@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.settings import from_plain
 from hopfed.errors import RunFileError
-from hopfed.runs import Run, settings_of
+from hopfed.experiments import config_of
+from hopfed.runs import Run
 
 
 def columns(run: Run) -> dict[str, np.ndarray]:
@@ -25,7 +25,10 @@ def columns(run: Run) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = {"seed": np.asarray(run.arrays["seeds"])[seed]}
     rounds: int = run.config.get("rounds") or shape[1]
     if shape[1] != rounds:
-        found["row"] = np.array(_cells(run))[unit // rounds]
+        from hopfed.experiments.shared.cells import cells_of
+
+        keys = [cell.key for cell in cells_of(config_of(run))]
+        found["row"] = np.array(keys)[unit // rounds]
     found |= {"round": unit % rounds + 1, "client": client}
     for name, array in sorted(run.arrays.items()):
         if np.shape(array) == shape and array.dtype.kind in "biuf":
@@ -38,12 +41,3 @@ def frame(run: Run) -> Any:
     import pandas as pd
 
     return pd.DataFrame(columns(run))
-
-
-def _cells(run: Run) -> list[str]:
-    """Names of the cells of a comparison, in playing order."""
-    from hopfed.experiments import find
-    from hopfed.experiments.shared.cells import cells_of
-
-    config = from_plain(find(run.kind).Config, settings_of(run.config))
-    return [cell.key for cell in cells_of(config)]

@@ -7,6 +7,8 @@ of the true number of archetypes, because otherwise none exceeds tau once sharpe
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hopfed._lib.arrays import to_host
@@ -25,21 +27,12 @@ LAYERS = 5
 BETA, UPDATES = 2.5, 50  # of the layered memory
 # It is synchronous, its cue is clamped, and the self-field is kept; the amplitude of the noise
 # falls from and to these, over beta.
-MEMORY = LayeredMemory(
-    layers=LAYERS,
-    repulsion=0.2,
-    field=0.1,
-    noise=(0.3, 0.02),
-    noise_over_beta=True,
-    self_field=True,
-)
+PAPER: dict[str, Any] = {"noise": (0.3, 0.02), "noise_over_beta": True, "self_field": True}
+MEMORY = LayeredMemory(layers=LAYERS, repulsion=0.2, field=0.1, **PAPER)
 
 
 def published_patterns(
-    spectrum: Spectrum,
-    rank: RankEstimate,
-    seed: int,
-    mixtures: np.ndarray | None = None,
+    spectrum: Spectrum, rank: RankEstimate, seed: int, mixtures: np.ndarray | None = None
 ) -> np.ndarray:
     """Patterns (C, N) that Algorithms 1 and 2 accept, in their order."""
     k = rank.n_detected
@@ -56,22 +49,12 @@ def published_patterns(
         combined = stream(seed, "published").standard_normal((count, len(values))) @ V.T
         mixtures = np.where(combined >= 0, 1, -1)
     require(mixtures.ndim == 2 and mixtures.shape[1] == N, "mixtures", f"of {N} columns", "others")
-    relaxed = MEMORY.relax(
-        mixtures.astype(np.int8),
-        V * np.sqrt(values),
-        beta=BETA,
-        updates=UPDATES,
-        seed=derive(seed, "published"),
-    )
-    return _accepted(relaxed.state.reshape(-1, N), V)
-
-
-def _accepted(states: np.ndarray, V: np.ndarray) -> np.ndarray:
-    """States above tau_2 (18), in their order, each unlike those before it (14), (19)."""
-    x = states.astype(np.float64)
-    good = ((x @ V) ** 2).sum(axis=1) / x.shape[1] > SCORE
-    kept: list[int] = []
-    for i in np.flatnonzero(good):
-        if not kept or np.abs(x[kept] @ x[i]).max() / x.shape[1] < OVERLAP:
+    how: dict[str, Any] = {"beta": BETA, "updates": UPDATES, "seed": derive(seed, "published")}
+    relaxed = MEMORY.relax(mixtures.astype(np.int8), V * np.sqrt(values), **how)
+    states = relaxed.state.reshape(-1, N)
+    x, kept = states.astype(np.float64), list[int]()
+    # Those above tau_2 (18), in their order, each unlike those before it (14), (19).
+    for i in np.flatnonzero(((x @ V) ** 2).sum(axis=1) / N > SCORE):
+        if not kept or np.abs(x[kept] @ x[i]).max() / N < OVERLAP:
             kept.append(int(i))
     return states[kept].astype(np.int8)

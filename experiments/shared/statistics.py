@@ -52,21 +52,20 @@ def r_squared(
     return 1 - ((measured - predicted) ** 2).sum(axis=axis) / np.where(total > 0, total, np.nan)
 
 
-def with_spread(
-    statistic: Callable[[np.ndarray], float], n_seeds: int
-) -> tuple[float, float | None]:
-    """`statistic` of all seeds, given as indices, and its standard error by resampling of seeds.
+def with_spread(statistic: Callable[..., Any], *arrays: np.ndarray) -> tuple[float, float | None]:
+    """`statistic` of arrays (seeds, ...), and its standard error by resampling of seeds.
 
     The standard error is half the width of the central 68%, which is robust against a few
     resamplings with almost no variance; None with one seed.
     """
-    everything = np.arange(n_seeds)
-    if n_seeds < 2:
-        return float(statistic(everything)), None
-    rng = stream(0, "bootstrap", n_seeds)
-    draws = [statistic(rng.integers(0, n_seeds, n_seeds)) for _ in range(_REPEATS)]
-    low, high = np.nanquantile(draws, [0.16, 0.84])
-    return float(statistic(everything)), float(high - low) / 2
+    n = len(arrays[0])
+    rng = stream(0, "bootstrap", n)
+    draws = [np.arange(n), *(rng.integers(0, n, n) for _ in range(_REPEATS if n > 1 else 0))]
+    whole, *others = (float(statistic(*(array[i] for array in arrays))) for i in draws)
+    if not others:
+        return whole, None
+    low, high = np.nanquantile(others, [0.16, 0.84])
+    return whole, float(high - low) / 2
 
 
 def mean_and_sd(values: np.ndarray) -> tuple[float, float | None]:
@@ -105,6 +104,11 @@ def crossing(x: np.ndarray, values: np.ndarray, level: float = 0.5) -> float | N
     k = low[0]
     part = (values[k - 1] - level) / (values[k - 1] - values[k])
     return float(x[k - 1] + part * (x[k] - x[k - 1]))
+
+
+def first_round(holds: np.ndarray, axis: int = 1) -> np.ndarray:
+    """First round in which something holds; the number of rounds where it holds in none."""
+    return np.where(holds.any(axis=axis), holds.argmax(axis=axis), holds.shape[axis])
 
 
 def half_lost(loads: np.ndarray, shares: np.ndarray) -> tuple[float, float]:

@@ -9,25 +9,19 @@ from typing import Any
 import click
 
 from hopfed import bench
-from hopfed.cli.device import device_option
-from hopfed.cli.outputs import json_option
+from hopfed.cli.options import device_option, json_option, option
 from hopfed.cli.printing import Screen, named, out, progress_bar, table
 from hopfed.errors import BackendError
 from hopfed.kernels.place import place
 
 WIDE = Screen(width=140)  # of tables in a file
+SIZES = "Small: seconds for each benchmark. Full: a minute or two; only full measures targets."
 HARDWARE = ("processor", "cores", "kernel threads", "memory", "BLAS", "GPU")
 
 
 @click.command("bench")
 @click.argument("name", required=False)
-@click.option(
-    "--sizes",
-    type=click.Choice(["small", "full"]),
-    default="small",
-    show_default=True,
-    help="Small: seconds for each benchmark. Full: a minute or two; only full measures targets.",
-)
+@option("--sizes", SIZES, ("small", "full"), "small")
 @device_option("both ways run")
 @json_option
 def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> None:
@@ -39,7 +33,15 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> N
     Example: hopfed bench gram --sizes full
     """
     if name is None:
-        _list(as_json)
+        summaries, machine = {name: bench.summary(name) for name in bench.NAMES}, bench.describe()
+        if as_json:
+            print(json.dumps({"benchmarks": summaries, "machine": machine}))
+            return
+        for each, words in summaries.items():
+            out.print(named(each, words))
+        out.print("")
+        _print_machine(machine)
+        out.print("\nRun one with: hopfed bench NAME")
         return
     bench.check_name(name)
     pairs = [each for each in bench.PAIRS if name in (each, "all")]
@@ -52,29 +54,15 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> N
     with progress_bar("{task.description}") as bar, place(device).current():
         task = bar.add_task("loading", total=None)
 
-        def tell(words: str) -> None:
-            bar.update(task, description=words)
-
-        found |= bench.measure(pairs, sizes, tell, device)
+        found |= bench.measure(
+            pairs, sizes, lambda said: bar.update(task, description=said), device
+        )
     if as_json:
         print(json.dumps(found))
         return
     _print_machine(found["machine"])
     for each, held in found["benchmarks"].items():
         _print_pair(each, held)
-
-
-def _list(as_json: bool) -> None:
-    summaries = {name: bench.summary(name) for name in bench.NAMES}
-    machine = bench.describe()
-    if as_json:
-        print(json.dumps({"benchmarks": summaries, "machine": machine}))
-        return
-    for name, words in summaries.items():
-        out.print(named(name, words))
-    out.print("")
-    _print_machine(machine)
-    out.print("\nRun one with: hopfed bench NAME")
 
 
 def _print_machine(machine: dict[str, str]) -> None:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from hopfed.cli.device import device_option
-from hopfed.cli.numbers import WHOLE, within
-from hopfed.cli.outputs import FIGURE, check_outputs, file_option, overwrite_option
+from hopfed.cli.numbers import SEED, within
+from hopfed.cli.options import device_option, file_option, option
+from hopfed.cli.outputs import FIGURE, check_outputs, overwrite_option
 from hopfed.cli.printing import err, out, shown
 
 
 @click.command("demo")
-@click.option("--seed", type=WHOLE, default=0, show_default=True, help="Seed of all draws.")
-@click.option("--size", type=within(40, 96), default=48, show_default=True, help="Pixels.")
+@option("--seed", "Seed of all draws.", SEED, 0)
+@option("--size", "Pixels.", within(40, 96), 48)
 @file_option("--figure", "File of the picture: .png, .pdf or .svg.", default=Path("demo.png"))
 @overwrite_option
 @device_option("it is computed")
@@ -24,11 +24,9 @@ def demo_command(seed: int, size: int, figure: Path, device: str) -> None:
 
     Example: hopfed demo --figure letters.png
     """
-    from hopfed._lib.random import check_seed
     from hopfed.cli.tables.recover import print_recovery
     from hopfed.experiments.shared.letters import letters_over_clients
 
-    check_seed(seed)
     check_outputs(("--figure", figure, FIGURE))
     with err.status("drawing letters and flipping a quarter of all pixels") as status:
         letters, examples, subsets = letters_over_clients(seed, size)

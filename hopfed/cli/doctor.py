@@ -12,7 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
-from hopfed.cli.device import VARIABLE, asked
+from hopfed.bench import describe
+from hopfed.cli.options import VARIABLE, asked
 from hopfed.cli.printing import out, table
 from hopfed.errors import BackendError, HopfedError
 from hopfed.experiments import ON_DEVICE
@@ -48,9 +49,10 @@ def doctor_command() -> None:
     for package, extra in EXTRAS.items():
         missing = f"not installed: pip install 'hopfed[{extra}]'"
         grid.add_row(package, _version(package) or missing)
-    known = hasattr(os, "sched_getaffinity")  # on Linux: those that this process may use
-    grid.add_row("cores", str(len(os.sched_getaffinity(0)) if known else os.cpu_count()))
-    for row in (*_threads(), ("GPU", _gpu()), *_places()):
+    machine = describe()
+    for name in ("processor", "memory", "cores", "BLAS", "kernel threads"):
+        grid.add_row(name, machine[name])
+    for row in (("GPU", _gpu()), *_places()):
         grid.add_row(*row)
     out.print(grid)
 
@@ -60,19 +62,6 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _threads() -> Iterator[tuple[str, str]]:
-    """Libraries that compute in several threads, and how many."""
-    import numba
-    import numpy as np
-    from threadpoolctl import threadpool_info
-
-    np.zeros((2, 2)) @ np.zeros((2, 2))  # loads BLAS, so that it is listed
-    for pool in threadpool_info():
-        library = f"{pool['internal_api']} {pool.get('version') or ''}"
-        yield "threads", f"{library}: {pool['num_threads']} threads"
-    yield "threads", f"numba: {numba.config.NUMBA_NUM_THREADS} threads"
 
 
 def _gpu() -> str:

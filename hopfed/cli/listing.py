@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
 
 import click
 
@@ -18,21 +17,18 @@ def list_command(name: str | None) -> None:
 
     Example: hopfed list bbp
     """
-    if name is not None:
-        _list_settings(name, find(name))
+    if name is None:
+        for each, (claim, source) in CLAIMS.items():
+            out.print(named(each, claim))
+            out.print(f"    {source}", style="dim")
         return
-    for each, (claim, source) in CLAIMS.items():
-        out.print(named(each, claim))
-        out.print(f"    {source}", style="dim")
-
-
-def _list_settings(name: str, experiment: Any) -> None:
     from hopfed._lib.settings import describe
     from hopfed.experiments.settings import annotated
 
+    experiment = find(name)
     out.print(experiment.__doc__.strip())
-    known = {name: preset(experiment, name) for name in presets(experiment)}
-    three, words = [known.pop(name) for name in PRESET_NAMES], annotated(experiment.Config)
+    known = {start: preset(experiment, start) for start in presets(experiment)}
+    three, words = [known.pop(start) for start in PRESET_NAMES], annotated(experiment.Config)
     grid = table("setting", *PRESET_NAMES, "")
     for setting in fields(experiment.Config):
         values = (describe(getattr(p, setting.name)) for p in three)
@@ -40,8 +36,8 @@ def _list_settings(name: str, experiment: Any) -> None:
     out.print("")
     out.print(grid)
     out.print(f"\nminutes: {', '.join(f'{n} {m:g}' for n, m in minutes(name).items())}")
-    for name, held in known.items():
-        out.print(f"\n--preset {name}: settings that differ from default's")
+    for start, held in known.items():
+        out.print(f"\n--preset {start}: settings that differ from default's")
         for setting in fields(experiment.Config):
             value = getattr(held, setting.name)
             if value != getattr(three[1], setting.name):

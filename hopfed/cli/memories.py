@@ -11,10 +11,11 @@ from typing import Any
 import click
 import numpy as np
 
-from hopfed._lib.settings import real, require
-from hopfed.cli.numbers import SEED, Parsed, within
-from hopfed.cli.outputs import FIGURE, RUN, check_outputs, file_option, json_option, out_option
-from hopfed.cli.printing import human_bytes, out, table
+from hopfed._lib.settings import real, require, with_settings
+from hopfed.cli.numbers import SEED, Parsed, shape_of, within
+from hopfed.cli.options import PATH, file_option, flag, json_option, option
+from hopfed.cli.outputs import FIGURE, RUN, check_outputs, out_option
+from hopfed.cli.printing import human_bytes, out, say_wrote, table
 from hopfed.cli.tables.reading import NAMES, choices_of, table_options
 from hopfed.cli.tables.reading import read as read_tables
 from hopfed.errors import ArgumentError, DataError, RunFileError
@@ -39,7 +40,7 @@ OPPOSITE = (
 )
 # Nothing is said of cues that their memory does not know.
 _NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}
-_path = click.Path(path_type=Path)
+SHAPE = "Height x width of the patterns in the figure, such as 28x28."
 
 
 def _range(text: str) -> tuple[float, float]:
@@ -49,12 +50,6 @@ def _range(text: str) -> tuple[float, float]:
     high, low = (real("", part, rule) for part in (first, last if colon else first))
     require(math.inf > high >= low >= 0, "", rule, text)
     return high, low
-
-
-def _shape(text: str) -> Any:
-    from hopfed.cli.tables.recover import shape_of
-
-    return shape_of(text)
 
 
 @dataclass(frozen=True)
@@ -143,11 +138,11 @@ def _numbers(source: Any) -> np.ndarray | None:
 
 
 @click.command("store")
-@click.argument("file", type=_path)
+@click.argument("file", type=PATH)
 @out_option("The .h5 file to write.", required=True)
 @click.option("--rule", default="", help=RULE)
-@click.option("--set", "settings", multiple=True, help=SETTINGS)
-@click.option("--operator", is_flag=True, help="Rows are examples: store their second moments.")
+@option("--set settings", SETTINGS, multiple=True)
+@flag("--operator", "Rows are examples: store their second moments.")
 @json_option
 @table_options
 def store_command(
@@ -163,13 +158,26 @@ def store_command(
     """
     from hopfed.memory.associative import AssociativeMemory
     from hopfed.memory.cues import is_graded
+    from hopfed.memory.rules import rule_named
     from hopfed.memory.storage import as_run
 
     check_outputs(("--out", out_file, RUN), inputs=[file])
-    rule = _rule(options.pop("rule"), options.pop("settings"))
+    name, settings = options.pop("rule"), options.pop("settings")
+    said, rule = ", ".join(settings), None  # chosen by the patterns where no name is given
+    require(bool(name) or not settings, "--set", "given together with --rule", said)
+    if name:
+        rule = rule_named(name)
+        fits = not settings or bool(vars(rule))
+        require(fits, "--set", f"left out: {name} has no settings", said)
+        rule = with_settings(rule, settings)
     choices_of(options)
     if operator:
-        named, patterns = _operator(file, options)
+        from hopfed.spectral.operators import FactorOperator
+        from hopfed.tables.examples import as_examples
+
+        [held] = read_tables([file], options)
+        patterns: Any = FactorOperator.from_examples(as_examples(held.rows, name=str(file)))
+        named = Named(np.zeros((0, 0)), _given(held.columns), None, held.coding)
     else:
         named = _patterns(file, options)
         patterns = named.values
@@ -187,34 +195,9 @@ def store_command(
     what = f"{len(memory):,} {'graded ' if memory.is_graded else ''}patterns"
     if memory.factor is not None:
         what = f"an operator of {memory.factor.shape[1]} components"
-    out.print(f"stored {what} of {memory.n_sites:,} sites by {memory.rule!r}")
-    out.print(f"wrote {out_file} ({human_bytes(size)})")
-    for line in memory.advice:
+    stored = f"stored {what} of {memory.n_sites:,} sites by {memory.rule!r}"
+    for line in (stored, f"wrote {out_file} ({human_bytes(size)})", *memory.advice):
         out.print(line)
-
-
-def _rule(name: str, settings: tuple[str, ...]) -> Any:
-    """Rule with its settings; empty to choose by the patterns."""
-    from hopfed._lib.settings import with_settings
-    from hopfed.memory.rules import rule_named
-
-    if not name:
-        require(not settings, "--set", "given together with --rule", ", ".join(settings))
-        return ""
-    rule = rule_named(name)
-    fits = not settings or bool(vars(rule))
-    require(fits, "--set", f"left out: {name} has no settings", ", ".join(settings))
-    return with_settings(rule, settings)
-
-
-def _operator(file: Path, options: dict[str, Any]) -> tuple[Named, Any]:
-    """Names of the columns of a table of examples, and its second moments."""
-    from hopfed.spectral.operators import FactorOperator
-    from hopfed.tables.examples import as_examples
-
-    [held] = read_tables([file], options)
-    examples = FactorOperator.from_examples(as_examples(held.rows, name=str(file)))
-    return Named(np.zeros((0, 0)), _given(held.columns), None, held.coding), examples
 
 
 def _patterns(file: Path, options: dict[str, Any]) -> Named:
@@ -257,27 +240,17 @@ def _archetypes(file: Path) -> Named | None:
 
 
 @click.command("recall")
-@click.argument("memory", type=_path)
-@click.argument("cues", type=_path)
+@click.argument("memory", type=PATH)
+@click.argument("cues", type=PATH)
 @out_option("States to .npy or .csv; everything to .h5.")
-@click.option("--updates", type=within(1), default=100, show_default=True, help="Most updates.")
-@click.option(
-    "--temperature", type=Parsed("number|from:to", _range), default="0", show_default=True,
-    help="A number, or FROM:TO to cool.",
-)  # fmt: skip
-@click.option(
-    "--order", type=click.Choice(["serial", "synchronous"]), default="serial", show_default=True,
-    help="One spin at a time, or all at once.",
-)  # fmt: skip
-@click.option("--free", is_flag=True, help="Let observed sites of cues with gaps turn as well.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the noise.")
+@option("--updates", "Most updates.", within(1), 100)
+@option("--temperature", "A number, or FROM:TO to cool.", Parsed("number|from:to", _range), "0")
+@option("--order", "One spin at a time, or all at once.", ("serial", "synchronous"), "serial")
+@flag("--free", "Let observed sites of cues with gaps turn as well.")
+@option("--seed", "Seed of the noise.", SEED, 0)
 @file_option("--figure", "Draw cue, steps and result.")
-@click.option(
-    "--shape",
-    type=Parsed("height x width", _shape),
-    help="Height x width of the patterns in the figure, such as 28x28.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON; nearest counts from 0.")
+@option("--shape", SHAPE, Parsed("height x width", shape_of))
+@flag("--json as_json", "Print as JSON; nearest counts from 0.")
 def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     """Recall patterns from the rows of CUES, with a stored MEMORY.
 
@@ -308,8 +281,7 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
         print(json.dumps(run.summary))
         return
     _print(run, names.ids, held.ids)
-    for path in filter(None, (options["out_file"], options["figure"])):
-        out.print(f"wrote {path}")
+    say_wrote(options["out_file"], options["figure"])
     if options["out_file"] and held.coding is not None:
         out.print(_meaning(held.coding))
 
@@ -366,14 +338,14 @@ def _recalled(memory: Any, cues: np.ndarray, options: dict[str, Any], config: An
     arrays["steps/states"] = np.reshape(steps, (-1, *found.states[:SHOWN].shape))
     summary = {"cues": len(cues), "converged": int(found.converged.sum())}
     measured = {"nearest": nearest, "overlap": best, "energy": found.energy}
-    measured["updates"] = found.updates
-    summary |= {name: array.tolist() for name, array in measured.items()}
-    return Run("recall", config, arrays, summary)
+    measured |= {"updates": found.updates}
+    return Run("recall", config, arrays, summary | {n: a.tolist() for n, a in measured.items()})
 
 
 def _write(run: Any, options: dict[str, Any], names: Named) -> None:
     """Write states, or everything, and draw."""
     from hopfed.runs import replacing
+    from hopfed.tables.table import made_up
     from hopfed.tables.writers import write
 
     path, states = options["out_file"], run.arrays["states"]
@@ -385,7 +357,11 @@ def _write(run: Any, options: dict[str, Any], names: Named) -> None:
         with replacing(path) as temporary, open(temporary, "wb") as file:
             np.save(file, states)
     elif ending and (names.columns or names.ids):
-        write(path, _columns(flat, names), endings=OUT)
+        columns: list[Any] = [*zip(names.columns or made_up(flat.shape[1]), flat.T, strict=True)]
+        if names.ids is not None:  # with the layers of a cue one below the other
+            layers = len(flat) // max(len(names.ids), 1)
+            columns.insert(0, ("id", [name for name in names.ids for _ in range(layers)]))
+        write(path, columns, endings=OUT)
     elif ending:
         with replacing(path) as temporary:
             np.savetxt(temporary, flat, fmt="%d" if flat.dtype.kind == "i" else "%g", delimiter=",")
@@ -394,17 +370,6 @@ def _write(run: Any, options: dict[str, Any], names: Named) -> None:
         from hopfed.figures.recall import draw
 
         save(draw(run, shape=options["shape"]), options["figure"])
-
-
-def _columns(states: np.ndarray, names: Named) -> list[Any]:
-    """Columns of a table of states (S, N), or (S L, N) with the layers of a cue in a row."""
-    from hopfed.tables.table import made_up
-
-    columns = list(zip(names.columns or made_up(states.shape[1]), states.T, strict=True))
-    if names.ids is None:
-        return columns
-    layers = len(states) // max(len(names.ids), 1)
-    return [("id", [name for name in names.ids for _ in range(layers)]), *columns]
 
 
 def _print(run: Any, cues: tuple[str, ...] | None, patterns: tuple[str, ...] | None) -> None:

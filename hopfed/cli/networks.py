@@ -10,26 +10,22 @@ from typing import Any
 import click
 
 from hopfed._lib.outputs import RUN
-from hopfed.cli import HelpfulGroup
-from hopfed.cli.device import device_option, for_networks
+from hopfed.cli import HelpfulGroup, runs
 from hopfed.cli.numbers import COUNT, SEEDS
-from hopfed.cli.outputs import (
-    FIGURE,
-    check_outputs,
+from hopfed.cli.options import (
+    PATH,
+    device_option,
     figure_option,
-    out_option,
-    overwrite_option,
+    file_option,
+    flag,
+    for_networks,
+    option,
 )
-from hopfed.cli.printing import out, shown, table
-from hopfed.cli.runs import (
-    carry_out,
-    check_keep,
-    engine_options,
-    fitted,
-    held_settings,
-    refuse_code,
-)
+from hopfed.cli.outputs import FIGURE, check_outputs, out_option
+from hopfed.cli.printing import out, say_wrote, shown, table
 from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError
+
+CONFIG = "Settings, .toml; those of the method below [options]."
 
 
 @click.group("fl", cls=HelpfulGroup)
@@ -42,7 +38,6 @@ def fl_command() -> None:
 
 def _task_options(command: Any) -> Any:
     """Options that say what is trained on what."""
-    path = click.Path(path_type=Path)
     data = (
         "digits; FILE.npz with arrays images (or x) and labels (or y); a table of features, "
         "FILE.csv[:LABELS]; a FOLDER of pictures by class, or of clients with train.npz and "
@@ -61,63 +56,49 @@ def _task_options(command: Any) -> Any:
         "Architectures, which clients take in turn: lenet,mlp:200x100; your own torch.nn.Module as "
         "module:Net or FILE.py:Net."
     )
-    settings = "Settings, .toml; those of the method below [options]."
-    autocast = "Compute the products of training in bfloat16."
-    for option in (
+    for each in (
         device_option("networks are trained and score", opens=False),
-        click.option(
-            "--compile", "compiled", is_flag=True, help="Compile the loss by torch.compile."
+        flag("--compile compiled", "Compile the loss by torch.compile."),
+        option("--autocast", "Compute the products of training in bfloat16.", ("bf16",)),
+        runs.workers_option,
+        runs.set_option,
+        option("--seeds", "Number of seeds, or 100:110 for 100 to 109.", SEEDS),
+        option("--models", models),
+        option("--rounds", "Communication rounds.", COUNT),
+        option("--clients", "Number of clients.", COUNT),
+        option("--partition", partition),
+        option("--data", data),
+        file_option(
+            "--config config_file", "Settings, .toml; those of the method below [options]."
         ),
-        click.option("--autocast", type=click.Choice(("bf16",)), help=autocast),
-        click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes."),
-        click.option(
-            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting."
-        ),
-        click.option("--seeds", type=SEEDS, help="Number of seeds, or 100:110 for 100 to 109."),
-        click.option("--models", help=models),
-        click.option("--rounds", type=COUNT, help="Communication rounds."),
-        click.option("--clients", type=COUNT, help="Number of clients."),
-        click.option("--partition", help=partition),
-        click.option("--data", help=data),
-        click.option("--config", "config_file", type=path, help=settings),
         click.argument("method"),
     ):
-        command = option(command)
+        command = each(command)
     return command
 
 
 @fl_command.command("run")
 @_task_options
-@engine_options
-@click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
-@overwrite_option
-@click.option("--keep", metavar="FOLDER", help="Keep each client's network of the best round.")
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Continue the run in --out if the file exists; --rounds may be more.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@runs.engine_options
+@out_option("Run file (.h5) to write.")
+@option("--keep", "Keep each client's network of the best round.", metavar="FOLDER")
+@flag("--resume", "Continue the run in --out if the file exists; --rounds may be more.")
+@flag("--json as_json", "Print the summary as JSON.")
 def run_command(method: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
     """Run METHOD; `hopfed fl list` shows all methods, `hopfed fl list METHOD` its settings.
 
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
-    check_outputs(("--out", out_file, RUN), inputs=_inputs(options), resume=options["resume"])
+    inputs = [Path(file) for file in (options["config_file"], options["data"]) if file is not None]
+    check_outputs(("--out", out_file, RUN), inputs=inputs, resume=options["resume"])
     fl = _experiment()
     held = out_file if options["resume"] and out_file is not None and out_file.exists() else None
     first, config = _settings(fl, method, options, held)
-    check_keep(config, out_file, options["resume"])
+    runs.check_keep(config, out_file, options["resume"])
     config.make(0)  # a wrong name is reported before a file is written
-    run = carry_out(fl, config, out_file, as_json, first=first, **options)
+    run = runs.carry_out(fl, config, out_file, as_json, first=first, **options)
     if fl.all_lost(run.arrays):
         raise HopfedError(f"no network is finite; lr = {config.lr:g} is likely too high")
-
-
-def _inputs(options: dict[str, Any]) -> list[Path]:
-    """Files that are read."""
-    given = (options["config_file"], options["data"])
-    return [Path(each) for each in given if each is not None]
 
 
 def _settings(
@@ -126,7 +107,7 @@ def _settings(
     """First seed and settings, taken out of `options`; those of a run that is continued stay."""
     file = options.pop("config_file")
     held = [] if file is None else _read(file)
-    base, first = (fl.Config(), 0) if run_file is None else held_settings(fl, run_file)
+    base, first = (fl.Config(), 0) if run_file is None else runs.held_settings(fl, run_file)
     if run_file is not None and base.method != method:
         raise ArgumentError("METHOD", f"{base.method}, as in {run_file}", method)
     first, number = options.pop("seeds") or (first, None)
@@ -143,18 +124,18 @@ def _settings(
     settings = [*(s for s in held if s.partition("=")[0].strip() not in said), *given]
     config = fl.with_options(replace(base, method=method), settings)
     if run_file is None:
-        config = fitted(fl, config, settings)
+        config = runs.fitted(fl, config, settings)
     for source in (file, run_file):
         if source is not None:
-            refuse_code(fl, config, str(source), [f"method={method}", *given])
+            runs.refuse_code(fl, config, str(source), [f"method={method}", *given])
     return first, config
 
 
 @fl_command.command("partition")
 @click.argument("data")
-@click.option("--partition", help="As for `fl run`. [default: dirichlet:0.5]")
-@click.option("--clients", type=COUNT, help="Number of clients. [default: 10]")
-@click.option("--seed", type=COUNT, default=0, show_default=True, help="Of all draws.")
+@option("--partition", "As for `fl run`. [default: dirichlet:0.5]")
+@option("--clients", "Number of clients. [default: 10]", COUNT)
+@option("--seed", "Of all draws.", COUNT, 0)
 @figure_option
 @out_option("Partition (.npz) to write, for --partition given:FILE.npz.")
 def partition_command(
@@ -180,7 +161,7 @@ def partition_command(
 
     named = {"data": data, "partition": partition, "clients": clients}
     given = [f"{name}={value}" for name, value in named.items() if value is not None]
-    config = fitted(fl, fl.with_options(fl.Config(), given), [*given, "models="])
+    config = runs.fitted(fl, fl.with_options(fl.Config(), given), [*given, "models="])
     made = neural.data.partition(
         config.partition, neural.data.load(config.data), config.clients, seed
     )
@@ -190,24 +171,17 @@ def partition_command(
     out.print(grid)
     if figure is not None:
         save(draw(made), figure)
-        out.print(f"wrote {shown(figure)}")
     if out_file is not None:
         made.save(out_file)
-        out.print(f"wrote {shown(out_file)}")
+    say_wrote(figure, out_file)
 
 
 @fl_command.command("predict")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.argument("data")
-@click.option("--client", type=COUNT, default=0, show_default=True, help="Whose network, from 0.")
+@option("--client", "Whose network, from 0.", COUNT, 0)
 @click.option("--models", default="", help="Your code that the folder names, as you named it then.")
-@click.option(
-    "--out",
-    "out_file",
-    type=click.Path(path_type=Path),
-    help="Class and probabilities of each row: .csv, .json, .parquet or .h5.",
-)
-@overwrite_option
+@out_option("Class and probabilities of each row: .csv, .json, .parquet or .h5.")
 def predict_command(
     folder: Path, data: str, client: int, models: str, out_file: Path | None
 ) -> None:
@@ -239,7 +213,7 @@ def predict_command(
     if out_file is not None:
         columns = [("class", found), *zip(classes, chances.astype(float).T, strict=True)]
         write(out_file, columns)
-        out.print(f"wrote {shown(out_file)}")
+    say_wrote(out_file)
 
 
 @fl_command.command("list")
@@ -260,8 +234,9 @@ def list_command(method: str | None) -> None:
             column.justify = "left"
         for name in METHODS:
             cls = find(name)
-            own = ", ".join(f"{f.name}={describe(f.default)}" for f in _own(cls))
-            grid.add_row(name, cls.source, own or "-")
+            own = [f for f in fields(cls) if f.name not in ("task", "training")]
+            words = ", ".join(f"{f.name}={describe(f.default)}" for f in own)
+            grid.add_row(name, cls.source, words or "-")
         out.print(grid)
         return
     out.print(cleandoc(find(method).__doc__ or ""))
@@ -279,14 +254,11 @@ def _experiment() -> Any:
     return fl
 
 
-def _own(cls: Any) -> list[Any]:
-    return [f for f in fields(cls) if f.name not in ("task", "training")]
-
-
 def _read(path: Path) -> list[str]:
     """Read settings from a TOML file: those of `Config`, and the method's own from [options]."""
     import tomllib
 
+    from hopfed._lib.settings import describe
     from hopfed.tables.files import opened
 
     try:
@@ -297,10 +269,5 @@ def _read(path: Path) -> list[str]:
     own = held.pop("options", {})
     if not isinstance(own, dict):
         raise DataError(f"{path}: [options] is no table")
-    return [f"{k}={_word(v)}" for k, v in (held | own).items()]
-
-
-def _word(value: Any) -> str:
-    from hopfed._lib.settings import describe
-
-    return describe(tuple(value) if isinstance(value, list) else value)
+    plain = {k: tuple(v) if isinstance(v, list) else v for k, v in (held | own).items()}
+    return [f"{name}={describe(value)}" for name, value in plain.items()]

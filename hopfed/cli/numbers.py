@@ -88,6 +88,19 @@ def _counts(text: str) -> list[int]:
     return list(range(start, stop + 1))
 
 
+def shape_of(text: str | None, columns: int | None = None) -> tuple[int, int] | None:
+    """Height and width, which make up the `columns` where those are known."""
+    if text is None:
+        return None
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(re.fullmatch("[1-9][0-9]{0,8}", p) for p in parts):
+        raise ArgumentError("--shape", "height x width, such as 28x28", text)
+    height, width = map(int, parts)
+    if columns is not None and height * width != columns:
+        raise ArgumentError("--shape", f"height x width with a product of {columns}", text)
+    return height, width
+
+
 COUNT = within()
 FEW = within(1, 100_000)
 WHOLE = within(most=(1 << 63) - 1)

@@ -14,6 +14,7 @@ import click
 
 from hopfed._lib.other_accounts import followed
 from hopfed._lib.outputs import RUN, check_run, check_suffix, check_writable, is_filled
+from hopfed.cli.options import file_option, flag
 from hopfed.errors import ArgumentError
 
 FIGURE = (".png", ".pdf", ".svg")
@@ -24,27 +25,18 @@ def _keep(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     ctx.meta["overwrite"] = value
 
 
-def file_option(flags: str, words: str, **more: Any) -> Any:
-    """An option that is a path; `flags` may name its argument after a space."""
-    more |= {"show_default": True} if "default" in more else {}
-    return click.option(*flags.split(), type=click.Path(path_type=Path), help=words, **more)
-
-
 def out_option(words: str, **more: Any) -> Any:
     """--out and --overwrite."""
-    option = file_option("--out out_file", words, **more)
-    return lambda command: option(overwrite_option(command))
+    path = file_option("--out out_file", words, **more)
+    return lambda command: path(overwrite_option(command))
 
 
-overwrite_option = click.option(
+overwrite_option = flag(
     "--overwrite",
-    is_flag=True,
+    "Replace files of these names that are there.",
     expose_value=False,
     callback=_keep,
-    help="Replace files of these names that are there.",
 )
-figure_option = file_option("--figure", "Draw to .png, .pdf or .svg.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 
 
 def overwriting() -> bool:

@@ -56,6 +56,13 @@ def progress_bar(*columns: Any) -> Any:
     return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
+def say_wrote(*paths: object) -> None:
+    """Say which files were written; None for those that were not asked for."""
+    for path in paths:
+        if path is not None:
+            out.print(f"wrote {shown(path)}")
+
+
 def named(name: str, words: str) -> Text:
     """Return a text of a bold name, a colon, and words."""
     return Text.assemble((shown(name), "bold"), f": {shown(words)}")

@@ -15,15 +15,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopfed._lib.outputs import RUN, check_folder
-from hopfed._lib.settings import describe, from_plain, with_settings
-from hopfed.cli.device import device_option, for_networks
+from hopfed._lib.settings import describe, with_settings
 from hopfed.cli.numbers import COUNT, SEEDS
+from hopfed.cli.options import (
+    PATH,
+    device_option,
+    file_option,
+    flag,
+    for_networks,
+    json_option,
+    option,
+)
 from hopfed.cli.outputs import (
     FIGURE,
     PAGE,
     check_outputs,
-    file_option,
-    json_option,
     out_option,
     overwrite_option,
     overwriting,
@@ -33,7 +39,7 @@ from hopfed.cli.printing import err, human_bytes, out, progress_bar, shown, tabl
 from hopfed.cli.tables.reading import NAMES, table_options
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.errors import shown as cut
-from hopfed.experiments import PRESET_NAMES, compared, find, preset
+from hopfed.experiments import PRESET_NAMES, compared, config_of, find, name_of, preset
 
 if TYPE_CHECKING:
     from hopfed.runs import Run
@@ -44,53 +50,37 @@ LONGEST = 300  # characters of a setting that are shown
 COLUMNS = 3  # numbers of the cells of a sweep that are printed; the file has all
 ROWS = "Table, or folder of tables, whose rows a page about archetypes lists; may be repeated."
 
-_path = click.Path(path_type=Path)
-_runs = click.argument("run_files", metavar="RUN...", nargs=-1, required=True, type=_path)
-_preset = click.option(
-    "--preset",
-    metavar=f"[{'|'.join(PRESET_NAMES)}|...]",
-    help="Settings to start from; `hopfed list NAME` has them all. [default: default]",
+PRESET = "Settings to start from; `hopfed list NAME` has them all. [default: default]"
+DASK = "Scheduler of the engine dask, such as tcp://host:8786.  [default: local]"
+ENGINE = (
+    "Where seeds and clients of a federation run: in this process, in worker processes, on workers "
+    "of Dask, as nodes of Flower."
 )
-_seeds = click.option(
-    "--seeds", type=SEEDS, help="Number of seeds, or which: 100:110 for 100 to 109."
-)
-_set = click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting."
-)
-_workers = click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
-_resume = click.option(
-    "--resume", is_flag=True, help="Continue the run in --out if the file exists."
-)
+
+_runs = click.argument("run_files", metavar="RUN...", nargs=-1, required=True, type=PATH)
+_preset = option("--preset", PRESET, metavar=f"[{'|'.join(PRESET_NAMES)}|...]")
+_seeds = option("--seeds", "Number of seeds, or which: 100:110 for 100 to 109.", SEEDS)
+set_option = option("--set settings", "Change a setting.", multiple=True, metavar="KEY=VALUE")
+workers_option = option("--workers", "Processes.", COUNT, 1)
 
 
 def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask", "flower")) -> Any:
     """Add --engine and --dask: where seeds, cells and the clients of a federation run."""
-    dask = click.option(
-        "--dask",
-        metavar="local|ADDRESS",
-        help="Scheduler of the engine dask, such as tcp://host:8786.  [default: local]",
-    )
-    return click.option(
-        "--engine",
-        type=click.Choice(names),
-        default="local",
-        show_default=True,
-        help="Where seeds and clients of a federation run: in this process, in worker processes, "
-        "on workers of Dask, as nodes of Flower.",
-    )(dask(command))
+    dask = option("--dask", DASK, metavar="local|ADDRESS")
+    return option("--engine", ENGINE, tuple(names), "local")(dask(command))
 
 
 @click.command("run")
 @click.argument("name")
 @_preset
 @_seeds
-@_set
+@set_option
 @engine_options
-@_workers
+@workers_option
 @device_option("recoveries run and networks are trained, where there are any", opens=False)
 @out_option("Run file (.h5) to write.")
-@_resume
-@click.option("--trust", is_flag=True, help="Let the run in --out import code outside of hopfed.")
+@flag("--resume", "Continue the run in --out if the file exists.")
+@flag("--trust", "Let the run in --out import code outside of hopfed.")
 @json_option
 def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
     """Run the experiment NAME over its seeds.
@@ -112,7 +102,14 @@ def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any)
     else:
         place(device).open()
         options["device"] = device
-    config, options["first"] = _config(experiment, out_file, options)
+    preset(experiment, options["preset"] or "default")  # which may be unknown
+    held = out_file if options["resume"] and out_file is not None and out_file.exists() else None
+    config, first = None, 0
+    if held is not None and not options["preset"]:
+        config, first = held_settings(experiment, held)
+        if not options["trust"]:
+            refuse_code(experiment, config, str(held), options["settings"], "--trust or ")
+    config, options["first"] = _changed(experiment, options, config, first)
     if trains and device != "cpu":
         config = replace(config, device=device)
     check_keep(config, out_file, options["resume"])
@@ -140,7 +137,7 @@ def carry_out(
         raise ArgumentError("--resume", "given together with --out", "no --out")
     folder = getattr(config, "keep", "")
     kept = [file.parent for file in Path(folder).glob("seed-*/model.json")] if folder else []
-    began, name = time.perf_counter(), _name(experiment)
+    began, name = time.perf_counter(), name_of(experiment)
     how: dict[str, Any] = {"out": out_file, "resume": resume, "engine": engine, "first": first}
     how |= {"workers": workers, "device": device}
     with _cluster(dask, engine, workers), progress(name) as report, set_aside(out_file, *kept):
@@ -159,10 +156,6 @@ def carry_out(
     each = f", {seconds / units:.2f} a round" if units and hasattr(config, "rounds") else ""
     out.print(f"\n{data}{seeds} in {seconds:.1f} s{each}; {saved}")
     return run
-
-
-def _name(experiment: Any) -> str:
-    return str(experiment.__name__.rpartition(".")[2])
 
 
 def _cluster(dask: str | None, engine: str, workers: int) -> Any:
@@ -187,37 +180,27 @@ def check_keep(config: Any, out_file: Path | None, resume: bool) -> None:
             raise ArgumentError("--keep", f"a new folder ({ways})", folder)
 
 
-def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> tuple[Any, int]:
-    """Settings, from the resumed file or the preset, changed by options; and the first seed."""
-    preset(experiment, options["preset"] or "default")  # which may be unknown
-    if not (options["resume"] and out_file is not None and out_file.exists()) or options["preset"]:
-        return _changed(experiment, options)
-    config, first = held_settings(experiment, out_file)
-    if not options["trust"]:
-        refuse_code(experiment, config, str(out_file), options["settings"], "--trust or ")
-    return _changed(experiment, options, config, first)
-
-
 def held_settings(experiment: Any, out_file: Path) -> tuple[Any, int]:
     """Settings of the run in a file, and its first seed."""
-    from hopfed.runs import Run, first_seed, settings_of
+    from hopfed.runs import Run, first_seed
 
     held = Run.load(str(out_file))
-    if held.kind != _name(experiment):
+    if held.kind != name_of(experiment):
         raise ArgumentError("--out", f"a run of this experiment, not of {held.kind}", out_file)
     try:
-        config = from_plain(experiment.Config, settings_of(held.config))
+        config = config_of(held)
     except (ArgumentError, TypeError) as error:
         raise RunFileError(f"{out_file}: its settings do not fit: {error}") from None
     return config, first_seed(held.config)
 
 
 def _changed(
-    experiment: Any, options: Mapping[str, Any], config: Any = None, first: int = 0, how: Any = None
+    experiment: Any, options: Mapping[str, Any], config: Any = None, first: int = 0
 ) -> tuple[Any, int]:
     """A config, else that of the preset, changed as the options say; and the first seed."""
     config = preset(experiment, options["preset"] or "default") if config is None else config
-    config = (how or with_settings)(config, options["settings"])
+    change = getattr(experiment, "with_options", with_settings)
+    config = change(config, list(options["settings"]))
     if options["seeds"] is None:
         return config, first
     first, number = options["seeds"]
@@ -295,14 +278,14 @@ class Report:
 
 @click.command("sweep")
 @click.argument("name", metavar="EXPERIMENT")
-@click.option("--grid", multiple=True, required=True, metavar="KEY=A,B,C", help="Setting to sweep.")
+@option("--grid", "Setting to sweep.", multiple=True, required=True, metavar="KEY=A,B,C")
 @_preset
-@_set
+@set_option
 @_seeds
 @lambda command: engine_options(command, ("local", "pool", "dask"))
-@_workers
-@click.option("--choose", metavar="NUMBER", help="Say which cell has most of it.")
-@click.option("--measure", help="Number of the summary that is drawn.  [default: the first]")
+@workers_option
+@option("--choose", "Say which cell has most of it.", metavar="NUMBER")
+@option("--measure", "Number of the summary that is drawn.  [default: the first]")
 @file_option("--out folder", "Folder to write.", required=True)
 @overwrite_option
 def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any) -> None:
@@ -321,11 +304,9 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
     from hopfed.experiments.sweep import OK, best, parsed_grid, sweep
 
     experiment, settings = find(name), parsed_grid(grid)
-    how: Any = getattr(experiment, "with_options", None)
-    config, first = _changed(experiment, options, how=how)
-    if how is not None:  # an unknown method is said before any cell is run
-        for method in settings.get("method", ()):
-            how(config, [f"method={method}"])
+    config, first = _changed(experiment, options)
+    for method in settings.get("method", ()):  # an unknown one is said before any cell is run
+        getattr(experiment, "with_options", with_settings)(config, [f"method={method}"])
     if hasattr(experiment, "for_data"):
         config = fitted(experiment, config, [*options["settings"], *grid])
     engine, workers, known = options["engine"], options["workers"], compared(name)
@@ -362,9 +343,8 @@ def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) 
     names = sorted(names, key=lambda name: name != drawn)
     grid = table(*keys, *names[:COLUMNS])
     for cell in cells:
-        grid.add_row(
-            *map(shown, (*cell.values, *(number(cell.measure(n)) for n in names[:COLUMNS])))
-        )
+        numbers = (number(cell.measure(name)) for name in names[:COLUMNS])
+        grid.add_row(*map(shown, (*cell.values, *numbers)))
     out.print(grid)
     if len(names) > COLUMNS:
         out.print(f"and {len(names) - COLUMNS} numbers more in the table that is written:")
@@ -378,7 +358,7 @@ def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) 
 
 
 @click.command("show")
-@click.argument("run_file", metavar="RUN", type=_path)
+@click.argument("run_file", metavar="RUN", type=PATH)
 @json_option
 def show_command(run_file: Path, as_json: bool) -> None:
     """Show settings, versions, summary and arrays of the run file RUN.
@@ -430,7 +410,7 @@ def _faults(run: Run) -> dict[str, str]:
 
 
 @click.command("compare")
-@click.argument("run_files", metavar="RUN RUN...", nargs=-1, required=True, type=_path)
+@click.argument("run_files", metavar="RUN RUN...", nargs=-1, required=True, type=PATH)
 @out_option("Table of methods to write: .tex, a tabular of LaTeX, or .csv.")
 def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     """Compare the settings, summaries and arrays of runs.
@@ -509,8 +489,8 @@ def _print_rows(heads: Iterable[str], rows: Iterable[Iterable[str]], left: int) 
 @click.command("figure")
 @_runs
 @out_option("A .png, .pdf or .svg file. [default: RUN.png]")
-@click.option("--whole", is_flag=True, help="Draw all panels, and not only the first ones.")
-@click.option("--sections", metavar="NAME,...", help="Draw these sweeps of many methods, up to 6.")
+@flag("--whole", "Draw all panels, and not only the first ones.")
+@option("--sections", "Draw these sweeps of many methods, up to 6.", metavar="NAME,...")
 def figure_command(
     run_files: tuple[Path, ...], out_file: Path | None, whole: bool, sections: str | None
 ) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from hopfed.cli.numbers import FINITE, WHOLE
-from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, json_option, overwrite_option
-from hopfed.cli.printing import out, shown, table
+from hopfed.cli.numbers import FINITE, SEED, WHOLE
+from hopfed.cli.options import PATH, figure_option, json_option, option
+from hopfed.cli.outputs import FIGURE, check_outputs, overwrite_option
+from hopfed.cli.printing import out, say_wrote, table
 from hopfed.errors import ArgumentError, DataError
 from hopfed.runs import plain
 
@@ -22,14 +23,14 @@ ROWS = 40  # components that are listed; --json has all
 
 
 @click.command("spectrum")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option("--null", default="", help=NULLS)
-@click.option("--level", type=FINITE, default=0.01, show_default=True, help="False-alarm rate.")
-@click.option("--columns", default="centred", show_default=True, help="Or standardised, or raw.")
-@click.option("--ignore", multiple=True, metavar="COLUMN,...", help="Columns to leave out.")
-@click.option("--n-rows", type=WHOLE, help="FILE is a covariance of so many rows.")
-@click.option("--draws", type=WHOLE, help="Most scrambled matrices for an eigenvalue.")
-@click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of what is drawn.")
+@option("--level", "False-alarm rate.", FINITE, 0.01)
+@option("--columns", "Or standardised, or raw.", default="centred")
+@option("--ignore", "Columns to leave out.", multiple=True, metavar="COLUMN,...")
+@option("--n-rows", "FILE is a covariance of so many rows.", WHOLE)
+@option("--draws", "Most scrambled matrices for an eigenvalue.", WHOLE)
+@option("--seed", "Of what is drawn.", SEED, 0)
 @json_option
 @figure_option
 @overwrite_option
@@ -43,12 +44,10 @@ def spectrum_command(
 
     Example: hopfed spectrum returns.csv --columns standardised --figure spectrum.pdf
     """
-    from hopfed._lib.random import check_seed
     from hopfed.spectral.spectrum import spectrum
     from hopfed.tables.formats import read_numbers
 
     check_outputs(("--figure", figure, FIGURE), inputs=[file])
-    check_seed(options["seed"])
     left = [name for part in ignore for name in part.split(",")]
     try:
         found = spectrum(read_numbers(file, gaps=True, ignore=left), **options)
@@ -80,5 +79,4 @@ def spectrum_command(
     out.print(f"status: {found.status}")
     for line in found.advice:
         out.print(line, markup=False)
-    if figure is not None:
-        out.print(f"wrote {shown(figure)}")
+    say_wrote(figure)

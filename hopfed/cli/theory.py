@@ -11,11 +11,11 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 import click
 import numpy as np
 
-from hopfed._lib.random import check_seed
 from hopfed.cli import HelpfulGroup
-from hopfed.cli.numbers import FINITE, NUMBER, NUMBERS, WHOLE, Parsed, several
-from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, json_option, overwrite_option
-from hopfed.cli.printing import err, out, shown, table
+from hopfed.cli.numbers import FINITE, NUMBER, NUMBERS, SEED, WHOLE, Parsed, several
+from hopfed.cli.options import figure_option, json_option
+from hopfed.cli.outputs import FIGURE, check_outputs, overwrite_option
+from hopfed.cli.printing import err, out, say_wrote, table
 from hopfed.cli.words import TABLE
 from hopfed.errors import ArgumentError
 from hopfed.runs import plain
@@ -32,6 +32,7 @@ DRAWN = (
     "The table with deviations is what tables of these sizes show, in exact draws of "
     "Gaussian noise and orthogonal archetypes; the rest holds for large tables, or nearly."
 )
+PRIVATE = "From epsilon on it is operators with noise, of all clients' rows together."
 Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other
 
 # Kinds of options: an annotation holds how a text is read, and the words of the help.
@@ -41,7 +42,7 @@ Number: TypeAlias = Annotated[Any, NUMBER]  # may be infinite
 Many: TypeAlias = Annotated[Any, NUMBERS]
 Sites: TypeAlias = Annotated[Whole, "Sites."]
 Examples: TypeAlias = Annotated[Whole, "Examples."]
-Seed: TypeAlias = Annotated[Whole, "Of the simulation."]
+Seed: TypeAlias = Annotated[Any, SEED, "Of the simulation."]
 Variance: TypeAlias = Annotated[Real, "Noise variance."]
 Levels: TypeAlias = Annotated[Many, "Levels at which to give quantiles."]
 Power: TypeAlias = Annotated[Real, "Of the test."]
@@ -117,7 +118,7 @@ def show(
 
         save(getattr(theory, name)(**drawn), options["figure"])
         if not options["as_json"]:
-            out.print(f"wrote {shown(options['figure'])}")
+            say_wrote(options["figure"])
 
 
 def cell(value: Any) -> str:
@@ -291,23 +292,18 @@ def spike(
         found |= {"eigenvalue": spikes.outlier(kappa, q, variance)}
         found |= {"overlap": spikes.overlap(kappa, q)}
         if M is not None:
-            sd = spikes.outlier_sd(kappa, q, M, variance, exposure=exposure)
-            found["eigenvalue_sd"] = sd
+            found["eigenvalue_sd"] = spikes.outlier_sd(kappa, q, M, variance, exposure=exposure)
         tables["spikes"] = found
         sites, rows = N or (M and round(q * M)), M or (N and round(N / q))
-        if sites and rows and len(kappa) < min(sites, rows):
+        least = len(kappa) * (1 if exposure is None else 2)  # rows of which each has a part
+        if sites and rows and len(kappa) < min(sites, rows) and least <= rows:
             order = np.argsort(-kappa, kind="stable")
             shares = None if exposure is None else np.broadcast_to(exposure, kappa.shape)[order]
-            size = sites, rows, variance, alpha, shares, DRAWS, check_seed(seed)
+            size = sites, rows, variance, alpha, shares, DRAWS, seed
             drawn = spiked.predict(kappa[order], *size)
-            tables["at_this_size"] = {
-                "kappa": kappa[order],
-                "eigenvalue": drawn.eigenvalue,
-                "eigenvalue_sd": drawn.eigenvalue_sd,
-                "overlap": drawn.overlap.diagonal(),
-                "overlap_sd": drawn.overlap_sd.diagonal(),
-                "power": drawn.power,
-            }
+            held = {n: getattr(drawn, n) for n in ("eigenvalue", "eigenvalue_sd")}
+            held |= {n: getattr(drawn, n).diagonal() for n in ("overlap", "overlap_sd")}
+            tables["at_this_size"] = {"kappa": kappa[order], **held, "power": drawn.power}
     if eigenvalue is not None:
         strength = spikes.strength(eigenvalue, q, variance)
         tables["inverse"] = {"eigenvalue": eigenvalue, "kappa": strength}
@@ -473,7 +469,12 @@ def plan(
     Example: hopfed theory plan --r 0.6 --N 1000 --K 20
     """
     given = {name: value for name, value in locals().items() if name != "options"}
-    exposure = _shares(exposure, K)
+    if K is not None and exposure is not None:
+        raise ArgumentError("--K", "left out beside --exposure", K)
+    if K is not None and K < 1:
+        raise ArgumentError("--K", "at least 1", K)
+    equal = np.array(_EXPOSURES) if K is None else np.full(K, 1 / K)
+    exposure = equal if exposure is None else np.asarray(exposure)
     private = [name for name in _PRIVATE if given[name] is not None]
     graded = [name for name in _GRADED if given[name] is not None]
     if private and epsilon is None:
@@ -491,17 +492,6 @@ def plan(
         _plain(exposure, given, options)
 
 
-def _shares(exposure: Any, equal: int | None) -> np.ndarray:
-    """Shares that were asked for; `equal` archetypes share the examples."""
-    if equal is None:
-        return np.array(_EXPOSURES) if exposure is None else np.asarray(exposure)
-    if exposure is not None:
-        raise ArgumentError("--K", "left out beside --exposure", equal)
-    if equal < 1:
-        raise ArgumentError("--K", "at least 1", equal)
-    return np.full(equal, 1 / equal)
-
-
 def _plain(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """The plan for archetypes of signs, and the one beside privacy noise."""
     from hopfed.theory import planning, private
@@ -514,9 +504,7 @@ def _plain(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str,
     boundary = planning.minimal_samples(r, shares, N)
     beside: dict[str, Columns] = {}
     if given["epsilon"] is not None:  # first, for what is wrong with it is said at once
-        held: dict[str, Any] = {
-            n: default if given[n] is None else given[n] for n, default in _PRIVATE.items()
-        }
+        held: dict[str, Any] = _PRIVATE | {n: given[n] for n in _PRIVATE if given[n] is not None}
         z = private.noise_multiplier(held["epsilon"], held["delta"], held["rounds"])
         found = private.plan(r, shares, multiplier=z, clients=held["clients"], **arguments)
         least = private.minimal_samples(r, shares, N, z, held["clients"])
@@ -534,11 +522,8 @@ def _plain(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str,
         _explain({name: said for name, said in _MEANINGS.items() if name in names})
         if together:
             _explain(_PROMISED)
-        if "drawn" in tables:
-            out.print(f"\n{DRAWN}")
-        if beside:
-            words = "From epsilon on it is operators with noise, of all clients' rows together."
-            out.print(f"\n{words}")
+        for said in [DRAWN] * ("drawn" in tables) + [PRIVATE] * bool(beside):
+            out.print(f"\n{said}")
 
 
 def _together(
@@ -576,18 +561,15 @@ def _at_size(
     variance = 1 - r**2 * float(min(shares.sum(), 1))
     kappa = spikes.spike_strength(r, shares, N) * (1 - r**2) / variance
     for share, M in zip(plan["exposure"], plan["M"], strict=True):
-        if not np.isfinite(M) or min(N, M) <= len(shares):
+        if not np.isfinite(M) or len(shares) >= N or 2 * len(shares) > M:
             continue
         size = N, int(M), variance, arguments["false_alarm"], shares
         drawn = spiked.predict(kappa, *size, size=PLANNED)
         same = shares == share  # equal shares change places
-        row = [share, M, drawn.power[same].mean()]
-        held = drawn.eigenvalue, drawn.eigenvalue_sd, drawn.span, drawn.span_sd
-        row += [values[same].mean() for values in held]
-        rows.append(row)
+        held = drawn.power, drawn.eigenvalue, drawn.eigenvalue_sd, drawn.span, drawn.span_sd
+        rows.append([share, M, *(values[same].mean() for values in held)])
     names = ("exposure", "M", "power", "eigenvalue", "eigenvalue_sd", "overlap", "overlap_sd")
-    found = dict(zip(names, np.array(rows).T, strict=True)) if rows else {}
-    return {"drawn": found} if found else {}
+    return {"drawn": dict(zip(names, np.array(rows).T, strict=True))} if rows else {}
 
 
 def _columns(exposure: np.ndarray, boundary: np.ndarray, plan: Any) -> Columns:
@@ -606,9 +588,8 @@ def _graded(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str
     with err.status("planning"):
         found = plan(law, exposure, given["N"], *settings)
     columns = {name: getattr(found, field) for name, field in _FIELDS.items()}
-    tables: dict[str, Columns] = {"plan": {"exposure": exposure} | columns}
     if options["as_json"]:
-        show(tables, options, "plan")
+        show({"plan": {"exposure": exposure} | columns}, options, "plan")
         return
     grid = table("exposure", *map(cell, exposure))  # a line for each number, and what it means
     for name, values in columns.items():

@@ -39,7 +39,10 @@ def page(runs: Mapping[str, Run], answers: Answers | None = None) -> str:
     body = []
     if len(runs) > 1 and len(kinds) == 1:
         with blaming(", ".join(runs), kinds[0]):
-            body.append(_comparison(runs))
+            held = list(runs.values())
+            differ = differences([run.config for run in held])
+            several = list(runs), differ, side_by_side(held), _figure(held)
+            body.append(rendered("comparison", *several))
     for order, (name, run) in enumerate(runs.items()):
         with blaming(name, run.kind):
             body.append(_section(name, run, order, answers))
@@ -55,16 +58,11 @@ def _fingerprint(template: str, tag: str) -> Markup:
     return Markup(f"'sha256-{base64.b64encode(sha256(inner.encode()).digest()).decode()}'")
 
 
-def _comparison(runs: Mapping[str, Run]) -> Markup:
-    """Compare runs of one kind: differing settings, summaries, and a common figure if any."""
-    held = list(runs.values())
-    differ = differences([run.config for run in held])
-    return rendered("comparison", list(runs), differ, side_by_side(held), _figure(held))
-
-
 def _section(name: str, run: Run, order: int, answers: Answers | None) -> Markup:
     """Section of one run: its claim, results, figure, settings, versions and data."""
     is_recovery = run.kind == KIND
+    empty = is_recovery and not len(run.arrays["archetypes/patterns"])
+    drawn = not empty or "spectrum/eigenvalues" in run.arrays  # patterns, or why there are none
     found = recovery.sections(name, run, answers) if is_recovery or has_archetypes(run) else []
     links = _downloads(name, run)
     return rendered(
@@ -76,7 +74,7 @@ def _section(name: str, run: Run, order: int, answers: Answers | None) -> Markup
         found,
         tables_of(run),
         is_recovery,
-        _figure([run]) if not is_recovery or recovery.has_picture(run) else "",
+        _figure([run]) if drawn else "",
         [(key, describe(value)) for key, value in run.config.items()],
         [(n, f"{a.dtype} {list(a.shape)}") for n, a in sorted(run.arrays.items())],
         links,

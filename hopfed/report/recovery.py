@@ -19,7 +19,6 @@ ALIKE = ("symmetric", "by column")  # channels in which rates have no errors of 
 TOLD = 8  # columns named for an archetype, on each side
 CLIENTS = 200  # that are listed
 NAMED = 60  # columns in a sentence
-DRAWN = 120  # eigenvalues in the picture
 
 
 def sections(name: str, run: Run, answers: Answers | None = None) -> list[Markup]:
@@ -33,28 +32,31 @@ def sections(name: str, run: Run, answers: Answers | None = None) -> list[Markup
     except (ArgumentError, DataError) as error:
         message = f"{name}: not archetypes as hopfed writes them: {error}"
         raise RunFileError(message) from error
-    made: list[Markup | str] = [_answer(found, run), _archetypes(found)]
-    if answers is not None:
-        made.append(rows_section(found, answers))
-    if run.kind == storage.KIND:
-        made += [_spectrum(found, run), _columns(found, run), _clients(found, run)]
-    return [part for part in made if isinstance(part, Markup)]
-
-
-def has_picture(run: Run) -> bool:
-    """Whether there is anything to draw: archetypes, or the spectrum that shows none."""
-    return bool(len(run.arrays["archetypes/patterns"])) or "spectrum/eigenvalues" in run.arrays
-
-
-def _answer(found: Archetypes, run: Run) -> Markup:
-    """How many archetypes, what the verdict means, how sure it is."""
     K, N = found.patterns.shape
     rows, where = run.summary.get("n_examples") or [], f"{N:,} columns"
     if rows:
         owners = f" of {len(rows):,} clients" if len(rows) > 1 else ""
         where = f"{sum(rows):,} rows{owners} with {where}"
     number = "1 archetype" if K == 1 else f"{K:,} archetypes" if K else "No archetypes"
-    return rendered("answer", f"{number}, in {where}.", found, _sureness(found))
+    answer = rendered("answer", f"{number}, in {where}.", found, _sureness(found))
+    made: list[Markup | str] = [answer]
+    if len(found):  # each archetype by the columns that tell it from the other rows
+        listed = [_archetype(found, k) for k in range(min(len(found), LISTED))]
+        shown_as = TOLD, display.sides_of(found), _has_intervals(found)
+        made.append(rendered("archetypes", found, *shown_as, listed, len(found) - LISTED))
+    if answers is not None:
+        made.append(rows_section(found, answers))
+    if run.kind == storage.KIND:
+        made.append(_spectrum(found, run))
+        # Columns that the archetypes do not explain, and those that say nothing.
+        names = ("dependent_columns", "constant_columns")
+        dependent, constant = (run.summary.get(name) or [] for name in names)
+        known = found.errors is not None
+        if known or constant:
+            both = _named(found, dependent), _named(found, constant)
+            made.append(rendered("columns", known, *both))
+        made.append(_clients(found, run))
+    return [part for part in made if isinstance(part, Markup)]
 
 
 def _sureness(found: Archetypes) -> str:
@@ -86,15 +88,6 @@ def _sureness(found: Archetypes) -> str:
     return " ".join(said)
 
 
-def _archetypes(found: Archetypes) -> Markup | str:
-    """Each archetype by the columns that tell it from the other rows."""
-    if not len(found):
-        return ""
-    listed = [_archetype(found, k) for k in range(min(len(found), LISTED))]
-    sides, intervals = display.sides_of(found), _has_intervals(found)
-    return rendered("archetypes", found, TOLD, sides, intervals, listed, len(found) - LISTED)
-
-
 def _archetype(found: Archetypes, k: int) -> dict[str, Any]:
     """One archetype: its share and its telling columns."""
     share = _percent(found.shares[k]) if np.isfinite(found.shares[k]) else ""
@@ -109,7 +102,10 @@ def _archetype(found: Archetypes, k: int) -> dict[str, Any]:
     if coding is not None:
         meanings = [code.plus or "this level" for code in coding.codes for _ in range(code.width)]
     for t in (t for side in sides for t in side):
-        low, high = _interval(found, k, t.column, t.rate)
+        margin = 0.0  # a rate is (1 + mean) / 2
+        if found.errors is not None and _has_intervals(found):
+            margin = display.CERTAIN * float(found.errors[k, t.column]) / 2
+        low, high = max(t.rate - margin, 0.0), min(t.rate + margin, 1.0)
         cells: dict[str, Any] = {"column": t.name, "+1 here": f"{t.rate:.1%}"}
         if _has_intervals(found):
             cells["95% interval"] = f"{low:.1%} to {high:.1%}"
@@ -128,14 +124,6 @@ def _has_intervals(found: Archetypes) -> bool:
     return found.errors is not None and found.channel not in ALIKE
 
 
-def _interval(found: Archetypes, k: int, column: int, rate: float) -> tuple[float, float]:
-    """Ends of the interval of a rate; the rate itself where no error is known."""
-    errors = found.errors if _has_intervals(found) else None
-    error = 0.0 if errors is None else float(errors[k, column])
-    margin = display.CERTAIN * error / 2  # a rate is (1 + mean) / 2
-    return max(rate - margin, 0.0), min(rate + margin, 1.0)
-
-
 def _spectrum(found: Archetypes, run: Run) -> Markup | str:
     """Eigenvalues and the threshold from which they count."""
     values = run.arrays.get("spectrum/eigenvalues")
@@ -149,50 +137,7 @@ def _spectrum(found: Archetypes, run: Run) -> Markup | str:
         f" Noise alone hardly ever passes it. {found.n_detected:,} count as signal."
     )
     rows = [(str(i), f"{x:.6g}") for i, x in enumerate(values[:LISTED], start=1)]
-    return rendered("spectrum", words, spectrum_picture(values, limit), rows)
-
-
-def spectrum_picture(values: np.ndarray, threshold: float) -> dict[str, Any]:
-    """Places of leading eigenvalues by rank, in a picture of 360 x 190 with a logarithmic scale.
-
-    Those that are not above 0 are left out; the threshold is NaN where it is not known.
-    """
-    seen = np.asarray(values, np.float64)
-    seen = seen[np.isfinite(seen) & (seen > 0)][:DRAWN]
-    if not len(seen):
-        return {}
-    known = bool(np.isfinite(threshold) and threshold > 0)
-    levels = np.log([*seen, threshold]) if known else np.log(seen)
-    low, high = levels.min() - 0.1, levels.max() + 0.1
-
-    def height(x: float, above: float = 0.0) -> str:
-        return f"{14 + (high - np.log(x)) / (high - low) * 146 - above:.1f}"
-
-    across = 312 / max(len(seen), 2)
-    points = [
-        {
-            "kind": "signal" if known and x > threshold else "noise",
-            "x": f"{40 + (i + 0.5) * across:.1f}",
-            "y": height(x),
-        }
-        for i, x in enumerate(seen)
-    ]
-    ends = [{"y": height(x, -4), "words": f"{x:.3g}"} for x in dict.fromkeys((seen[0], seen[-1]))]
-    picture: dict[str, Any] = {"points": points, "ends": ends, "limit": None}
-    if known:
-        y, above = height(threshold), height(threshold, 4)
-        picture["limit"] = {"y": y, "above": above, "words": f"threshold {threshold:.3g}"}
-    return picture | {"words": f"eigenvalue by rank, 1 to {len(seen)}"}
-
-
-def _columns(found: Archetypes, run: Run) -> Markup | str:
-    """Columns that the archetypes do not explain, and those that say nothing."""
-    dependent = run.summary.get("dependent_columns") or []
-    constant = run.summary.get("constant_columns") or []
-    if found.errors is None and not constant:
-        return ""
-    known = found.errors is not None
-    return rendered("columns", known, _named(found, dependent), _named(found, constant))
+    return rendered("spectrum", words, rows)
 
 
 def _named(found: Archetypes, columns: list[Any]) -> str:

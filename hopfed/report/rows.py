@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -64,7 +63,12 @@ def answers_of(found: Archetypes, files: Sequence[str | Path]) -> Answers:
         left = min(MOST - len(names), len(table))
         names += map(str, range(1, left + 1) if ids is None else ids[:left].tolist())
         assigned.append(found.assign(rows))
-        by_row, by_column = _gaps(rows)
+        m, n = rows.shape
+        by_row, by_column = np.zeros(m, np.int64), np.zeros(n, np.int64)
+        if rows.gaps:
+            each = to_host(kernels.matmat(rows, np.ones(n), True))
+            by_row = n - np.rint(each).astype(np.int64).reshape(m)
+            by_column = m - to_host(kernels.seen_counts(rows)).astype(np.int64)
         gaps.append(by_row)
         column_gaps += by_column
         sizes.append(len(table))
@@ -81,16 +85,6 @@ def answers_of(found: Archetypes, files: Sequence[str | Path]) -> Answers:
         right / missing if missing else np.nan,
         found,
     )
-
-
-def _gaps(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Missing entries of each row and of each column."""
-    m, n = rows.shape
-    if not rows.gaps:
-        return np.zeros(m, np.int64), np.zeros(n, np.int64)
-    by_row = np.rint(to_host(kernels.matmat(rows, np.ones(n), True))).astype(np.int64).reshape(m)
-    by_column = to_host(kernels.seen_counts(rows)).astype(np.int64)
-    return n - by_row, m - by_column
 
 
 def _right(found: Archetypes, rows: Rows) -> float:
@@ -127,28 +121,17 @@ def rows_section(found: Archetypes, answers: Answers) -> Markup:
         for j in order
         if answers.column_gaps[j]
     ]
-    counts, total = _counts(K, answers, files), len(answers.archetype)
-    return rendered("rows", counts, _missing(answers), gappy, heads, lines, total, K, NONE)
-
-
-def _counts(K: int, answers: Answers, files: list[str]) -> dict[str, Any]:
-    """How many rows are of each archetype, table by table; rows of none come last."""
-    counts = np.roll(answers.counts(K), -1, axis=1).T
-    total, several = max(int(counts.sum()), 1), len(files) > 1
-    rows = []
-    for label, held in zip([*map(str, range(1, K + 1)), NONE], counts, strict=True):
+    total, rows = len(answers.archetype), []
+    # How many rows are of each archetype, table by table; rows of none come last.
+    counted = np.roll(answers.counts(K), -1, axis=1).T
+    for label, held in zip([*map(str, range(1, K + 1)), NONE], counted, strict=True):
         each = [f"{n:,}" for n in held] if several else []
-        rows.append([label, f"{held.sum():,}", f"{held.sum() / total:.1%}", *each])
-    return {"heads": ["rows", "share", *(files if several else [])], "rows": rows}
-
-
-def _missing(answers: Answers) -> str:
-    """How many entries are missing, and how well they can be filled."""
-    missing = int(answers.column_gaps.sum())
-    entries = len(answers.archetype) * len(answers.column_gaps)
-    if not missing:
-        return "The rows have no gaps."
-    said = f"{missing:,} of {entries:,} entries are missing ({missing / entries:.1%})."
-    if np.isfinite(answers.filled):
+        rows.append([label, f"{held.sum():,}", f"{held.sum() / max(total, 1):.1%}", *each])
+    counts = {"heads": ["rows", "share", *(files if several else [])], "rows": rows}
+    missing, said = int(answers.column_gaps.sum()), "The rows have no gaps."
+    if missing:
+        entries = total * len(answers.column_gaps)
+        said = f"{missing:,} of {entries:,} entries are missing ({missing / entries:.1%})."
+    if missing and np.isfinite(answers.filled):
         said += f" Filled by the archetypes, {answers.filled:.1%} of them are expected to be right."
-    return said
+    return rendered("rows", counts, said, gappy, heads, lines, total, K, NONE)

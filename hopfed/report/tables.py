@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.settings import describe, from_plain, require
+from hopfed._lib.settings import describe, require
 from hopfed.errors import ArgumentError, RunFileError
-from hopfed.experiments import NAMES, OTHERS, Measure, Table, compared, find
-from hopfed.runs import Run, require_seeds, settings_of
+from hopfed.experiments import NAMES, OTHERS, Table, compared, config_of, find
+from hopfed.runs import Run, require_seeds
 
 KNOWN = (*NAMES, *OTHERS)
 
@@ -32,20 +32,13 @@ def load_complete(path: str | Path, begun: bool = False) -> Run:
     if not (run.complete or (begun and run.committed)):
         run = Run.load(path, complete=True)  # which says how it is finished
     if run.kind in KNOWN:
-        experiment = find(run.kind)
         try:
-            config = from_plain(experiment.Config, settings_of(run.config))
+            config = config_of(run)
         except (ArgumentError, TypeError) as error:
             raise RunFileError(f"{path}: these are not settings of {run.kind}: {error}") from None
-        by_round = hasattr(experiment, "measure_round")
-        rounds = getattr(config, "units", getattr(config, "rounds", 1)) if by_round else None
-        require_seeds(run, path, rounds)
+        rounds = getattr(config, "units", getattr(config, "rounds", 1))
+        require_seeds(run, path, rounds if hasattr(find(run.kind), "measure_round") else None)
     return run
-
-
-def measures_of(kind: str) -> Mapping[str, Measure]:
-    """Return the declared rows of the summary of `kind`; empty if none are declared."""
-    return compared(kind)
 
 
 def differences(held: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
@@ -59,9 +52,8 @@ def tables_of(run: Run) -> list[Table]:
     """Tables of a run: those of its experiment, or its summary with the paper's values and aims."""
     experiment: Any = find(run.kind) if run.kind in KNOWN else None
     if hasattr(experiment, "tables"):
-        config = from_plain(experiment.Config, settings_of(run.config))
-        return list(experiment.tables(config, run.summary))
-    measures = measures_of(run.kind)
+        return list(experiment.tables(config_of(run), run.summary))
+    measures = compared(run.kind)
     if not measures:
         return [Table("summary", ("",), tuple((k, words(v)) for k, v in run.summary.items()))]
     shown = [(measure, run.summary[key]) for key, measure in measures.items() if key in run.summary]
@@ -77,7 +69,7 @@ def tables_of(run: Run) -> list[Table]:
 
 def side_by_side(runs: Sequence[Run]) -> list[tuple[str, ...]]:
     """Rows (label, value in each run) of all rows of their summaries."""
-    measures = measures_of(runs[0].kind)
+    measures = compared(runs[0].kind)
     if measures and len({run.kind for run in runs}) == 1:
         rows = [(m.label, [run.summary.get(k) for run in runs]) for k, m in measures.items()]
         held = [(label, values) for label, values in rows if values.count(None) < len(values)]

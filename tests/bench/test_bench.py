@@ -25,7 +25,6 @@ TINY = {
     "layered": {"S": 2, "L": 3, "N": 200, "R": 5},
     "heatbath": {"S": 3, "N": 100, "R": 5},
     "e2e": {"M": 120, "N": 100, "K": 2},
-    "round": {"L": 3, "M": 80, "N": 100, "K": 2},
     "train": {"model": 1, "clients": 3, "batch": 4},
 }
 ON_THE_HOST = {("eig", "SciPy svds"), ("e2e", "the paper's, dense"), ("e2e", "k-means on raw data")}

@@ -94,7 +94,7 @@ def test_recover_gives_the_same_archetypes_on_the_device(hopfed, emulated, file,
 def test_what_cannot_run_there_is_refused_in_one_line(hopfed, emulated):
     refusals = {
         ("run", "bbp"): "bbp computes there only; load, plan, scale can elsewhere",
-        ("bench", "round"): "the pair round has no way to run there",
+        ("bench", "train"): "the pair train has no way to run there",
     }
     for words, why in refusals.items():
         status, text, error = hopfed(*words, "--device", "cuda")

@@ -44,7 +44,7 @@ def served(path, x, **settings):
     """The run file of `hopfed serve` for three clients, played in this process."""
     config = serve.Config(columns=N, clients=3, **settings)
     owners = Batches(tuple(as_examples(part, gaps=True) for part in np.split(x, 3)))
-    arrays, _ = serve.play(config, config.make(owners), 0, 0, None, LocalEngine())
+    arrays, _ = serve.measure_round(0, config, 0, None, LocalEngine(), config.make(owners))
     arrays = {name: np.asarray(array)[None, None] for name, array in arrays.items()}
     arrays["seeds"] = np.zeros(1, np.int64)
     run = Run("serve", to_plain(config), arrays, plain(serve.summarise(config, arrays)))

@@ -102,7 +102,7 @@ def bad_inputs(tmp_path):
         (("good.npy", "--quality", "1.5"), "--quality must be auto or a number in (0, 1]"),
         (("good.npy", "--clients", "99"), "clients must be between"),
         (("good.npy", "good.npy", "--clients", "2"), "--clients must be left out"),
-        (("good.npy", "--seed", "-1"), "seed must be"),
+        (("good.npy", "--seed", "-1"), "'--seed': -1 is not a whole number"),
         ((), "Missing argument"),
     ]
 

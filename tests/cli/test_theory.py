@@ -119,6 +119,8 @@ def test_a_plan_is_of_one_study_or_of_each_share_alone(theory, tables):
         alone = planning.plan(0.4, got["plan"]["exposure"], 100, stronger=stronger)
         assert list(got) == ["plan"]
         np.testing.assert_array_equal(got["plan"]["M"], alone.samples)
+    few = tables("plan --r 0.4 --N 400")  # of six shares, eight rows of which are too few to draw
+    assert (few["plan"]["M"][0], few["drawn"]["M"][0]) == (8, 24)
 
 
 @pytest.mark.slow

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import DATA
 
-from hopfed.errors import DataError
 from hopfed.experiments.publish import notebooks
-from hopfed.experiments.worked import spreadsheet, votes
+from hopfed.experiments.worked import spreadsheet
 
 
 def test_a_spreadsheet_gets_an_answer_for_every_row(hopfed, tmp_path, monkeypatch, capsys):
@@ -58,47 +56,6 @@ def test_a_method_that_is_none(hopfed, name, words):
     pytest.importorskip("torch", reason="torch is not installed")
     status, _, errors = hopfed("fl", "run", name)
     assert (status, words in errors, errors.count("\n")) == (2, True, 1)
-
-
-def test_parties_are_found_and_who_votes_against_their_own(tmp_path, capsys):
-    """A parliament in small: two parties, a member of each with the votes of the other, gaps."""
-    rng = np.random.default_rng(4)
-    rates = np.where(rng.random((1, 20)) < 0.5, 0.9, 0.1)
-    rates = np.vstack([rates, 1 - rates])
-    party = rng.integers(2, size=240)
-    votes_of = party.copy()
-    for whose in (0, 1):
-        turned = np.flatnonzero(party == whose)[0]
-        votes_of[turned] = 1 - whose
-    yes = rng.random((240, 20)) < rates[votes_of]
-    gone = rng.random((240, 20)) < 0.1
-    lines = ["member,party," + ",".join(f"vote {j}" for j in range(20))]
-    for i in range(240):
-        cells = ["" if gone[i, j] else "ny"[int(yes[i, j])] for j in range(20)]
-        lines.append(",".join([f"M{i}", "ab"[party[i]], *cells]))
-    (tmp_path / "votes.csv").write_text("\n".join(lines))
-    outcome = votes.main(tmp_path / "votes.csv", tmp_path)
-    assert outcome.found.status == "ok"
-    assert outcome.counts.sum(axis=1).min() > 90
-    assert np.sort(outcome.counts, axis=1)[:, 0].tolist() == [1, 1]
-    turned = {(f"M{i}", "ab"[party[i]]) for i in np.flatnonzero(votes_of != party)}
-    assert set(outcome.against) == turned
-    assert "vote with the other party (90% sure):" in capsys.readouterr().out
-    assert "party" not in outcome.found.columns
-    (tmp_path / "none.csv").write_text("a,b\n1,0\n")
-    with pytest.raises(DataError, match="lacks the column 'party'"):
-        votes.main(tmp_path / "none.csv", tmp_path)
-
-
-@pytest.mark.skipif(
-    not (DATA / "tables" / "votes.csv").exists(), reason="the votes are not at hand"
-)
-def test_the_parties_of_congress(tmp_path):
-    outcome = votes.main(DATA / "tables" / "votes.csv", tmp_path)
-    assert outcome.parties == ["democrat", "republican"]
-    agree = outcome.counts.max(axis=1).sum() / outcome.counts.sum()
-    assert agree > 0.93
-    assert len(outcome.against) >= 4
 
 
 @pytest.mark.parametrize("name", notebooks.NAMES)

@@ -18,7 +18,6 @@ from hopfed.experiments.pictures import drawer
 from hopfed.experiments.runner import execute
 from hopfed.experiments.settings import annotated
 from hopfed.experiments.shared.baselines import METHODS
-from hopfed.experiments.shared.real_tables import RealTable
 from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import save
@@ -211,7 +210,9 @@ def test_every_rival_finds_planted_classes_through_gaps(name):
     labels = rng.integers(3, size=240)
     rows = np.where(rng.random((240, 30)) < 0.9, centres[labels], -centres[labels])
     rows = np.where(rng.random(rows.shape) < 0.1, 0, rows).astype(np.int8)
-    exam = find("tables").Exam.of(RealTable("toy", rows, labels), np.arange(240), 0.2, rng)
+    exam = find("tables").Exam.of(
+        find("tables").RealTable("toy", rows, labels), np.arange(240), 0.2, rng
+    )
     size, likelihood, right, rand = exam.scores(METHODS[name](rows, seed=0, most=6))
     if name == "one class":
         assert (size, rand) == (1, 0)
@@ -266,7 +267,7 @@ def test_a_liar_adds_the_same_examples_in_every_exchange():
     )
     xi = rademacher(small.K, small.N, stream(0, "byzantine"))
     liar, honest = (byzantine._method(small, xi, s, 0) for s in ("2 fixed", "clean"))
-    x = liar.pattern(1).astype(float)
+    x = liar.lie.pattern(1).astype(float)
     V = np.linalg.qr(np.random.default_rng(0).standard_normal((small.N, 3)))[0]
     told = np.vstack([xi, -x.astype(np.int8)])
     broadcast = {"patterns": pack_patterns(told), "quality": np.float32(0.8)}

@@ -85,11 +85,11 @@ def test_keeping_a_run(tmp_path):
 
 def test_commands_of_pictures_can_be_typed():
     for name, picture in BY_NAME.items():
-        for command in picture["commands"]:
+        for command in gallery.commands(picture):
             program, *words = shlex.split(command)
             assert program in ("hopfed", "python")
             assert words
-        assert f"{name}.png" in picture["commands"][-1]
+        assert f"{name}.png" in gallery.commands(picture)[-1]
         assert (gallery.FOLDER / f"{name}.png").is_file()
     assert (gallery.FOLDER / "README.md").read_text() == gallery.index()
     first = gallery.commands(BY_NAME["structured"], "/data")[0]

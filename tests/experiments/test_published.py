@@ -1,4 +1,4 @@
-"""The paper's own factorisation: what it accepts, and that it is the dense one of the bench."""
+"""The paper's own factorisation: what it accepts."""
 
 import numpy as np
 import pytest

@@ -35,7 +35,7 @@ def test_what_one_client_ships_does_not_make_the_search_long(monkeypatch):
 
     monkeypatch.setattr(server, "factorize", counting)
     config = serve.Config(columns=columns, clients=10)
-    arrays, _ = serve.play(config, config.make(source), 0, 0, None, LocalEngine())
+    arrays, _ = serve.measure_round(0, config, 0, None, LocalEngine(), config.make(source))
     told = unpack_patterns(arrays["archetypes/packed"][: int(arrays["archetypes/number"])], columns)
     assert sorted(np.abs(told @ xi.T.astype(int)).max(axis=0)) == [columns] * honest
     assert len(told) == honest

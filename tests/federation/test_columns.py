@@ -139,7 +139,7 @@ def parts(clients=3, rows=300):
 def in_order(rows, config):
     """Archetypes of the same federation of tables in one order, without names."""
     owners = tuple(as_examples(x, gaps=True) for x in rows)
-    arrays, _ = serve.play(config, config.make(Batches(owners)), 0, 0, None, LocalEngine())
+    arrays, _ = serve.measure_round(0, config, 0, None, LocalEngine(), config.make(Batches(owners)))
     return serve.served_archetypes(config, {k: v[None, None] for k, v in arrays.items()})
 
 

@@ -6,7 +6,7 @@ from calls import run
 from helpers import rest_slow
 from liars import claiming, close, own, owners, served
 
-from hopfed.experiments.serve import Config, play
+from hopfed.experiments.serve import Config, measure_round
 from hopfed.federation.engines import Outcome
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault, TooFewClientsError
@@ -36,7 +36,7 @@ def test_who_comes_first_is_not_the_whole_federation(mode):
     _, source = owners([own(2000, 0.8)], 9, N=40, M=50)
     words = "round 0: 1 of 10 clients were heard, the minimum is 6: client 1 timed out"
     with pytest.raises(TooFewClientsError, match=words):
-        play(config, config.make(source), 0, 0, None, OnlyThese(1))
+        measure_round(0, config, 0, None, OnlyThese(1), config.make(source))
 
 
 def test_more_than_half_must_answer_unless_said_otherwise(tmp_path):

@@ -32,7 +32,7 @@ def drawn(rng, M):
 def served(owners, outcomes=(), **settings):
     config = serve.Config(columns=8, clients=len(owners), graded=True, archetypes=3, **settings)
     method = config.make(Batches(tuple(owners), 1, tuple(outcomes)))
-    arrays, _ = serve.play(config, method, 0, 0, None, LocalEngine())
+    arrays, _ = serve.measure_round(0, config, 0, None, LocalEngine(), method)
     arrays = {name: array[None, None] for name, array in arrays.items()}
     return serve.announcement(config, arrays).archetypes(), serve.relation(config, arrays)
 

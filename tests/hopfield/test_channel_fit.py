@@ -48,7 +48,7 @@ def served(x, clients=3, lie=None, **settings):
     parts = parts if lie is None else [*parts[1:], lie]
     config = serve.Config(columns=x.shape[1], clients=len(parts), **settings)
     owners = Batches(tuple(map(kernels.pack, parts)))
-    arrays, _ = serve.play(config, config.make(owners), 0, 0, None, LocalEngine())
+    arrays, _ = serve.measure_round(0, config, 0, None, LocalEngine(), config.make(owners))
     return serve.announcement(
         config, {name: np.asarray(a)[None, None] for name, a in arrays.items()}
     )

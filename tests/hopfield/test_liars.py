@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from liars import against, assert_found, claiming, close, lying, noise, own, owners, served
 
 from hopfed.archetypes.overlap import retrieval
-from hopfed.experiments.serve import Config, play, remarks
+from hopfed.experiments.serve import Config, measure_round, remarks
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
@@ -235,7 +235,7 @@ def test_no_message_stops_the_server_or_costs_the_others_their_archetypes(change
     method = lying(config.make(_Anew(source)), change)
     state = FederationState(method.server_start(0))
     for t in range(2):
-        arrays, after = play(config, method, 0, t, state, LocalEngine())
+        arrays, after = measure_round(0, config, t, state, LocalEngine(), method)
         state = after or state
         state = FederationState.of_arrays(state.arrays())
         assert not arrays["faults/code"][1:].any(), arrays["faults/reason"]

@@ -79,7 +79,7 @@ def test_a_server_says_what_all_rows_together_would(kind):
     x[rng(3).random(x.shape) < 0.05] = 0
     owners = tuple(as_examples(part, gaps=True) for part in np.array_split(x, 4))
     config = serve.Config(columns=N, clients=4, graded=True)
-    arrays, _ = serve.play(config, config.make(Batches(owners)), 0, 0, None, LocalEngine())
+    arrays, _ = serve.measure_round(0, config, 0, None, LocalEngine(), config.make(Batches(owners)))
     served = serve.announcement(
         config, {name: np.asarray(a)[None, None] for name, a in arrays.items()}
     )

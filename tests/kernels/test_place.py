@@ -8,7 +8,7 @@ from emulator.device import Emulated, HostArray
 from helpers import rest_slow, sample
 
 from hopfed import kernels, recover
-from hopfed.cli.device import asked
+from hopfed.cli.options import asked
 from hopfed.errors import ArgumentError, BackendError, DataError
 from hopfed.kernels.cuda import device as devices
 from hopfed.kernels.place import Place, adopted, place

@@ -12,7 +12,8 @@ import click
 import numpy as np
 
 from hopfed.cli.numbers import FINITE
-from hopfed.cli.outputs import check_outputs, file_option, json_option, out_option
+from hopfed.cli.options import FILES, RUN, file_option, flag, json_option, option
+from hopfed.cli.outputs import check_outputs, out_option
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options
 from hopfed.errors import ArgumentError
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
 LISTED = 60  # archetypes in the printed table
 MEANT = 5  # words and cuts of which a line says where they are +1
 NONE = "none of these"
+ORDERS = {  # of the columns of a federation
+    "sorted": "the sorted names of the owners' columns, capitals first",
+    "ordered": "the columns of the owners",
+}
+ALPHA = "Share of the archetypes' own rows that may be called none of these."
 LIKE = "Write a .csv as this text file is: what separates cells, decimal commas, ends of lines."
-
-_PATH = click.Path(path_type=Path)
-_RUN = click.argument("run_file", metavar="RUN", type=_PATH)
-_FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_PATH)
 
 
 def _out(what: str) -> Any:
@@ -36,17 +38,11 @@ def _out(what: str) -> Any:
 
 
 @click.command("assign")
-@_RUN
-@_FILES
+@RUN
+@FILES
 @table_options
 @_out("Archetype and probability of each row")
-@click.option(
-    "--alpha",
-    type=FINITE,
-    default=0.001,
-    show_default=True,
-    help="Share of the archetypes' own rows that may be called none of these.",
-)
+@option("--alpha", ALPHA, FINITE, 0.001)
 @json_option
 def assign_command(
     run_file: Path, files: tuple[Path, ...], out_file: Path, alpha: float, **options: Any
@@ -76,12 +72,15 @@ def assign_command(
         for path in files:
             rows = table_of(found, path)
             answer = found.assign(rows, alpha=alpha)
-            names.append(_ids(rows))
+            names.append(np.arange(1, len(rows) + 1) if rows.ids is None else rows.ids)
             archetypes.append(answer.archetype)
             probabilities.append(answer.probability)
         archetype = np.concatenate(archetypes)
+        pairs = zip(files, names, strict=True)
+        columns: list[Any] = [("file", [str(path) for path, part in pairs for _ in part])]
         columns = [
-            *_named(files, names),
+            *columns[: len(files) > 1],
+            ("id", [name for part in names for name in part.tolist()]),
             ("archetype", [k + 1 if k >= 0 else None for k in archetype.tolist()]),
             ("probability", np.concatenate(probabilities)),
         ]
@@ -92,18 +91,21 @@ def assign_command(
         made = {"rows": len(archetype), "none": int(counts[0]), "archetypes": counts[1:].tolist()}
         print(json.dumps(made))
         return
-    _print_counts(counts)
+    grid, total = table("archetype", "rows", "share"), max(int(counts.sum()), 1)
+    for k, n in [*enumerate(counts[1 : LISTED + 1], start=1), (NONE, counts[0])]:
+        grid.add_row(str(k), f"{n:,}", f"{n / total:.1%}")
+    out.print(grid)
+    if len(counts) > LISTED + 1:
+        out.print(f"... and {len(counts) - LISTED - 1} archetypes more (--json holds all)")
     out.print(f"wrote {shown(out_file)}")
 
 
 @click.command("complete")
-@_RUN
-@_FILES
+@RUN
+@FILES
 @table_options
 @out_option("The rows without gaps: .csv or .parquet.", required=True)
-@click.option(
-    "--skipped", is_flag=True, help="Fill questions, too, that another column says were skipped."
-)
+@flag("--skipped", "Fill questions, too, that another column says were skipped.")
 def complete_command(
     run_file: Path, files: tuple[Path, ...], out_file: Path, skipped: bool, **options: Any
 ) -> None:
@@ -156,7 +158,7 @@ def complete_command(
 
 
 @click.command("export")
-@_RUN
+@RUN
 @_out("The archetypes, or the rounds")
 @file_option("--like", LIKE, metavar="FILE")
 def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
@@ -173,10 +175,12 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     """
     _check(run_file, () if like is None else (like,), out_file)
     from hopfed.archetypes.storage import loaded, only_signs, write
-    from hopfed.runs import Run, blaming
+    from hopfed.runs import blaming
     from hopfed.tables import writers
+    from hopfed.tables.formats import source_of
 
     run, said = Run.load(run_file), ""
+    dialect = writers.PLAIN if like is None else source_of(like).dialect
     if run.kind == "fl" and not run.complete:
         from hopfed.experiments.ledger import so_far
 
@@ -186,15 +190,17 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
 
         with blaming(run_file, run.kind):
             rounds = list(columns(run).items())
-        writers.write(out_file, rounds, dialect=_alike(like))
+        writers.write(out_file, rounds, dialect=dialect)
     else:
         if not run.complete:
             Run.load(run_file, complete=True)  # which says how it is finished
         found = loaded(run, run_file)
-        write(found, out_file, dialect=_alike(like))
+        write(found, out_file, dialect=dialect)
         means = "means in [-1, 1], the rate of +1 is (1 + mean) / 2"
-        said = "signs" if only_signs(found) else means
-        said = f": {said}{_pluses(found)}{_order(found, run)}"
+        said = f": {'signs' if only_signs(found) else means}{_pluses(found)}"
+        order = str(run.config.get("order", "")).partition(" ")[0]  # of columns without names
+        if found.columns is None and order in ORDERS:
+            said += f"; column 1 and so on follow {ORDERS[order]}"
     out.print(f"wrote {shown(out_file)}{said}")
 
 
@@ -227,50 +233,6 @@ def _pluses(found: Any) -> str:
     return f"; +1 is {', '.join(parts)}" if parts else ""
 
 
-def _order(found: Any, run: Any) -> str:
-    """In which order columns without names are, where a federation's file says it."""
-    kind = str(run.config.get("order", "")).partition(" ")[0] if found.columns is None else ""
-    orders = {
-        "sorted": "the sorted names of the owners' columns, capitals first",
-        "ordered": "the columns of the owners",
-    }
-    return f"; column 1 and so on follow {orders[kind]}" if kind in orders else ""
-
-
-def _alike(like: Path | None) -> Any:
-    """How a table of numbers is written: as a file is, if one was named."""
-    from hopfed.tables.formats import source_of
-    from hopfed.tables.writers import PLAIN
-
-    return PLAIN if like is None else source_of(like).dialect
-
-
-def _ids(rows: Any) -> np.ndarray:
-    """Names of the rows of a table, their numbers from 1 where they have none."""
-    return np.arange(1, len(rows) + 1) if rows.ids is None else rows.ids
-
-
-def _named(files: tuple[Path, ...], names: list[np.ndarray]) -> list[Any]:
-    """Columns that name rows: the file where there are several, and the id."""
-    ids = [name for part in names for name in part.tolist()]
-    if len(files) == 1:
-        return [("id", ids)]
-    pairs = zip(files, names, strict=True)
-    return [("file", [str(path) for path, part in pairs for _ in part]), ("id", ids)]
-
-
-def _print_counts(counts: np.ndarray) -> None:
-    """Print how many rows each archetype has; the first count is that of none."""
-    grid = table("archetype", "rows", "share")
-    total = max(int(counts.sum()), 1)
-    for k, n in enumerate(counts[1 : LISTED + 1], start=1):
-        grid.add_row(str(k), f"{n:,}", f"{n / total:.1%}")
-    grid.add_row(NONE, f"{counts[0]:,}", f"{counts[0] / total:.1%}")
-    out.print(grid)
-    if len(counts) > LISTED + 1:
-        out.print(f"... and {len(counts) - LISTED - 1} archetypes more (--json holds all)")
-
-
 def _write_filled(
     fillings: list[Any], files: tuple[Path, ...], out_file: Path
 ) -> tuple[int, int, float, int, int]:
@@ -282,7 +244,9 @@ def _write_filled(
 
     cells, filled, right, blank, left = 0, 0, 0.0, 0, 0
     with writing(out_file, replace(fillings[0].dialect, verbatim=True)) as add:
-        types = _common_types(fillings)
+        types = dict(fillings[0].types)  # in Arrow, in the first table's order
+        for name, kind in (pair for filling in fillings[1:] for pair in filling.types.items()):
+            types[name] = kind if types[name] == kind else pa.string()
         for path, filling in zip(files, fillings, strict=True):
             for part in filling.blocks():
                 cells, filled = cells + part.cells, filled + part.filled
@@ -293,17 +257,6 @@ def _write_filled(
                     columns.insert(0, ("file", pa.array([text_cell(str(path))] * len(part.gaps))))
                 add(columns)
     return cells, filled, right, blank, left
-
-
-def _common_types(fillings: list[Any]) -> dict[str, Any]:
-    """Type of each column in Arrow, in the first table's order: text where tables differ."""
-    import pyarrow as pa
-
-    types = dict(fillings[0].types)
-    for filling in fillings[1:]:
-        for name, kind in filling.types.items():
-            types[name] = kind if types[name] == kind else pa.string()
-    return types
 
 
 # Archetypes from the files of `hopfed recover`, `serve` and `join`, to be applied to tables

@@ -3,67 +3,47 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.cli.printing import err, out, shown, table
+from hopfed.cli.options import option
+from hopfed.cli.printing import out, progress_bar, shown, table
 from hopfed.errors import ArgumentError, DataError
 
 QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
 SHOWN = 10  # lines about columns
 _ENDS = ("=1", r"=\+1", "=-1", "=0", "=true", "=false", "=missing", "=category", "=answers")
 _SAID = re.compile(f"(?:{'|'.join(f'(?<={end})' for end in _ENDS)}),", re.IGNORECASE)
-NAMES = (
-    "id",
-    "ignore",
-    "words",
-    "binarize",
-    "ordinal",
-)  # of the options that say how tables are read
+_SAYING = {  # options that say how tables are read, and may be repeated
+    "ignore": ("COLUMN,...", "Columns to leave out, such as a label; may be repeated."),
+    "words": (
+        "WORD=+1|-1|missing,...",
+        "What words stand for, in all columns; of one, COLUMN=WORD=...; or COLUMN=category; "
+        "COLUMN=answers where a cell holds several; may be repeated.",
+    ),
+    "binarize": (
+        "[COLUMN=]HOW",
+        "Cut numbers: median, mean, a number, quantile:Q; or levels; may be repeated.",
+    ),
+    "ordinal": (
+        "COLUMN,...",
+        "Ordered answers: numbers such as 1 to 5, or COLUMN=low<middle<high; may be repeated.",
+    ),
+}
+NAMES = ("id", *_SAYING)
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say how tables are read to a command."""
-    for option in reversed(
-        (
-            click.option("--id", help="Column that names the rows.  [default: found]"),
-            click.option(
-                "--ignore",
-                multiple=True,
-                metavar="COLUMN,...",
-                help="Columns to leave out, such as a label; may be repeated.",
-            ),
-            click.option(
-                "--words",
-                multiple=True,
-                metavar="WORD=+1|-1|missing,...",
-                help="What words stand for, in all columns; of one, COLUMN=WORD=...; or "
-                "COLUMN=category; COLUMN=answers where a cell holds several; may be repeated.",
-            ),
-            click.option(
-                "--binarize",
-                multiple=True,
-                metavar="[COLUMN=]HOW",
-                help="Cut numbers: median, mean, a number, quantile:Q; or levels; may be repeated.",
-            ),
-            click.option(
-                "--ordinal",
-                multiple=True,
-                metavar="COLUMN,...",
-                help="Ordered answers: numbers such as 1 to 5, or COLUMN=low<middle<high; may be "
-                "repeated.",
-            ),
-            click.option("--sheet", help="Sheet of workbooks.  [default: the largest]"),
-        )
-    ):
-        command = option(command)
+    command = option("--sheet", "Sheet of workbooks.  [default: the largest]")(command)
+    for name, (metavar, words) in reversed(_SAYING.items()):
+        command = option(f"--{name}", words, multiple=True, metavar=metavar)(command)
+    command = option("--id", "Column that names the rows.  [default: found]")(command)
 
     @wraps(command)
     def with_sheet(*arguments: Any, sheet: str | None = None, **given: Any) -> Any:
@@ -92,7 +72,12 @@ def choices_of(options: dict[str, Any]) -> Any:
 
     words: dict[str, Any] = {}
     for given in options["words"]:
-        words |= _words_of(given)
+        for part in _SAID.split(given):  # several, where a comma follows what the last stands for
+            word, sign, value = part.rpartition("=")
+            if not sign:
+                rule = "WORD=+1, WORD=-1, WORD=missing, COLUMN=category or COLUMN=answers"
+                raise ArgumentError("--words", rule, given)
+            words[word] = value
     pairs = [given.rpartition("=") for given in options["binarize"]]
     cuts = {column: how for column, _, how in pairs}
     ignored = tuple(options["ignore"])
@@ -104,19 +89,6 @@ def choices_of(options: dict[str, Any]) -> Any:
     return Choices(*given, ordinal=ordered, options=True)
 
 
-def _words_of(given: str) -> dict[str, str]:
-    """What one option says of words: several, where a comma follows what the last stands for."""
-    parts = _SAID.split(given)
-    found = {}
-    for part in parts:
-        word, sign, value = part.rpartition("=")
-        if not sign:
-            rule = "WORD=+1, WORD=-1, WORD=missing, COLUMN=category or COLUMN=answers"
-            raise ArgumentError("--words", rule, given)
-        found[word] = value
-    return found
-
-
 def read(
     files: Sequence[Path],
     options: dict[str, Any],
@@ -124,19 +96,19 @@ def read(
     least: int | None = None,
 ) -> list[Any]:
     """Read the tables in files, coded alike, while a bar shows how far it is."""
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
     from hopfed.tables.reading import read_tables
 
     how = {"choices": choices_of(options), "memory": memory, "least": least}
-    with _progress() as watch:
+    text = TextColumn("{task.description}", markup=False)
+    with progress_bar(text, BarColumn(20), TaskProgressColumn(), TimeElapsedColumn()) as bar:
+        task = bar.add_task("reading", total=1.0)
+
+        def watch(label: str, part: float) -> None:
+            bar.update(task, completed=part, description=f"reading {shown(Path(label).name)}")
+
         return read_tables(files, watch=watch, columns=options.get("columns", "same"), **how)
-
-
-def read_on_workers(files: Sequence[Path], options: dict[str, Any]) -> Any:
-    """Read files, folders and patterns as one table, on Dask's workers."""
-    from hopfed.tables.reading import read_partitions
-
-    with err.status("reading"):
-        return read_partitions(files, choices=choices_of(options))
 
 
 def columns_beside(path: Path, names: Sequence[str], words: frozenset[str]) -> dict[str, list[Any]]:
@@ -188,14 +160,11 @@ def check_varying(tables: Sequence[Any], channel: str) -> None:
     """Refuse tables in which there is nothing to find, before anything is said of them."""
     sums, seen = _moments(tables)
     gaps = (seen < sum(len(t) for t in tables)).any()
-    if channel != "graded" and not gaps:
-        return
-    if (np.abs(sums) < seen).sum() < 2:
+    if (channel == "graded" or gaps) and (np.abs(sums) < seen).sum() < 2:
         from hopfed.tables.remarks import TICKED
         from hopfed.tables.table import listed
 
         ticked = [line for line in tables[0].notes if line.startswith(TICKED)]
-
         alike = [str(tables[0].columns[j]) for j in np.flatnonzero(np.abs(sums) >= seen).tolist()]
         few = "fewer than two columns hold both values"
         few += f": {listed(alike)} {'do' if len(alike) > 1 else 'does'} not" if alike else ""
@@ -210,13 +179,7 @@ def _moments(tables: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     return found[0], found[1]
 
 
-def say_notes(tables: Sequence[Any], files: Sequence[Path]) -> None:
-    """Print what was odd, one line each, on standard error; of which file, where not of all."""
-    for line in _notes(tables, files):
-        err.print(line, soft_wrap=True)
-
-
-def _notes(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
+def notes_of(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
     """What was odd, each line once, led by the files that it is said of where these are some."""
     names = [str(path) for path in files]
     found = []
@@ -230,39 +193,21 @@ def _notes(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
     return found
 
 
-def say_repeated(files: Sequence[Path]) -> None:
-    """Print a line where the same file was given twice."""
-    places = [path.resolve() for path in files]
-    twice = list(
-        dict.fromkeys(str(f) for f, p in zip(files, places, strict=True) if places.count(p) > 1)
-    )
-    if twice:
-        err.print(f"given twice, so that its rows count twice: {', '.join(twice)}", soft_wrap=True)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, float], None]]:
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    text = TextColumn("{task.description}", markup=False)
-    columns = (text, BarColumn(20), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task("reading", total=1.0)
-
-        def watch(what: str, part: float) -> None:
-            bar.update(task, completed=part, description=f"reading {shown(Path(what).name)}")
-
-        yield watch
-
-
 def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
     """What was read, and what theory expects to be found in it: plain values."""
+    from hopfed.theory import planning
+
     first = tables[0]
     sums, seen = _moments(tables)
     M, N = sum(len(t) for t in tables), first.shape[1]
     with np.errstate(invalid="ignore"):
         rates = (1 + sums / seen) / 2
     missing = M * N - int(seen.sum())
+    expected = []  # smallest share of the rows that an archetype of each quality is found with
+    for r in QUALITIES:
+        kept = r * np.sqrt(1 - missing / (M * N))  # a gap is a loss of quality
+        share = float(planning.exposure_needed(kept, N, M)) if kept > 0 else np.nan
+        expected.append({"quality": r, "smallest_share": share, "rows": share * M})
     names = [str(path) for path in files] if len(files) == len(tables) else [str(files[0])]
     sizes = [len(t) for t in tables] if len(files) == len(tables) else [M]
     return {
@@ -274,21 +219,9 @@ def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
         "codes": {n: str(c) for n, c in zip(first.coding.names, first.coding.codes, strict=True)},
         "ids": list(first.coding.ids),
         "left_out": list(first.coding.ignored),
-        "notes": _notes(tables, files),
-        "expected": _expected(M, N, missing / (M * N)),
+        "notes": notes_of(tables, files),
+        "expected": expected,
     }
-
-
-def _expected(M: int, N: int, missing: float) -> list[dict[str, float]]:
-    """Smallest share of the rows that an archetype of each quality is found with."""
-    from hopfed.theory import planning
-
-    found = []
-    for r in QUALITIES:
-        seen = r * np.sqrt(1 - missing)  # a gap is a loss of quality
-        share = float(planning.exposure_needed(seen, N, M)) if seen > 0 else np.nan
-        found.append({"quality": r, "smallest_share": share, "rows": share * M})
-    return found
 
 
 def print_description(said: dict[str, Any]) -> None:

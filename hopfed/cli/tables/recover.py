@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -18,22 +17,11 @@ from click.core import ParameterSource
 from hopfed._lib.cluster import cluster
 from hopfed._lib.memory_limits import free_memory
 from hopfed._lib.settings import real
-from hopfed.cli.device import device_option
-from hopfed.cli.numbers import COUNT, COUNTS, FEW, FINITE, SIZE, WHOLE
-from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, out_option
-from hopfed.cli.printing import err, human_bytes, out, shown, table
-from hopfed.cli.tables.reading import (
-    check_varying,
-    choices_of,
-    describe,
-    print_description,
-    read,
-    read_on_workers,
-    say_notes,
-    say_repeated,
-    table_options,
-    weights_in,
-)
+from hopfed.cli.numbers import COUNT, COUNTS, FEW, FINITE, SEED, SIZE, shape_of
+from hopfed.cli.options import PATH, device_option, figure_option, flag, option
+from hopfed.cli.outputs import FIGURE, check_outputs, out_option
+from hopfed.cli.printing import err, human_bytes, out, say_wrote, shown, table
+from hopfed.cli.tables import reading
 from hopfed.errors import ArgumentError, DataError
 from hopfed.runs import plain
 
@@ -41,73 +29,46 @@ ROWS = 60  # of the table; --json and --out hold all
 CHOSEN = ("alpha", "refit", "channel")
 SHORT = {"archetypes": "K", "log_likelihood": "log L", "parameters": "p", "smallest": "least"}
 FREE = 4  # part of the free memory that the examples may take
+COLUMNS = "Columns that not all files have: refused, missing where a file lacks them, or left out."
+MEMORY = (
+    "Most that the examples may take, such as 2GB; what takes more is read again for every sum.  "
+    "[default: a quarter of what is free]"
+)
+DASK = (
+    "Read by workers of Dask, on this machine or of the scheduler at ADDRESS: all FILES, folders "
+    "and patterns are one client's, a part each, and stay in the workers' memory."
+)
+WEIGHTS = "Numbers that are no feature: how often a row occurs, if whole; else of a survey."
+CHANNEL = "Flips alike in all columns, or a mean for each class and column."
+COMPARE = "Numbers of archetypes, from first to last, in a table: likelihood, BIC, what is left."
+BLOCKS = "Take a row of every N, where rows follow each other in time or in blocks."
+BOOTSTRAP = "With --compare: drawn tables that test each number against the one before; slow."
 
 
 @click.command("recover")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@table_options
-@click.option(
-    "--columns",
-    type=click.Choice(["same", "union", "shared"]),
-    default="same",
-    show_default=True,
-    help="Columns that not all files have: refused, missing where a file lacks them, or left out.",
-)
-@click.option(
-    "--memory",
-    type=SIZE,
-    help="Most that the examples may take, such as 2GB; what takes more is read again for every "
-    "sum.  [default: a quarter of what is free]",
-)
-@click.option(
-    "--dask",
-    metavar="local|ADDRESS",
-    help="Read by workers of Dask, on this machine or of the scheduler at ADDRESS: all FILES, "
-    "folders and patterns are one client's, a part each, and stay in the workers' memory.",
-)
-@click.option(
-    "--weights",
-    metavar="COLUMN",
-    help="Numbers that are no feature: how often a row occurs, if whole; else of a survey.",
-)
-@click.option(
-    "--blocks",
-    type=COUNT,
-    default=1,
-    help="Take a row of every N, where rows follow each other in time or in blocks.",
-)
-@click.option("--clients", type=COUNT, help="Split a single file at random over this many clients.")
-@click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
-@click.option("--alpha", type=FINITE, help="False-alarm rate of the count [0.001].")
-@click.option(
-    "--channel",
-    type=click.Choice(["auto", "symmetric", "graded"]),
-    default="auto",
-    show_default=True,
-    help="Flips alike in all columns, or a mean for each class and column.",
-)
-@click.option("--archetypes", type=FEW, help="Number of archetypes, where it is yours.")
-@click.option(
-    "--compare",
-    type=COUNTS,
-    help="Numbers of archetypes, from first to last, in a table: likelihood, BIC, what is left.",
-)
-@click.option(
-    "--bootstrap",
-    type=FEW,
-    help="With --compare: drawn tables that test each number against the one before; slow.",
-)
-@click.option("--refit", is_flag=True, help="One more exchange: sums of the nearest examples.")
-@click.option(
-    "--support", type=COUNT, default=5, show_default=True, help="Rows that an archetype must have."
-)
-@click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of all random choices.")
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@reading.table_options
+@option("--columns", COLUMNS, ("same", "union", "shared"), "same")
+@option("--memory", MEMORY, SIZE)
+@option("--dask", DASK, metavar="local|ADDRESS")
+@option("--weights", WEIGHTS, metavar="COLUMN")
+@option("--blocks", BLOCKS, COUNT, 1)
+@option("--clients", "Split a single file at random over this many clients.", COUNT)
+@option("--quality", "Quality r in (0, 1], or auto.", default="auto")
+@option("--alpha", "False-alarm rate of the count [0.001].", FINITE)
+@option("--channel", CHANNEL, ("auto", "symmetric", "graded"), "auto")
+@option("--archetypes", "Number of archetypes, where it is yours.", FEW)
+@option("--compare", COMPARE, COUNTS)
+@option("--bootstrap", BOOTSTRAP, FEW)
+@flag("--refit", "One more exchange: sums of the nearest examples.")
+@option("--support", "Rows that an archetype must have.", COUNT, 5)
+@option("--seed", "Of all random choices.", SEED, 0)
 @device_option("it is computed")
 @out_option("Write a run file (.h5), or the archetypes as .csv, .json or .parquet.")
 @figure_option
-@click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--dry-run", is_flag=True, help="Compute nothing: say what was read.")
+@option("--shape", "Height x width of the patterns in the figure, such as 28x28.")
+@flag("--json as_json", "Print the result as JSON.")
+@flag("--dry-run", "Compute nothing: say what was read.")
 def recover_command(files: tuple[Path, ...], **options: Any) -> None:
     """Recover archetypes from FILES of examples, one for each client.
 
@@ -128,11 +89,14 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     seconds = -time.perf_counter()
     weights = None
     if options["weights"] is not None:
-        weights = weights_in(files, options)
+        weights = reading.weights_in(files, options)
     if options["dask"] is None:
-        tables = read(files, options, options["memory"] or free_memory() // FREE)
+        tables = reading.read(files, options, options["memory"] or free_memory() // FREE)
     else:
-        tables = [read_on_workers(files, options)]
+        from hopfed.tables.reading import read_partitions
+
+        with err.status("reading"):
+            tables = [read_partitions(files, choices=reading.choices_of(options))]
     if weights is not None:
         from hopfed.archetypes.weights import weighted
 
@@ -141,16 +105,24 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     shape_of(options["shape"], tables[0].shape[1])
     how: dict[str, Any] = {name: options[name] for name in ("seed", "device")}
     if options["clients"] is not None:
-        tables = _dealt(tables[0], options["clients"], options["seed"])
+        from hopfed.recovery.recover import split
+
+        parts = split(tables[0].rows, options["clients"], options["seed"])
+        tables = [replace(tables[0], rows=rows, ids=None) for rows in parts]
     if len(files) == len(tables) > 1:
-        say_repeated(files)
+        places = [path.resolve() for path in files]
+        twice = [str(f) for f, at in zip(files, places, strict=True) if places.count(at) > 1]
+        if twice:
+            names = ", ".join(dict.fromkeys(twice))
+            err.print(f"given twice, so that its rows count twice: {names}", soft_wrap=True)
     if options["dry_run"]:
         together = Path(", ".join(map(str, files)))
-        said = describe(tables, files if options["dask"] is None else [together])
-        print(json.dumps(plain(said))) if options["as_json"] else print_description(said)
+        said = reading.describe(tables, files if options["dask"] is None else [together])
+        print(json.dumps(plain(said))) if options["as_json"] else reading.print_description(said)
         return
-    check_varying(tables, options["channel"])
-    say_notes(tables, files)
+    reading.check_varying(tables, options["channel"])
+    for line in reading.notes_of(tables, files):
+        err.print(line, soft_wrap=True)
     if options["compare"] is not None:
         _compare(tables, how, options)
         return
@@ -161,7 +133,8 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     with err.status("recovering"):
         recovery = run_recovery(tables, **how)
     seconds += time.perf_counter()
-    config = {"files": [str(f) for f in files], **{k: _plain(v) for k, v in options.items()}}
+    config: dict[str, Any] = {"files": [str(file) for file in files]}
+    config |= {k: str(v) if isinstance(v, Path) else v for k, v in options.items()}
     write(recovery, config, options, seconds)
 
 
@@ -190,9 +163,7 @@ def _compare(tables: list[Any], how: dict[str, Any], options: dict[str, Any]) ->
         "log L: nats of all rows; p: parameters; entropy 1: every row is sure of its class; least: "
         "rows of the smallest; residual: what is left between columns, of the edge of noise"
     )
-    for name in ("out_file", "figure"):
-        if options[name]:
-            out.print(f"wrote {shown(options[name])}")
+    say_wrote(options["out_file"], options["figure"])
 
 
 def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) -> None:
@@ -213,9 +184,7 @@ def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) 
         print(json.dumps(report(recovery, seconds)))
     else:
         print_recovery(recovery, seconds)
-        for name in ("out_file", "figure"):
-            if options[name]:
-                out.print(f"wrote {shown(options[name])}")
+        say_wrote(options["out_file"], options["figure"])
 
 
 def print_recovery(recovery: Any, seconds: float) -> None:
@@ -260,20 +229,14 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         return
     worst = int(recovery.traffic.up.max())
     part = f"{worst / dense:.1%}" if worst <= dense else f"{worst / dense:.1f} times that"
+    pairs = zip(recovery.traffic.up.tolist(), recovery.raw_nbytes, strict=True)
+    sent, raw = max(pairs, key=lambda pair: pair[0] / pair[1])  # that sent most for its rows
+    rows = f"its rows, which stay, are {human_bytes(raw)} of bits ({sent / raw:.1f} times less)"
+    rows = f"its rows in bits {human_bytes(raw)}" if sent <= raw else rows
     out.print(
         f"each client sent at most {human_bytes(worst)} in {recovery.exchanges} exchanges; dense "
-        f"operator {human_bytes(dense)} ({part}); {_against_rows(recovery)}; "
-        f"{seconds:.2f} s"
+        f"operator {human_bytes(dense)} ({part}); {rows}; {seconds:.2f} s"
     )
-
-
-def _against_rows(recovery: Any) -> str:
-    """What a client sent against its rows in bits, of the one that sent most for its rows."""
-    pairs = zip(recovery.traffic.up.tolist(), recovery.raw_nbytes, strict=True)
-    sent, raw = max(pairs, key=lambda pair: pair[0] / pair[1])
-    if sent <= raw:
-        return f"its rows in bits {human_bytes(raw)}"
-    return f"its rows, which stay, are {human_bytes(raw)} of bits ({sent / raw:.1f} times less)"
 
 
 def _archetypes(found: Any) -> Iterator[Any]:
@@ -296,12 +259,13 @@ def _archetypes(found: Any) -> Iterator[Any]:
 
 def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     """Refuse what cannot work before any file is read."""
-    from hopfed._lib.random import check_seed
+    from hopfed.recovery.recover import patterns_of
+    from hopfed.tables.files import is_many
     from hopfed.tables.writers import check_ending
 
-    check_seed(options["seed"])
-    choices_of(options)
-    _settings(options)
+    reading.choices_of(options)
+    quality = _quality(options["quality"])
+    patterns_of(quality=quality, **{name: options[name] for name in CHOSEN})
     if options["compare"] is None and options["bootstrap"] is not None:
         raise ArgumentError("--bootstrap", "given with --compare", options["bootstrap"])
     if options["compare"] is not None:
@@ -320,33 +284,13 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
         raise ArgumentError("--weights", "left out with --dask", options["weights"])
     if options["clients"] is not None and options["dask"] is None and len(files) > 1:
         raise ArgumentError("--clients", "left out when there are several files", len(files))
-    outputs = (
-        ("--out", options["out_file"], check_ending("--out", options["out_file"])),
-        ("--figure", options["figure"], FIGURE),
-    )
+    ending = check_ending("--out", options["out_file"])
+    outputs = ("--out", options["out_file"], ending), ("--figure", options["figure"], FIGURE)
     check_outputs(*outputs, inputs=files)
-    if options["dask"] is None:
-        _check_single(files)
-
-
-def _check_single(files: tuple[Path, ...]) -> None:
-    """Refuse folders and patterns: their files may be owners, or parts of one table."""
-    from hopfed.tables.files import is_many
-
-    for path in files:
+    for path in files if options["dask"] is None else ():
         if is_many(path) and not path.is_file() and path.suffix.lower() != ".zarr":
-            raise DataError(
-                f"{shown(path)}: a folder or a pattern: name its files, each that of an owner, or "
-                "with --dask they are one table"
-            )
-
-
-def _settings(options: dict[str, Any]) -> None:
-    """Refuse settings that do not go together."""
-    from hopfed.recovery.recover import patterns_of
-
-    chosen = {name: options[name] for name in CHOSEN}
-    patterns_of(quality=_quality(options["quality"]), **chosen)
+            way = "name its files, each that of an owner, or with --dask they are one table"
+            raise DataError(f"{shown(path)}: a folder or a pattern: {way}")
 
 
 def _quality(text: str) -> float | None:
@@ -356,28 +300,3 @@ def _quality(text: str) -> float | None:
     if not 0 < value <= 1:
         raise ArgumentError("--quality", "auto or a number in (0, 1]", text)
     return value
-
-
-def shape_of(text: str | None, columns: int | None = None) -> tuple[int, int] | None:
-    """Height and width, which make up the `columns` where those are known."""
-    if text is None:
-        return None
-    parts = text.lower().split("x")
-    if len(parts) != 2 or not all(re.fullmatch("[1-9][0-9]{0,8}", p) for p in parts):
-        raise ArgumentError("--shape", "height x width, such as 28x28", text)
-    height, width = map(int, parts)
-    if columns is not None and height * width != columns:
-        raise ArgumentError("--shape", f"height x width with a product of {columns}", text)
-    return height, width
-
-
-def _dealt(whole: Any, clients: int, seed: int) -> list[Any]:
-    """One table dealt to several clients at random."""
-    from hopfed.recovery.recover import split
-
-    parts = split(whole.rows, clients, seed)
-    return [replace(whole, rows=rows, ids=None) for rows in parts]
-
-
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, Path) else value

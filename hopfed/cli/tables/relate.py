@@ -8,29 +8,24 @@ from typing import Any
 
 import click
 
-from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, json_option, out_option
-from hopfed.cli.printing import err, out, shown, table
+from hopfed.cli.options import FILES, RUN, figure_option, json_option, option
+from hopfed.cli.outputs import FIGURE, check_outputs, out_option
+from hopfed.cli.printing import err, out, say_wrote, shown, table
 from hopfed.cli.tables.answers import found_for
 from hopfed.cli.tables.reading import columns_beside, numbers_in, table_options
 from hopfed.errors import ArgumentError
 from hopfed.runs import plain
 
-_PATH = click.Path(path_type=Path)
+COVARIATE = "In place of an outcome: what rows are of one archetype or another by; may be repeated."
 
 
 @click.command("relate")
-@click.argument("run_file", metavar="RUN", type=_PATH)
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_PATH)
+@RUN
+@FILES
 @table_options
-@click.option("--column", help="Outcome: means of its numbers, or rates of its words.")
-@click.option(
-    "--covariate",
-    "covariates",
-    multiple=True,
-    metavar="COLUMN",
-    help="In place of an outcome: what rows are of one archetype or another by; may be repeated.",
-)
-@click.option("--weights", metavar="COLUMN", help="Numbers: how often a row counts.")
+@option("--column", "Outcome: means of its numbers, or rates of its words.")
+@option("--covariate covariates", COVARIATE, multiple=True, metavar="COLUMN")
+@option("--weights", "Numbers: how often a row counts.", metavar="COLUMN")
 @out_option("The table, as .csv.")
 @figure_option
 @json_option
@@ -82,9 +77,7 @@ def relate_command(run_file: Path, files: tuple[Path, ...], **options: Any) -> N
         print(json.dumps(plain(made | {"left_out": answer.left_out})))
         return
     print_relation(answer)
-    for path in (out_file, figure):
-        if path:
-            out.print(f"wrote {shown(path)}")
+    say_wrote(out_file, figure)
 
 
 def print_relation(answer: Any) -> None:
