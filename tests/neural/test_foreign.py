@@ -103,7 +103,8 @@ def test_a_strangers_network_and_table_with_every_method(table, nets, name):
     assert run.arrays["test"].shape == (1, 4, 3)
     assert set(run.arrays["faults/code"].ravel().tolist()) <= {0, 1}  # none, or absent
     assert run.summary["last"][0] > 0.6  # chance is a third
-    assert run.arrays["traffic/up"].any() == (name not in SILENT)
+    scaling = 8 * (1 + 2 * 6)  # bytes of the sums by which six columns are scaled
+    assert (run.arrays["traffic/up"] > scaling).any() == (name not in SILENT)
 
 
 def test_from_the_command_line(hopfed, table, nets, tmp_path):

@@ -1118,7 +1118,7 @@ def made(name, way):
     _, settings, several = LOOPS[name]
     names = {False: ("shallow",), True: ("shallow", "deep")}.get(several, (several,))
     nets = tuple(f"{__name__}:{net}" for net in names)
-    task = TaskSpec(clients=CLIENTS, models=nets, examples=246, seed=SEED)
+    task = TaskSpec(clients=CLIENTS, models=nets, examples=244, seed=SEED)
     how = {"lr": LR, "momentum": MOMENTUM, "weight_decay": DECAY, "batch": BATCH, "epochs": EPOCHS}
     return method(name.partition(" ")[0])(task, Training(**how, way=way), **settings)
 
