@@ -130,14 +130,16 @@ class Config(Shared):
     def make(self, seed: int) -> Any:
         """Return the method."""
         from hopfed.neural.methods import method
+        from hopfed.neural.models.networks import refused
         from hopfed.neural.training.task import TaskSpec
         from hopfed.neural.training.training import Training
 
         task = TaskSpec(**self._of(TaskSpec), seed=seed)
         training = Training(**self._of(Training))
-        made = method(self.method)(task, training)
         own = [part for part in self.options.split(",") if part]
-        return with_settings(made, own) if own else made
+        with refused(self.method, "a method that can be made with these settings", "method"):
+            made = method(self.method)(task, training)
+            return with_settings(made, own) if own else made
 
     def _of(self, part: type) -> dict[str, Any]:
         """Settings that the class `part` has under the same name."""

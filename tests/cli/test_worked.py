@@ -44,6 +44,25 @@ def test_a_method_of_ones_own(hopfed):
     assert (status, "test accuracy" in text) == (0, True)
 
 
+def test_a_method_in_a_file_and_what_it_refuses_by_itself(hopfed, tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed")
+    lines = (
+        "from hopfed.neural.methods.fedavg import FedAvg",
+        "class Mine(FedAvg):",
+        "    def __post_init__(self):",
+        "        if self.training.epochs > 1: raise ValueError('one epoch')",
+    )
+    (tmp_path / "my_method_here.py").write_text("\n".join(lines))
+    small = "--clients 3 --rounds 1 --models mlp --set examples=200".split()
+    status, text, _ = hopfed("fl", "run", f"{tmp_path / 'my_method_here.py'}:Mine", *small)
+    assert (status, "test accuracy" in text) == (0, True)
+    monkeypatch.chdir(tmp_path)
+    named = ("fl", "run", "my_method_here:Mine", *small)
+    assert hopfed(*named)[0] == 0
+    status, _, errors = hopfed(*named, "--set", "epochs=2")
+    assert (status, "ValueError: one epoch" in errors, errors.count("\n")) == (2, True, 1)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from hopfed._lib.settings import hint, require
-from hopfed.errors import ArgumentError
 
 _MODULES = {  # module, which is loaded when a method of it is asked for -> names of its methods
     "sohip": "standalone standalone-bias sohip",
@@ -22,7 +23,7 @@ METHODS = {name: module for module, names in _MODULES.items() for name in names.
 
 
 def method(name: str) -> Any:
-    """Return the class of the method `name`; ``module:Class`` names a method of your own.
+    """Return the class of the method `name`; of your own, ``module:Class`` or ``FILE.py:Class``.
 
     Raises
     ------
@@ -34,20 +35,29 @@ def method(name: str) -> Any:
     'fedavg'
     """
     if ":" in name:
-        return _yours(*name.split(":", 1))
+        return _yours(name)
     rule = f"one of {', '.join(METHODS)}{hint(name, METHODS)}"
     require(name in METHODS, "method", rule, repr(name))
     found = vars(import_module(f"hopfed.neural.methods.{METHODS[name]}")).values()
     return next(c for c in found if isinstance(c, type) and getattr(c, "name", None) == name)
 
 
-def _yours(module: str, name: str) -> Any:
+def _yours(name: str) -> Any:
+    """The class of a user, of a module or a file; its folder stays on the path, for workers too."""
     from hopfed.neural.method import NeuralMethod
+    from hopfed.neural.models.networks import refused
 
-    try:
-        found = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ArgumentError("method", f"importable as module:Class ({error})", name) from None
+    source, _, label = name.rpartition(":")
+    path = Path(source).resolve()
+    file = path.suffix == ".py"
+    folder = str(path.parent if file else Path.cwd())
+    with refused(name, "importable as module:Class or FILE.py:Class", "method"):
+        if folder not in sys.path:
+            sys.path.append(folder)
+        module = import_module(path.stem if file else source)
+        if file and Path(str(module.__file__)).resolve() != path:
+            raise ImportError(f"another module is called {path.stem}")
+        found = getattr(module, label)
     ours = isinstance(found, type) and issubclass(found, NeuralMethod)
-    require(ours, "method", "a subclass of NeuralMethod", f"{module}:{name}")
+    require(ours, "method", "a subclass of NeuralMethod", name)
     return found

@@ -124,7 +124,10 @@ class Averaged(NeuralMethod):
         return super().server_start(seed)
 
     def started(self, state: State) -> Message:
-        """Arrays that clients start a round from, by the names of their messages."""
+        """The state by the names of clients' messages; before any round a message untrained.
+
+        Where messages are no networks, the first network is ``pack(self.initial(0))``.
+        """
         first = {n: a for n, a in untrained(self).items() if n != "examples"}
         return first | {n: a for n, a in state.items() if n in first}
 

@@ -226,7 +226,7 @@ def fingerprint(thing: Any) -> bytes:
 def encoder_of(name: str) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
     """The features (B, d) of inputs that an encoder gives, and its digest, (32,) uint8."""
     rule = "auto, patches, rows, network, a torch.nn.Module, a function, or importable as module:f"
-    with _refused(name, rule, "encoder"):
+    with refused(name, rule, "encoder"):
         found = _found(name)
         found = found() if isinstance(found, type) else found
         net = found.eval() if isinstance(found, nn.Module) else found
@@ -240,9 +240,9 @@ def encoder_of(name: str) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
 
 def make(name: str, shape: Shape) -> nn.Module:
     """The network `name` of a user, which gets the numbers that its parameters ask for by name."""
-    with _refused(name, "importable as module:Net or FILE.py:Net"):
+    with refused(name, "importable as module:Net or FILE.py:Net"):
         found = _found(name)
-    with _refused(name, "a network that can be made"):
+    with refused(name, "a network that can be made"):
         given = isinstance(found, nn.Module)
         made = copy.deepcopy(found) if given else found(**_asked_for(found, shape))
     if not isinstance(made, nn.Module):
@@ -257,7 +257,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _refused(name: str, rule: str, argument: str = "models") -> Iterator[None]:
+def refused(name: str, rule: str, argument: str = "models") -> Iterator[None]:
     """Turn whatever a stranger's code raises into an ArgumentError of one line."""
     try:
         yield
@@ -396,7 +396,7 @@ def _tried(net: nn.Module, name: str, shape: Shape, tokens: bool) -> tuple[bool,
         x = torch.randint(shape.channels, (EXAMPLES, shape.size))
     else:
         x = torch.randn(EXAMPLES, shape.channels, shape.size, shape.size)
-    with _refused(name, f"a network for inputs of shape {tuple(x.shape[1:])}"):
+    with refused(name, f"a network for inputs of shape {tuple(x.shape[1:])}"):
         try:
             return False, *_pass(net, _seen(x, shape, False))
         except Exception:  # whatever a stranger's code raises, as of grey images
