@@ -53,7 +53,7 @@ def test_a_method_in_a_file_and_what_it_refuses_by_itself(hopfed, tmp_path, monk
         "        if self.training.epochs > 1: raise ValueError('one epoch')",
     )
     (tmp_path / "my_method_here.py").write_text("\n".join(lines))
-    small = "--clients 3 --rounds 1 --models mlp --set examples=200".split()
+    small = ["--clients", "3", "--rounds", "1", "--models", "mlp", "--set", "examples=200"]
     status, text, _ = hopfed("fl", "run", f"{tmp_path / 'my_method_here.py'}:Mine", *small)
     assert (status, "test accuracy" in text) == (0, True)
     monkeypatch.chdir(tmp_path)
