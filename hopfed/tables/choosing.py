@@ -42,6 +42,7 @@ from hopfed.tables.words import (
     Cells,
     as_numbers,
     canonical,
+    in_order,
     level,
     meanings,
     number,
@@ -493,8 +494,8 @@ class Decider:
             return self._fault(c, f"holds more than {LEVELS} levels")
         odd = {w for w in levels if number(w) is None} if not order else levels - {*order}
         if odd and not order:
-            why = "holds words: put its levels in order, from the lowest to the highest"
-            return self._fault(c, why, ("", {"ordinal": {c.name: tuple(sorted(levels))}}))
+            why = "holds words: give its levels from the lowest to the highest"
+            return self._fault(c, why, ("", {"ordinal": {c.name: in_order(levels)}}))
         if odd:
             return self._odd(c, {canonical(w) for w in odd}, "is not among the levels told")
         return Code("ordinal", tuple(gone.items()), levels=order or sorted_levels(levels) or ("0",))
@@ -549,7 +550,9 @@ class Decider:
 
     def _uncut(self, c: Column, values: set[float], codes: Sequence[float]) -> None:
         """Refuse numbers of which nobody said where they are cut."""
-        ways: list[tuple[str, dict[str, Any]]] = [("", {"binarize": {c.name: "median"}})]
+        ways: list[tuple[str, dict[str, Any]]] = [
+            ("", {"binarize": {c.name: "median" if self.choices.by_rows else 20.5}})
+        ]
         if codes:
             gone: dict[str, Any] = {"words": {c.name: {spelt(code): 0 for code in codes}}}
             ways = [("", gone), ("if these are numbers", {"binarize": {c.name: 1.5}})]

@@ -36,6 +36,7 @@ class Choices:
         none of those of numbers, whose order is known. Names alone mean numbers.
     options : whether who chose knows options of the command line (``--ignore a,b``) instead of
         arguments; there one option may name several columns.
+    by_rows : whether the rows may decide where numbers are cut, and not only who chose.
     kinds : name of a column -> what it was said to be one of, taken out of `words`.
 
     Examples
@@ -55,6 +56,7 @@ class Choices:
     options: bool = field(default=False, compare=False)
     kinds: Mapping[str, str] = field(default_factory=dict)
     ordinal: Any = ()
+    by_rows: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.ignore, str):

@@ -88,7 +88,7 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
         options["words"] = ("-=missing", *options["words"])
     weights = None if options["weights"] is None else weights_in([data], options)[0]
     outcome = None if options["outcome"] is None else outcome_in(data, options)
-    [table] = read([data], options)
+    [table] = read([data], options, by_rows=False)
     check_fit(table, choices_of(options), noisy)
     for name in (*NAMES, "weights", "outcome"):
         del options[name]

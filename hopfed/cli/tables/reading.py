@@ -66,8 +66,8 @@ def _on_sheet(value: Any, sheet: str) -> Any:
     return value.with_name(f"{value.name}:{sheet}") if is_book else value
 
 
-def choices_of(options: dict[str, Any]) -> Any:
-    """What the options say of tables."""
+def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
+    """What the options say of tables; `by_rows`: whether rows may decide where numbers are cut."""
     from hopfed.tables.options import Choices
 
     words: dict[str, Any] = {}
@@ -86,7 +86,7 @@ def choices_of(options: dict[str, Any]) -> Any:
         name, _, levels = given.rpartition("=") if "<" in given else (given, "", "")
         ordered[name] = tuple(filter(None, map(str.strip, levels.split("<"))))
     given = options["id"], ignored, words or None, cuts or None
-    return Choices(*given, ordinal=ordered, options=True)
+    return Choices(*given, ordinal=ordered, options=True, by_rows=by_rows)
 
 
 def read(
@@ -94,13 +94,14 @@ def read(
     options: dict[str, Any],
     memory: int | None = None,
     least: int | None = None,
+    by_rows: bool = True,
 ) -> list[Any]:
     """Read the tables in files, coded alike, while a bar shows how far it is."""
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     from hopfed.tables.reading import read_tables
 
-    how = {"choices": choices_of(options), "memory": memory, "least": least}
+    how = {"choices": choices_of(options, by_rows), "memory": memory, "least": least}
     text = TextColumn("{task.description}", markup=False)
     with progress_bar(text, BarColumn(20), TaskProgressColumn(), TimeElapsedColumn()) as bar:
         task = bar.add_task("reading", total=1.0)
