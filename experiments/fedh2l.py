@@ -16,11 +16,12 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays, Table, fl, published
 from hopfed.experiments.fl import DOMAINS
 from hopfed.experiments.shared import cells as _cells
-from hopfed.experiments.shared.cells import TABLE, Bench, Reading, measure_round, percent
+from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading, measure_round, percent
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.rounds import FederationState
 from hopfed.figures.kinds import Panel, matrix, paired
@@ -40,6 +41,10 @@ VARIANTS = {
     "random pairs": "pairs=true",
 }
 ROTATED = "rotation:0,20,40,60:100:same"
+
+
+PICTURED = (f"{TABLE}/ind", f"{TABLE}/{EQUAL}", f"{TABLE}/fedh2l")
+GROUPS, EACH = 4, 50  # of a plane: domains, and test examples of each
 
 
 class Config(Bench):
@@ -96,6 +101,12 @@ class Config(Bench):
         """ACC of each node."""
         return [fl.by_domain(method, state)["domains/acc"]] * len(readings)
 
+    def more(self, cell: Cell, t: int, method: Any, state: FederationState) -> Arrays:
+        """Features in a plane, at the end of some rows."""
+        drawn = t + 1 == self.rounds and cell.key in PICTURED
+        blank = np.zeros((min(GROUPS, self.clients), EACH, 3), np.uint8)
+        return {"plane": plane(method, state) if drawn else blank}
+
     def _methods(self, alpha: float) -> dict[str, dict[str, str]]:
         """Row -> method and options."""
         share, images = f"public={alpha:g}", self.clients * self.batch
@@ -143,6 +154,27 @@ def _matched(config: Config, arrays: Arrays) -> dict[str, Any]:
     return found
 
 
+def plane(method: Any, state: FederationState) -> np.ndarray:
+    """Features of test examples of domains in a plane (domains, EACH, 3): x, y, label plus one.
+
+    All are features of the model of node 0 (arXiv:2101.11296, Fig. 1); missing examples are 0.
+    """
+    from sklearn.decomposition import PCA
+
+    split, tensors = method.loaded.split, method.loaded.tensors
+    found = np.zeros((min(GROUPS, len(split)), EACH, 3), np.uint8)
+    seed, domains = method.task.seed, range(len(found))
+    rows = [stream(seed, "plane", c).permutation(split.test[c])[:EACH] for c in domains]
+    features = fl.classifier_of(method, state, 0).embed(tensors, np.concatenate(rows)).features
+    xy = PCA(2, svd_solver="full").fit_transform(np.asarray(features))
+    xy = np.rint(255 * (xy - xy.min(axis=0)) / np.maximum(np.ptp(xy, axis=0), 1e-12))
+    for c, held in enumerate(rows):
+        start = sum(map(len, rows[:c]))
+        found[c, : len(held), :2] = xy[start : start + len(held)]
+        found[c, : len(held), 2] = split.dataset.labels[held] + 1
+    return found
+
+
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
     """One table per section, with the paper's numbers if the setting is the paper's."""
     theirs = config.partition == ROTATED and config.alpha == 0.10 and config.models == ("lenet",)
@@ -176,4 +208,20 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         right = table[row]["domains/accuracy"][:, -1].mean(axis=0)
         at, title = range(1, len(right) + 1), f"% right, {row}"
         made.append(matrix(title, right, at, at, half=False, xlabel="node", ylabel="domain"))
+    planes = {row: a["plane"][0, -1] for row, a in table.items() if "plane" in a}
+    made += [_plane(row, held) for row, held in planes.items() if held.any()]
     return [*made, *_cells.panels(config, arrays, summary)]
+
+
+def _plane(row: str, held: np.ndarray) -> Panel:
+    """Features in a plane; a colour is a label, a mark a domain."""
+
+    def draw(axes: Any, _: Any) -> None:
+        from matplotlib import colormaps
+
+        for points, mark in zip(held, "o^sD", strict=False):
+            x, y, label = points[points[:, 2] > 0].T.astype(int)
+            axes.scatter(x, y, s=9, marker=mark, color=colormaps["tab10"]((label - 1) % 10), lw=0)
+        axes.set(xticks=[], yticks=[])
+
+    return Panel(draw, f"features, {row}", {"xlabel": "colour: label, mark: domain"}, "")

@@ -143,6 +143,10 @@ class Bench(fl.Shared):
         made = (with_settings(method, reading.options.split(",")) for reading in readings)
         return [fl.scores_and_flops(each, state)[0][1] for each in made]
 
+    def more(self, cell: Cell, t: int, method: Any, state: FederationState) -> Arrays:  # noqa: ARG002
+        """Further arrays of a cell after its round t."""
+        return {}
+
     @property
     def units(self) -> int:
         """Rounds of a seed, over all cells."""
@@ -246,7 +250,7 @@ def _scored(
     ours = [i for i, reading in enumerate(readings) if (reading.base, reading.round) == here]
     if ours:
         arrays["readings"][ours] = bench.score([readings[i] for i in ours], method, after)
-    return arrays
+    return arrays | bench.more(cell, inner, method, after)
 
 
 def by_cell(bench: Bench, arrays: Arrays) -> dict[str, Arrays]:
