@@ -23,7 +23,7 @@ from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Fixed, Rule, Smoothing, Structure
-from hopfed.hopfield.schedules import Cyclic, Sequential
+from hopfed.hopfield.schedules import cyclic, sequential
 from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.theory import planning
 
@@ -62,9 +62,9 @@ class Config(Settings):
 
     def mixture(self, schedule: str) -> np.ndarray:
         """(rounds, K) exposures of a schedule."""
-        sequential = Sequential(overlap=self.overlap)
-        chosen = sequential if schedule == "sequential" else Cyclic(self.period, self.overlap)
-        return chosen.mixture(self.K, self.rounds)
+        if schedule == "sequential":
+            return sequential(self.K, self.rounds, self.overlap)
+        return cyclic(self.K, self.rounds, self.period, self.overlap)
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:

@@ -24,7 +24,7 @@ from hopfed.figures.kinds import UNIT, Panel, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Smoothing, Structure
-from hopfed.hopfield.schedules import NoveltyRamp
+from hopfed.hopfield.schedules import novelty_ramp
 from hopfed.hopfield.stream import ArchetypeStream
 
 SCENARIOS = ("equal", "rare", "scarce")
@@ -70,7 +70,7 @@ class Config(Settings):
     def mixture(self, scenario: str) -> np.ndarray:
         """(rounds, K) exposures: old archetypes in equal shares, new ones on their ramp."""
         K = self.old + self.new
-        equal = NoveltyRamp(self.old, self.at, self.ramp).mixture(K, self.rounds)
+        equal = novelty_ramp(self.old, K, self.rounds, self.at, self.ramp)
         if scenario == "equal":
             return equal
         progress = equal[:, self.old :] * K  # of each new archetype, 0 to 1

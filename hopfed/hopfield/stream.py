@@ -3,9 +3,9 @@
 Source: arXiv:2603.19902, eqs. (22) to (26); theory/NOTES.md, "Mixture channel and exposure".
 
 A round mixture (`hopfed.hopfield.schedules`) is dealt to clients by `supports` and
-`client_mixtures`, a number of examples by `budget`. An `ArchetypeStream` then draws the examples of
-any client and round from the seed alone, so that neither the order of calls nor the process changes
-them. Labels are for scores only.
+`client_mixtures`. An `ArchetypeStream` then draws the examples of any client and round from the
+seed alone, so that neither the order of calls nor the process changes them. Labels are for scores
+only.
 """
 
 from __future__ import annotations
@@ -67,16 +67,20 @@ class ArchetypeStream:
         qualities: ArrayLike,
         seed: int,
     ):
-        sizes = np.asarray(sample_sizes)
-        _check_archetypes(archetypes)
-        _check_mixtures(mixtures, len(archetypes))
+        sizes, r = np.asarray(sample_sizes), np.asarray(qualities, dtype=np.float64)
+        fits = archetypes.ndim == 2 and archetypes.dtype == np.int8 and archetypes.size > 0
+        fits = fits and bool((np.abs(archetypes) == 1).all())
+        got = f"{archetypes.dtype} {archetypes.shape}"
+        require(fits, "archetypes", "int8 (K, N) of +-1", got)
+        fits = mixtures.ndim == 3 and mixtures.shape[2] == len(archetypes) and mixtures.size > 0
+        require(fits, "mixtures", f"of shape (T, L, {len(archetypes)})", mixtures.shape)
+        simplex = np.allclose(mixtures.sum(axis=2), 1, rtol=0, atol=1e-8) and mixtures.min() >= 0
+        rule = "rows of shares that are at least 0 and sum to 1"
+        require(bool(simplex), "mixtures", rule, "others")
         cells = mixtures.shape[:2]
-        r = np.asarray(qualities, dtype=np.float64)
-        rule = f"a whole number, or one for each of {cells[0]} rounds and {cells[1]} clients"
-        require(
-            sizes.dtype.kind in "iu" and sizes.shape in ((), cells), "sample_sizes", rule, sizes
-        )
-        require(bool((sizes >= 0).all()), "sample_sizes", "at least 0", sizes.min())
+        rule = f"whole and at least 0, one for each of {cells[0]} rounds and {cells[1]} clients"
+        fits = sizes.dtype.kind in "iu" and sizes.shape in ((), cells) and bool((sizes >= 0).all())
+        require(fits, "sample_sizes", rule, sizes)
         rule = f"a number in [0, 1], or one for each of {cells[1]} clients"
         fits = r.shape in ((), cells[1:]) and bool(((r >= 0) & (r <= 1)).all())
         require(fits, "qualities", rule, qualities)
@@ -173,26 +177,3 @@ def client_mixtures(mixture: np.ndarray, supports: np.ndarray) -> np.ndarray:
     held = mixture[:, None, :] * supports
     held = np.where(held.any(axis=2, keepdims=True), held, supports)
     return np.asarray(held / held.sum(axis=2, keepdims=True))
-
-
-def budget(total: int, rounds: int, clients: int) -> np.ndarray:
-    """Share out M_tot examples evenly (24): int64 (rounds, clients), no two differ by over 1."""
-    cells = rounds * clients
-    require(rounds >= 1 and clients >= 1, "budget", "over rounds and clients", (rounds, clients))
-    require(total >= cells, "total", f"at least {cells}, one each", total)
-    return np.diff(np.arange(cells + 1) * total // cells).reshape(rounds, clients)
-
-
-def _check_archetypes(archetypes: np.ndarray) -> None:
-    fits = archetypes.ndim == 2 and archetypes.dtype == np.int8 and archetypes.size > 0
-    require(fits, "archetypes", "int8 (K, N)", f"{archetypes.dtype} {archetypes.shape}")
-    require(bool((np.abs(archetypes) == 1).all()), "archetypes", "of +-1", "other values")
-
-
-def _check_mixtures(mixtures: np.ndarray, K: int) -> None:
-    fits = mixtures.ndim == 3 and mixtures.shape[2] == K and mixtures.size > 0
-    require(fits, "mixtures", f"of shape (T, L, {K})", mixtures.shape)
-    simplex = bool((mixtures >= 0).all()) and np.allclose(
-        mixtures.sum(axis=2), 1, rtol=0, atol=1e-8
-    )
-    require(simplex, "mixtures", "rows of shares that are at least 0 and sum to 1", "others")

@@ -157,7 +157,7 @@ def test_smoothing_by_hand():
 def test_bad_arguments():
     for make, message in (
         (lambda: Fixed(1.2), "weight must be in"),
-        (lambda: Entropy("median"), "floor must be 'batch' or 'example'"),
+        (lambda: Entropy("median"), "reference must be 'batch' or 'example'"),
         (lambda: Agreement("median"), "reference must be 'batch' or 'example'"),
         (lambda: Structure(rest=-0.1), "rest must be in"),
         (lambda: Structure(alpha=0.0), "alpha must be a false-alarm rate"),
