@@ -140,7 +140,7 @@ def _scaled(message: Message, limit: float) -> Message:
     return {**message, **sums, "examples": np.asarray(limit)}
 
 
-def trimmed(values: np.ndarray, weights: np.ndarray, cut: int) -> np.ndarray:
+def trimmed(values: np.ndarray, weights: np.ndarray | float, cut: int) -> np.ndarray:
     """Weighted means over clients (L, ...) without the `cut` highest and lowest of every entry."""
     w = np.asarray(weights, dtype=np.float64)
     w = np.broadcast_to(w.reshape(*w.shape, *([1] * (values.ndim - w.ndim))), values.shape)

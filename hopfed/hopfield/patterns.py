@@ -28,7 +28,6 @@ from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.factorize import METHODS, Groups, Method, factorize
-from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.federation.rounds import Session, Step
@@ -41,7 +40,7 @@ from hopfed.hopfield.encoding import (
 )
 from hopfed.hopfield.evidence import MEMORIES, Counted, Evidence
 from hopfed.hopfield.flat import flatten
-from hopfed.hopfield.guard import Guard, bounded
+from hopfed.hopfield.guard import Guard, bounded, trimmed
 from hopfed.hopfield.noise import CHANCE, Noise
 from hopfed.hopfield.plasticity import Fixed, Rule, Smoothing
 from hopfed.hopfield.remembered import Remembered, Votes, separable
@@ -382,8 +381,8 @@ class _Round:
         cut = self.guard.cut(len(self.heard))
         if cut <= 0:
             return np.asarray(self.evidence.columns / self.evidence.mass)
-        means = [m["columns"] / float(m["examples"]) for m in self.heard.values()]
-        return np.asarray(trimmed_mean(means, (cut + 0.5) / len(self.heard)))
+        means = np.array([m["columns"] / float(m["examples"]) for m in self.heard.values()])
+        return trimmed(means, 1.0, cut)
 
     def _confirmed(self, memory: Remembered) -> tuple[Remembered, Metrics]:
         """Note which patterns the operators of this round support; drop what they never did."""

@@ -29,8 +29,8 @@ from scipy.optimize import nnls
 
 from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.federation.aggregate import trimmed_mean
 from hopfed.hopfield.evidence import Counted, along
+from hopfed.hopfield.guard import trimmed
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.operators import HebbianOperator
 
@@ -177,11 +177,10 @@ def corrected(
     said = np.stack([np.asarray(op.matmat(d)).T for op in operators])  # (L, K, N)
     held = np.einsum("lkn,nk->lk", said, d)
     scale, added = np.asarray(weights, float) * masses, np.array([*map(added_noise, operators)])
-    share, kept = (cut + 0.5) / L, L - 2 * cut
     fixed = patterns.copy()
     for k in range(len(patterns)):
-        middle = trimmed_mean([scale[c] * said[c, k] for c in range(L)], share)
-        noise = np.sqrt(np.median(scale**2 * (held[:, k] / masses + added)) / kept)
+        middle = trimmed(scale[:, None] * said[:, k], 1.0, cut)
+        noise = np.sqrt(np.median(scale**2 * (held[:, k] / masses + added)) / (L - 2 * cut))
         fixed[k, patterns[k] * middle < -level * noise] *= -1
     return fixed
 
