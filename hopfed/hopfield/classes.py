@@ -32,6 +32,7 @@ from hopfed.archetypes.mixture import (
     Fit,
     Mixture,
     Prior,
+    expect,
     improve,
     maximise,
 )
@@ -66,6 +67,7 @@ __all__ = ["Classes"]
 WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)  # of what was known of a class; 0 forgets it
 FEW = 5.0  # rows of a round below which they say nothing of what is remembered of their class
 NEW = -1  # parent of a class that is not remembered yet
+SUMMED = ("counts", "signed", "seen")  # of each class
 
 
 @dataclass(frozen=True)
@@ -162,12 +164,6 @@ class Memory:
         used = self.used + (~known).sum()
         new = Memory(*sums, clients, counts, numbers, born, used, noise)
         return new.select(np.argsort(new.numbers, kind="stable"))
-
-
-def rows_without(counts: np.ndarray, cut: int) -> np.ndarray:
-    """Rows (K,) of each class without those of the `cut` clients that have most of it."""
-    found: np.ndarray = np.sort(counts, axis=0)[: max(len(counts) - cut, 0)].sum(axis=0)
-    return found
 
 
 @dataclass(frozen=True)
@@ -315,12 +311,7 @@ class Clients:
         memory = self.memory
         each = [memory.shares_of(c) for c in self.clients]
         classes = Mixture(memory.means, np.array([*each, memory.shares]))
-        answers = self._together(SUMS, [self.first[c] for c in self.clients], classes)
-        fresh = ClassSums(
-            np.array([a["counts"] for a in answers]),
-            np.array([a["signed"] for a in answers], np.float64).sum(axis=0),
-            np.array([a["seen"] for a in answers], np.float64).sum(axis=0),
-        )
+        fresh = _pooled(self._together(SUMS, list(self.first.values()), classes))
         signed = fresh.signed.sum(axis=0) + memory.signed.sum(axis=0)
         seen = fresh.seen.sum(axis=0) + memory.seen.sum(axis=0)
         rates = np.clip(((seen + signed) / 2 + 0.5) / (seen + 1), 1e-6, 1 - 1e-6)
@@ -336,9 +327,7 @@ class Clients:
         if not self.full.rows.any():
             return fit
         fit = self.fit(fit.classes, steps=0)
-        parent, said = self.parents(fit), self.whole[:-1]
-        sums = {n: np.array([a[n] for a in said], float).sum(axis=0) for n in ("signed", "seen")}
-        fresh = ClassSums(fit.sums.counts[:-1], sums["signed"], sums["seen"])
+        parent, fresh = self.parents(fit), _pooled(self.whole[:-1])
         known = parent != NEW
         self.carried[parent[known]] = _carried(self.full, fresh, fit.prior, parent)[known]
         self.memory = self.full.weighed(self.carried)
@@ -353,8 +342,6 @@ class Clients:
 
     def fit(self, classes: Mixture, steps: int = 10) -> Fit:
         """Fit of classes to the clients that are left, improved by so many steps."""
-        from hopfed.archetypes.mixture import expect
-
         if len(classes.shares) != len(self.clients) + 1:
             common = np.tile(classes.shares.mean(axis=0), (len(self.clients) + 1, 1))
             classes = Mixture(classes.means, common)
@@ -394,7 +381,7 @@ class Clients:
         if self.cut == 0:
             return scaled
         if asked not in (PRODUCTS, RESTING):
-            return self._pooled(asked, scaled, classes)
+            return self._trimmed(asked, scaled, classes)
         L, rows, found = len(scaled), np.array([a["counts"] for a in self.whole[:-1]]), {}
         for name in scaled[0]:
             each = np.array([a[name] for a in scaled])
@@ -404,12 +391,10 @@ class Clients:
             found[name] = mean * wide.sum(axis=0) / L
         return [found] * L
 
-    def _pooled(self, asked: int, said: list[Message], classes: Mixture) -> list[Message]:
+    def _trimmed(self, asked: int, said: list[Message], classes: Mixture) -> list[Message]:
         """Sums over classes, of which each client has an equal part, as most of them have it."""
         L, cut = len(said), self.cut
-        counts, signed, seen = (
-            np.array([a[n] for a in said]) for n in ("counts", "signed", "seen")
-        )
+        counts, signed, seen = (np.array([a[n] for a in said]) for n in SUMMED)
         # As many rows as there are without those who claim most, of whatever classes: more would
         # make up classes, and fewer in one fit than in another would look like a better fit.
         claims, rows = np.sort(self.rows * self.influence), capped(counts, cut)
@@ -455,15 +440,12 @@ class Clients:
 
     def judged(self, memory: Memory) -> tuple[str, str]:
         """Status of what is remembered, by the rows of all clients of the round, and a sentence."""
-        if memory.size > verdict.MOST:
-            return verdict.STATUS, verdict.too_large(memory.size, (0, self.prior.rates.size))
-        seed = self.session.context.derive("replicas") % 2**62
-        columns = memory.means.shape[1]
-        tables = verdict.Tables(self.session, self.clients, columns, seed)
+        (K, N), seed = memory.means.shape, self.session.context.derive("replicas") % 2**62
+        tables = verdict.Tables(self.session, self.clients, N, seed)
         try:
-            shape = int(tables.n_rows), tables.n_columns
-            if memory.size * shape[0] * shape[1] > verdict.MOST_WORK:
-                return verdict.STATUS, verdict.too_large(memory.size, shape)
+            M = int(tables.n_rows)
+            if K > verdict.MOST or K * M * N > verdict.MOST_WORK:
+                return verdict.STATUS, verdict.too_large(K, (M, N))
             shares = np.array([memory.shares_of(c) for c in self.clients])
             return verdict.judged(tables, memory.means, shares)
         except verdict.LostError:
@@ -477,8 +459,8 @@ class Clients:
     def shown(self, fit: Fit, search: Search) -> Fit:
         """Leave out classes that only the clients show who have most of them."""
         while self.cut and fit.size > 1:
-            clients = fit.sums.counts[:-1]
-            rows = rows_without(clients, self.cut) + fit.sums.counts[-1]
+            *clients, known = np.asarray(fit.sums.counts)
+            rows = np.sort(clients, axis=0)[: -self.cut].sum(axis=0) + known
             few = rows < search.support
             if not few.any():
                 break
@@ -528,6 +510,12 @@ class Clients:
         return new, metrics
 
 
+def _pooled(answers: Sequence[Message]) -> ClassSums:
+    """Sums over classes, of all clients that answered."""
+    counts, signed, seen = (np.array([a[n] for a in answers], float) for n in SUMMED)
+    return ClassSums(counts, signed.sum(axis=0), seen.sum(axis=0))
+
+
 def _carried(memory: Memory, fresh: ClassSums, prior: Prior, parent: np.ndarray) -> np.ndarray:
     """Weight (K,) of what is remembered of the parent of each class, beside rows of this round."""
     if np.isinf(prior.concentration):  # a single class, whose rates are those of the columns
@@ -547,14 +535,11 @@ def _parts(memory: Memory, classes: Mixture) -> tuple[np.ndarray, np.ndarray]:
     T = means_inside(classes.means)
     plus, minus = (memory.seen + memory.signed) / 2, (memory.seen - memory.signed) / 2
     each = plus @ np.log1p(T).T + minus @ np.log1p(-T).T
-    each = (each - np.log(2) * memory.seen.sum(axis=1)[:, None]) / _rows(memory)[:, None]
+    each = each - np.log(2) * memory.seen.sum(axis=1)[:, None]
+    each /= np.maximum(memory.rows, 1e-9)[:, None]
     each += np.log(np.maximum(classes.shares[-1], 1e-300))
     whole = logsumexp(each, axis=1)
     return np.exp(each - whole[:, None]), whole
-
-
-def _rows(memory: Memory) -> np.ndarray:
-    return np.maximum(memory.rows, 1e-9)
 
 
 def _within(whole: Sequence[Message], upper: Message) -> Message:

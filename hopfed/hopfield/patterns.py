@@ -146,12 +146,12 @@ class Patterns:
         round_ = _Round.begun(self, state, heard, session, client, guard)
         counted, metrics = round_.counted, round_.metrics()
         groups = None
-        if guard.liars > 0:
+        if guard.byzantine > 0:
             groups = round_.clients_as_groups(list(round_.operators))
         if "projections" in client.steps:
             basis = counted.spectrum.vectors.astype(np.float32)
             said = session.ask({EVERYONE: {"basis": basis}}, round_.projections_complaint(basis))
-            groups = round_.projected(said, careful=guard.liars > 0)
+            groups = round_.projected(said, careful=guard.byzantine > 0)
         memory, found = round_.remembered(groups, session)
         metrics |= found
         silent = False
@@ -248,7 +248,7 @@ class _Round:
     def _quality(self) -> float:
         """Quality of the pooled examples; where some may lie, that of the median client."""
         known = sorted(v for c, v in self.counted.variances.items() if c in self.weights)
-        if self.guard.liars == 0 or not known:
+        if self.guard.byzantine == 0 or not known:
             return self.counted.rank.quality
         return float(np.sqrt(max(1.0 - known[len(known) // 2], 0.0)))
 
@@ -318,8 +318,8 @@ class _Round:
         """Factor the spectrum, and bring the remembered archetypes up to date."""
         memory, rank, seed = self.before, self.counted.rank, session.context.derive("factorize")
         found = self._factored(self.counted, groups, seed)
-        liars = self.guard.suspects(len(self.operators))
-        if liars:
+        byzantine = self.guard.suspects(len(self.operators))
+        if byzantine:
 
             def alone(clients: Sequence[int]) -> Archetypes:
                 """Archetypes in the fresh operators of some clients."""
@@ -332,7 +332,7 @@ class _Round:
                 return self._factored(counted, groups, seed)
 
             level = self.guard.level
-            found = agreed(found, self.counted, self.operators, liars, level, alone)
+            found = agreed(found, self.counted, self.operators, byzantine, level, alone)
         matches, sure = found.matches, found.expected_overlaps
         if self.channel.memory == "separate":
             memory = memory.renew(found.patterns, sure, matches)
@@ -362,7 +362,7 @@ class _Round:
     def _factored(self, counted: Counted, groups: Groups | None, seed: int) -> Archetypes:
         private = isinstance(self.evidence.operator, PrivateOperator)
         search = PRIVATE_SEARCH if private else self.channel.search
-        if self.guard.liars > 0:  # one that lies can bring many directions
+        if self.guard.byzantine > 0:  # one that lies can bring many directions
             most = EFFORT * max(counted.rank.n_detected, 1)
             search = replace(search or Search(), most=most)
         return factorize(
@@ -390,29 +390,29 @@ class _Round:
         if len(memory) == 0 or not self.heard:
             return memory, {}
         operators, each = list(self.operators.values()), list(self.weights.values())
-        liars, careful = guard.suspects(len(operators)), guard.liars > 0
+        byzantine, careful = guard.suspects(len(operators)), guard.byzantine > 0
         private = isinstance(self.evidence.operator, PrivateOperator)
 
         def righted(memory: Remembered, rows: np.ndarray) -> Remembered:
             fixed = memory.patterns.copy()
-            fixed[rows] = corrected(fixed[rows], operators, each, liars, guard.level)
+            fixed[rows] = corrected(fixed[rows], operators, each, byzantine, guard.level)
             unasked = (memory.voters == 0)[:, None]
             return replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
 
         own = np.ones(len(memory), dtype=bool)
         memory = righted(memory, own)
-        if liars and not private:
+        if byzantine and not private:
             each_held = [op.n_examples * shares(op, memory.patterns) for op in operators]
-            own = np.sort(each_held, axis=0)[:-liars].sum(axis=0) >= FEWEST * self.quality**2
+            own = np.sort(each_held, axis=0)[:-byzantine].sum(axis=0) >= FEWEST * self.quality**2
         # Beside what nobody needs, an archetype may have no direction of its own.
         noise = [self.counted.variances.get(c, rank.variance) for c in self.operators]
         support = Support.of(operators, memory.patterns[own], each, noise, careful)
         shown, held = own.copy(), np.zeros(len(memory))
         shown[own] = support.scores() > guard.level
         held[own] = support.behind(self.quality)
-        if liars:
-            others = support.behind(self.quality, liars) >= FEWEST
-            shown[own] &= others & (support.doubted(liars) > guard.level)
+        if byzantine:
+            others = support.behind(self.quality, byzantine) >= FEWEST
+            shown[own] &= others & (support.doubted(byzantine) > guard.level)
         if guard.quorum > 0:
             groups = random_groups(
                 len(operators), guard.client_groups, int(self.state["secret"]), self.t
@@ -432,8 +432,8 @@ class _Round:
         """Add the votes of a round to the archetypes it broadcast; whether some did not vote."""
         public = np.flatnonzero(self.published(memory, silent=True))
         examples = {c: float(m["examples"]) for c, m in self.heard.items()}
-        shape, liars = (len(public), self.channel.n_sites), self.guard.suspects(len(said))
-        votes = Votes.gather(said, self.weights, examples, shape, liars)
+        shape, byzantine = (len(public), self.channel.n_sites), self.guard.suspects(len(said))
+        votes = Votes.gather(said, self.weights, examples, shape, byzantine)
         clear = separable(memory.sure[public], self.quality, self.channel.n_sites)
         memory = memory.vote(votes.among(len(memory), public, clear), self.quality)
         asked = np.isin(np.arange(len(memory)), public[clear])

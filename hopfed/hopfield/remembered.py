@@ -48,7 +48,7 @@ class Votes:
         weights: Mapping[int, float],
         examples: Mapping[int, float],
         shape: tuple[int, int],
-        liars: int = 0,
+        byzantine: int = 0,
     ) -> Votes:
         """Add up what clients say, each example having one vote."""
         spoken = []
@@ -60,7 +60,7 @@ class Votes:
             sums = np.clip(message["votes"], -voters[:, None], voters[:, None]) * share
             voters = voters * share
             spoken.append((weights[c] * sums, weights[c] * voters, weights[c] ** 2 * voters))
-        L, cut = len(spoken), min(liars, (len(spoken) - 1) // 2)
+        L, cut = len(spoken), min(byzantine, (len(spoken) - 1) // 2)
         if cut <= 0:
             nothing = flatten(cls.none(*shape)).values()
             return cls(*(sum(parts) for parts in zip(nothing, *spoken, strict=True)))

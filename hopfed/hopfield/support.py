@@ -1,4 +1,4 @@
-"""What the operators of a round say for patterns: how much, against noise and without liars.
+"""What the operators of a round say for patterns: how much, against noise and lies.
 
 A pattern is tried along its own direction d, the part of it that is orthogonal to all the others:
 ``d^T C_c d`` is the mean of M_c squared projections. Noise alone gives ``s2_c (1 +- sqrt(2/M_c))``
@@ -116,14 +116,14 @@ class Support:
         spread = np.sqrt(2 * self.rest**2 / self.examples + self.added)
         return (self.held - self.rest[:, None]) / np.maximum(spread, 1e-300)[:, None]
 
-    def doubted(self, liars: int) -> np.ndarray:
+    def doubted(self, byzantine: int) -> np.ndarray:
         """Standard scores (K,) of the pooled operators without the strongest supporters of each."""
         noise = self.rest[:, None]
         mass = (self.weights * self.examples)[:, None]
         gain = mass * (self.held - noise)
         added = np.broadcast_to(self.added, self.rest.shape)[:, None]
         spread = mass**2 * (2 * noise**2 / self.examples[:, None] + added)
-        kept = np.argsort(gain, axis=0, kind="stable")[: len(gain) - liars]
+        kept = np.argsort(gain, axis=0, kind="stable")[: len(gain) - byzantine]
         excess, variance = (np.take_along_axis(x, kept, axis=0).sum(axis=0) for x in (gain, spread))
         scores = excess / np.sqrt(np.maximum(variance, 1e-300))
         return np.where(excess > self._by_choice(kept), scores, 0.0)
@@ -141,13 +141,13 @@ class Support:
         edge = np.hypot(2 * held * np.sqrt(aspect), np.sqrt(2 * self.n_sites * added))
         return np.asarray(2 / np.pi * (edge + held * aspect))
 
-    def behind(self, quality: float, liars: int = 0) -> np.ndarray:
+    def behind(self, quality: float, byzantine: int = 0) -> np.ndarray:
         """Weighted examples (K,) of each pattern, but those of its strongest supporters."""
         share = (self.held - self.rest[:, None]) / np.maximum(quality**2 * self.reach, 1e-300)
         if not np.any(self.added):  # noise is not to add up by its positive part
             share = np.clip(share, 0.0, 1.0)
         each = share * (self.weights * self.examples)[:, None]
-        return np.asarray(np.sort(each, axis=0)[: len(each) - liars].sum(axis=0))
+        return np.asarray(np.sort(each, axis=0)[: len(each) - byzantine].sum(axis=0))
 
     def agreement(self, groups: Sequence[np.ndarray], level: float = 3.0) -> np.ndarray:
         """Share of the `groups` of clients, index arrays, that support each pattern: (K,)."""
@@ -166,11 +166,11 @@ def corrected(
     patterns: np.ndarray,
     operators: Sequence[HebbianOperator],
     weights: Sequence[float],
-    liars: int,
+    byzantine: int,
     level: float,
 ) -> np.ndarray:
     """Turn those sites of the patterns, int8 (K, N), that the operators contradict."""
-    L, cut = len(operators), min(liars, (len(operators) - 1) // 2)
+    L, cut = len(operators), min(byzantine, (len(operators) - 1) // 2)
     if cut <= 0 or len(patterns) == 0:
         return patterns
     d, masses = dual_directions(patterns), np.array([op.n_examples for op in operators])
@@ -189,14 +189,14 @@ def agreed(
     found: Archetypes,
     counted: Counted,
     operators: Mapping[int, HebbianOperator],
-    liars: int,
+    byzantine: int,
     level: float,
     factored: Callable[[Sequence[int]], Archetypes],
 ) -> Archetypes:
     """Return `found`, or archetypes that explain all clients but some better than noise does."""
     clients, K = list(operators), counted.rank.n_detected
-    kept = len(clients) - liars
-    if liars == 0 or kept < 2 or K == 0:
+    kept = len(clients) - byzantine
+    if byzantine == 0 or kept < 2 or K == 0:
         return found
 
     def explained(patterns: np.ndarray) -> tuple[list[int], float]:
@@ -209,18 +209,18 @@ def agreed(
     left = explained(found.patterns)[1]
     if left <= number + level * np.sqrt(2 * number):
         return found
-    parts = np.array_split(np.array(clients), min(2 * liars + 1, len(clients)))
-    common = _common([factored(part.tolist()).patterns for part in parts], liars)
+    parts = np.array_split(np.array(clients), min(2 * byzantine + 1, len(clients)))
+    common = _common([factored(part.tolist()).patterns for part in parts], byzantine)
     others = factored(explained(common)[0])
     return others if explained(others.patterns)[1] < left - level**2 else found
 
 
-def _common(parts: Sequence[np.ndarray], liars: int) -> np.ndarray:
+def _common(parts: Sequence[np.ndarray], byzantine: int) -> np.ndarray:
     """Patterns that more groups have than may hold a liar, as the first of these has them."""
     found: list[np.ndarray] = []
     for pattern in np.concatenate(parts).astype(np.float64):
         shown = sum(bool((np.abs(part @ pattern) >= ALIKE * pattern.size).any()) for part in parts)
-        if shown > liars and not any(abs(x @ pattern) >= ALIKE * pattern.size for x in found):
+        if shown > byzantine and not any(abs(x @ pattern) >= ALIKE * pattern.size for x in found):
             found.append(pattern)
     return np.array(found).reshape(-1, parts[0].shape[1])
 

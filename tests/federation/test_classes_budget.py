@@ -107,7 +107,7 @@ def test_no_words_hold_the_secret_of_the_noise(tmp_path):
     secret = 2**255 + 12345
     asking = private_classes(Batches((rows,)), N, 1.0, secret=secret)
     assert str(secret) not in repr(asking)
-    for wrong in ({"looks": 0}, {"liars": 2.0}, {"delta": 3.0}, {"steps": "x"}):
+    for wrong in ({"looks": 0}, {"byzantine": 2.0}, {"delta": 3.0}, {"steps": "x"}):
         with pytest.raises(ArgumentError) as error:
             private_classes(Batches((rows,)), N, **{"epsilon": 1.0, "secret": secret} | wrong)
         assert str(secret) not in str(error.value)

@@ -62,7 +62,7 @@ def test_no_way_around_the_ledger_gives_fresh_noise(tmp_path, change):
         np.testing.assert_array_equal(again.up["pairs"], first.up["pairs"])
         return
     if change == "home":  # started again, with the same home
-        again = ask(client(tmp_path / "b", rows, home=tmp_path), asked(liars=0.3, discount=0.5))
+        again = ask(client(tmp_path / "b", rows, home=tmp_path), asked(byzantine=0.3, discount=0.5))
         np.testing.assert_array_equal(again.up["pairs"], first.up["pairs"])
         return
     other = {

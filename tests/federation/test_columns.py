@@ -152,7 +152,7 @@ def in_order(rows, config):
     return serve.served_archetypes(config, {k: v[None, None] for k, v in arrays.items()})
 
 
-CONFIG = serve.Config(columns=N, names=NAMES, clients=3, minimum=2, support=5.0, liars=0.0)
+CONFIG = serve.Config(columns=N, names=NAMES, clients=3, minimum=2, support=5.0, byzantine=0.0)
 
 
 @pytest.mark.parametrize("graded", rest_slow([False, True], 1))

@@ -43,7 +43,7 @@ def test_survey_weights_are_those_of_one_table():
     w = [each * scale for each, scale in zip(w, (1, 4, 2), strict=True)]
     owners = [replace(pack(a), counts=b) for a, b in zip(x, w, strict=True)]
     outcomes = [Column("y", each[:, None]) for each in y]
-    found, related = served(owners, outcomes, relate="y", liars=0.0, claim=100.0)
+    found, related = served(owners, outcomes, relate="y", byzantine=0.0, claim=100.0)
     one = recover(list(x), n_archetypes=3, weights=w)
     order = found.means.mean(axis=1).argsort(), one.means.mean(axis=1).argsort()
     np.testing.assert_allclose(found.means[order[0]], one.means[order[1]], atol=0.04)
@@ -117,7 +117,7 @@ def test_owners_with_ages_on_machines(tmp_path):
         (tmp_path / f"{c}.csv").write_text("\n".join([",".join([*names, "age", "w"]), *lines]))
     with Machines(tmp_path, clients=3) as machines:
         asked = ("--graded", "--archetypes", "3", "--columns", "names.txt", "--relate", "age")
-        machines.serve("--minimum", "3", *asked, "--liars", "0")
+        machines.serve("--minimum", "3", *asked, "--byzantine", "0")
         machines.join_all("--data", "@.csv", "--outcome", "age", "--weights", "w")
         run = machines.run()
         assert machines.end("clients") == 0

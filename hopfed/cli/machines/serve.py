@@ -54,7 +54,9 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
     help="Of --graded: an outcome that clients have (join --outcome), of which means by archetype, "
     "or rates of these words, are told.",
 )
-@click.option("--liars", type=NUMBER, help="Share of clients that may lie together. [default: 0.1]")
+@click.option(
+    "--byzantine", type=NUMBER, help="Share of clients that may lie together. [default: 0.1]"
+)
 @click.option("--support", type=NUMBER, help="Fewest examples behind an archetype. [default: 50]")
 @click.option(
     "--set",
@@ -94,12 +96,12 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     tables without names.
 
     Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
-    strongest supporters, --liars of all rounded up, and if --support examples stand behind it: what
-    one client alone holds stays with it, and --liars 0 believes everybody. Whoever claims more than
-    three medians of examples counts for that. The log and the run file say what was bounded and
-    withheld, and whose. With --graded as many of the highest and lowest of every entry are left out
-    as may lie. With two clients, or where half lie together, nobody can know who lies: the
-    log says who supports what.
+    strongest supporters, --byzantine of all rounded up, and if --support examples stand behind it:
+    what one client alone holds stays with it, and --byzantine 0 believes everybody. Whoever claims
+    more than three medians of examples counts for that. The log and the run file say what was
+    bounded and withheld, and whose. With --graded as many of the highest and lowest of every entry
+    are left out as may lie. With two clients, or where half lie together, nobody can know who lies:
+    the log says who supports what.
 
     Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
     """
@@ -225,7 +227,7 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
         number, names = _columns(options["columns"])
         kept = config.names if number == config.columns else ()  # of the run that is resumed
         config = replace(config, columns=number, names=names or kept)
-    named = ["clients", "rounds", "minimum", "epsilon", "delta", "liars", "support"]
+    named = ["clients", "rounds", "minimum", "epsilon", "delta", "byzantine", "support"]
     named += ["archetypes", "relate"]
     given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
     given += ["graded=yes"] if options["graded"] else []
