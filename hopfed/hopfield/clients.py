@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
@@ -25,10 +26,10 @@ from hopfed.hopfield.class_questions import (
     question_complaint,
 )
 from hopfed.hopfield.encoding import MOST_EXAMPLES, MOST_PATTERNS, Encoding, lower, unpack_patterns
-from hopfed.hopfield.noise import CHANCE, NUMBERS, UNITS, ClassNoise, Noise
+from hopfed.hopfield.noise import CHANCE, NUMBERS, UNITS, ClassNoise, Noise, hidden
 from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule, Smoothing
 from hopfed.kernels import Rows
-from hopfed.privacy.discrete_gaussian import DiscreteGaussian, discrete_gaussian
+from hopfed.privacy.discrete_gaussian import DiscreteGaussian
 from hopfed.spectral.operators import DenseOperator
 from hopfed.spectral.rows import times, transposed_times
 from hopfed.tables.examples import as_examples
@@ -62,8 +63,19 @@ def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
 
 
 @dataclass(frozen=True)
-class PatternClient:
-    """What a client of a federation of patterns does; all that it is told of the settings."""
+class _Client:
+    """What both kinds of clients are."""
+
+    fresh = True  # sums that are repeated would count their rows twice
+
+    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
+        """State of a client before its first round."""
+        return {}
+
+
+@dataclass(frozen=True)
+class PatternClient(_Client):
+    """What a client of a federation of patterns does, and all that it knows of the settings."""
 
     source: Source  # its examples
     encoding: Encoding  # how operators travel
@@ -74,8 +86,6 @@ class PatternClient:
     votes: bool = True  # whether it votes
     # on its operators, and nothing else is told then; None for exact ones
     noise: Noise | None = None
-
-    fresh = True  # sums that are repeated would count their rows twice
 
     def __post_init__(self) -> None:
         require(isinstance(self.encoding, Encoding), "encoding", "an Encoding", repr(self.encoding))
@@ -89,10 +99,9 @@ class PatternClient:
 
     @property
     def mechanism(self) -> DiscreteGaussian:
-        """What adds the noise."""
-        if self.noise is None:
-            raise ValueError("answers without noise")
-        return DiscreteGaussian(self.n_sites, self.noise.epsilon, self.noise.delta)
+        """What adds the noise, where there is any."""
+        noise = cast(Noise, self.noise)
+        return DiscreteGaussian(self.n_sites, noise.epsilon, noise.delta)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -105,10 +114,6 @@ class PatternClient:
     def exchanges(self) -> int:
         """Exchanges of a round."""
         return len(self.steps)
-
-    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """State of a client before its first round."""
-        return {}
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Form of a client's answer; an honest one with noise is refused once in 10^9."""
@@ -182,12 +187,8 @@ class PatternClient:
         exact = lower(np.asarray(DenseOperator.from_examples(rows).matrix))
         asked = f"sites {self.n_sites} budget {noise.words}"
         key = noise.key(rows, context, asked)
-        drawn = discrete_gaussian(self.mechanism.variance, len(exact), key)
-        counts = np.rint(exact).astype(np.int64) + drawn
-        # By what is public: the noise is never beyond 102 standard deviations.
-        narrow = rows.shape[0] + 102 * self.mechanism.scale < 2**31
-        released = counts.astype(np.int32) if narrow else counts
-        return {"counts": released, "examples": np.array(rows.shape[0])}
+        counts = hidden(np.rint(exact).astype(np.int64), self.mechanism.variance, len(rows), key)
+        return {"counts": counts, "examples": np.array(len(rows))}
 
     def _check_question(self, step: str, down: Message) -> None:
         """Fail unless a message from the server is of the form that the step reads."""
@@ -216,8 +217,8 @@ class PatternClient:
 
 
 @dataclass(frozen=True)
-class ClassClient:
-    """What a client of a federation of classes does; all that it is told of the settings."""
+class ClassClient(_Client):
+    """What a client of a federation of classes does, and all that it knows of the settings."""
 
     source: Source  # its rows of each round; entries may be missing
     n_sites: int  # columns N
@@ -226,8 +227,6 @@ class ClassClient:
     # what the budget is divided into
     looks: int = 2
     steps: int = 3
-
-    fresh = True  # sums that are repeated would count their rows twice
 
     def __post_init__(self) -> None:
         if self.noise is not None:
@@ -250,24 +249,19 @@ class ClassClient:
 
     @property
     def hiding(self) -> ClassNoise:
-        """What adds the noise."""
-        if self.noise is None:
-            raise ValueError("answers without noise")
-        return ClassNoise(self.n_sites, self.noise.epsilon, self.noise.delta, self.units)
-
-    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """State of a client before its first round."""
-        return {}
+        """What adds the noise, where there is any."""
+        noise = cast(Noise, self.noise)
+        return ClassNoise(self.n_sites, noise.epsilon, noise.delta, self.units)
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Form of the answer to a question, and the most that rows of +-1 can give."""
         if context.exchange and not down:
             return {}
-        if relating.is_about(down) and self.noise is None:
-            return relating.spec_of(down, self.n_sites)
         if self.noise is not None:
             K = len(down["means"]) if down else 1
             return self.hiding.spec(self.round_steps[context.exchange], K)
+        if relating.is_about(down):
+            return relating.spec_of(down, self.n_sites)
         return answer_spec(down or first_question(self.n_sites), self.n_sites)
 
     def client_step(
@@ -281,9 +275,7 @@ class ClassClient:
         client = 0 if context.client is None else context.client
         relates, outcome = self.noise is None and relating.is_about(down), None
         if ("every" in down or relates) and isinstance(self.source, Batches):  # of any round
-            here = client if len(self.source.owners) > 1 else 0
-            given = self.source.owners[here]
-            outcome = self.source.outcomes[here] if self.source.outcomes else None
+            given, outcome = self.source.everything(client)
         else:
             given = self.source.examples(context.round, client)
         rows = as_examples(given, gaps=True, least=1)

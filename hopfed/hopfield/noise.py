@@ -154,14 +154,19 @@ class ClassNoise:
 
     def answer(self, step: str, rows: Rows, down: Message, key: bytes) -> Message:
         """Answer a question about classes."""
-        told: Message = {"examples": np.asarray(rows.shape[0])}
+        found: Message = {"examples": np.asarray(len(rows))}
         for name, exact in exact_sums(step, rows, down).items():
-            noise = discrete_gaussian(self.variances[name], exact.size, key + name.encode())
-            found = exact + noise.reshape(exact.shape)
-            # By what is public: the noise is never beyond 102 standard deviations.
-            most = PARTS * (rows.shape[0] + 102 * self.scale(name))
-            told[name] = found.astype(np.int32) if most < 2**31 else found
-        return told
+            most = PARTS * len(rows)
+            found[name] = hidden(exact, self.variances[name], most, key + name.encode())
+        return found
+
+
+def hidden(exact: np.ndarray, variance: int, most: int, key: bytes) -> np.ndarray:
+    """Whole numbers, of a magnitude of `most` at most, with noise on them."""
+    found = exact + discrete_gaussian(variance, exact.size, key).reshape(exact.shape)
+    # By what is public: the noise is never beyond 102 standard deviations.
+    narrow = most + 102 * np.sqrt(variance) < 2**31
+    return np.asarray(found.astype(np.int32) if narrow else found)
 
 
 def exact_sums(step: str, rows: Rows, down: Message) -> Message:

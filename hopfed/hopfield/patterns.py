@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from functools import partial
 
 import numpy as np
 
@@ -33,11 +33,7 @@ from hopfed.federation.messages import Message, below
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.batches import Source
 from hopfed.hopfield.clients import PatternClient
-from hopfed.hopfield.encoding import (
-    Encoding,
-    pack_patterns,
-    symmetric,
-)
+from hopfed.hopfield.encoding import Encoding, pack_patterns, symmetric
 from hopfed.hopfield.evidence import MEMORIES, Counted, Evidence
 from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.guard import Guard, bounded, trimmed
@@ -56,7 +52,7 @@ from hopfed.hopfield.support import (
 from hopfed.hopfield.verdict import FITTING, STATUS, UNFIT
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import PRIVATE_SEARCH
-from hopfed.spectral.operators import DenseOperator, HebbianOperator
+from hopfed.spectral.operators import HebbianOperator
 
 __all__ = ["Patterns"]
 
@@ -144,23 +140,19 @@ class Patterns:
         """Play a round from a `state`: what the server asks a `session`, as its `guard` bids."""
         heard = session.ask(check=lambda _, m: _operator_complaint(client, guard, m))
         round_ = _Round.begun(self, state, heard, session, client, guard)
-        counted, metrics = round_.counted, round_.metrics()
-        groups = None
+        groups, silent = None, False
         if guard.byzantine > 0:
             groups = round_.clients_as_groups(list(round_.operators))
         if "projections" in client.steps:
-            basis = counted.spectrum.vectors.astype(np.float32)
-            said = session.ask({EVERYONE: {"basis": basis}}, round_.projections_complaint(basis))
-            groups = round_.projected(said, careful=guard.byzantine > 0)
+            basis = round_.counted.spectrum.vectors.astype(np.float32)
+            check = partial(round_.projections_complaint, basis)
+            groups = round_.projected(session.ask({EVERYONE: {"basis": basis}}, check))
         memory, found = round_.remembered(groups, session)
-        metrics |= found
-        silent = False
+        metrics = round_.metrics() | found
         if "votes" in client.steps:
-            down = {EVERYONE: round_.broadcast(memory)}
-            said = session.ask(
-                down, lambda c, m: possible.votes_complaint(m, round_.claims.get(c, 0))
-            )
-            memory, silent = round_.voted(memory, said)
+            down, claims = {EVERYONE: round_.broadcast(memory)}, round_.claims
+            votes = session.ask(down, lambda c, m: possible.votes_complaint(m, claims.get(c, 0)))
+            memory, silent = round_.voted(memory, votes)
             metrics |= round_.withheld(memory, silent) | {"archetypes": len(memory)}
         metrics |= round_.verdict(metrics)
         return round_.closed(memory), {EVERYONE: round_.broadcast(memory, silent)}, metrics
@@ -210,30 +202,19 @@ class _Round:
         guard = guard.with_absent(len(heard), session.asked)
         claims = {c: int(m["examples"]) for c, m in heard.items()}
         believed = bounded(heard, guard.claim)
-        operators: dict[int, HebbianOperator] = {}
+        operators, weights = dict[int, HebbianOperator](), dict[int, float]()
         for c, m in believed.items():
             operators[c] = client.encoding.decode(m)
             if client.noise is not None:
-                own, scale = operators[c], float(m["examples"]) / claims[c]
-                noise = scale**2 * client.mechanism.variance
-                operators[c] = PrivateOperator(
-                    own.n_sites,
-                    own.mass,
-                    own.sum_sq_weights,
-                    cast(DenseOperator, own).matrix,
-                    noise=noise,
-                )
-        weights = {}
-        for c, m in believed.items():
+                noise = (float(m["examples"]) / claims[c]) ** 2 * client.mechanism.variance
+                operators[c] = PrivateOperator(**vars(operators[c]), noise=noise)
             claimed = float(np.clip(m.get("weight", 1.0), 0.0, 1.0))
             claimed *= claimed >= LIGHTEST  # of less, the share of the examples is no number
             weights[c] = claimed * channel.discount ** session.ages.get(c, 0)
         held = Evidence.unflatten(client.encoding, below(state, "evidence"))
-        evidence = held.discounted(channel.discount)
-        evidence = evidence.extend(operators, believed, weights)
+        evidence = held.discounted(channel.discount).extend(operators, believed, weights)
         arrays = below(state, "memory")
-        before = Remembered.nothing(channel.n_sites)
-        before = Remembered(**arrays) if arrays else before
+        before = Remembered(**arrays) if arrays else Remembered.nothing(channel.n_sites)
         counted = Counted.of(
             channel.memory, evidence, before.patterns, operators, weights, channel.alpha
         )
@@ -283,33 +264,27 @@ class _Round:
             counts.append(mass)
         return Groups(np.stack(sums), np.array(counts))
 
-    def projections_complaint(self, basis: np.ndarray) -> Any:
+    def projections_complaint(self, basis: np.ndarray, c: int, message: Message) -> str | None:
         """Say of a client's projections why no groups of its rows have them."""
-        exact, check = self.channel.encoding.exact, self.guard.check
+        claim, expected, check = self.claims.get(c, 0), None, self.guard.check
+        if check and self.channel.encoding.exact and c in self.operators:
+            expected = claim * (basis.T @ self.operators[c].matmat(basis))
+        N = self.channel.n_sites
+        return possible.projections_complaint(message, claim, N, expected, check)
 
-        def complaint(c: int, message: Message) -> str | None:
-            claim, expected = self.claims.get(c, 0), None
-            if check and exact and c in self.operators:
-                expected = claim * (basis.T @ self.operators[c].matmat(basis))
-            N = self.channel.n_sites
-            return possible.projections_complaint(message, claim, N, expected, check)
-
-        return complaint
-
-    def projected(self, said: Mapping[int, Message], careful: bool) -> Groups | None:
+    def projected(self, answers: Mapping[int, Message]) -> Groups | None:
         """Group projections, each brought to the common noise variance."""
         K, common = self.counted.rank.n_detected, self.counted.rank.variance
         sums, counts = [], []
-        for c, message in said.items() if K else ():
+        for c, message in answers.items() if K else ():
             weight = self.weights[c] * float(self.heard[c]["examples"]) / self.claims[c]
             sizes = message["sizes"].astype(np.float64)
             excess = self.counted.variances.get(c, common) - common
             full = possible.unfolded(message["groups"])
             sums.append((full - sizes[:, None, None] * excess * np.eye(K)) * weight)
             counts.append(sizes * weight)
-        silent = [c for c in self.operators if c not in said] if careful else []
-        others = self.clients_as_groups(silent)
-        if others is not None:
+        silent = [c for c in self.operators if c not in answers]
+        if self.guard.byzantine > 0 and (others := self.clients_as_groups(silent)) is not None:
             sums.append(others.sums)
             counts.append(others.counts)
         return Groups(np.concatenate(sums), np.concatenate(counts)) if sums else None
@@ -325,11 +300,11 @@ class _Round:
                 """Archetypes in the fresh operators of some clients."""
                 part = {c: self.operators[c] for c in clients}
                 own = {c: self.weights[c] for c in clients}
-                evidence = Evidence(self.channel.encoding).extend(part, self.heard, own)
-                how = self.channel.memory, evidence, memory.patterns, part, own
-                counted = Counted.of(*how, self.channel.alpha)
-                groups = self.clients_as_groups(clients, counted)
-                return self._factored(counted, groups, seed)
+                fresh, how = Evidence(self.channel.encoding), self.channel.memory
+                fresh = fresh.extend(part, self.heard, own)
+                alpha, known = self.channel.alpha, memory.patterns
+                counted = Counted.of(how, fresh, known, part, own, alpha)
+                return self._factored(counted, self.clients_as_groups(clients, counted), seed)
 
             level = self.guard.level
             found = agreed(found, self.counted, self.operators, byzantine, level, alone)
@@ -349,15 +324,10 @@ class _Round:
             m = self.heard[c]
             mean = m["columns"] / float(m["examples"]) if "columns" in m else None
             fits.append(misfit(op, memory.patterns, mean))
-        memory, spoken = self._confirmed(memory)
-        metrics = {
-            "archetypes": len(memory),
-            "explained": found.explained,
-            "misfit": typical(fits),
-            "status": found.status,
-            "advice": found.advice,
-        }
-        return memory, metrics | self.withheld(memory) | spoken
+        memory, supports = self._confirmed(memory)
+        metrics = {"archetypes": len(memory), "explained": found.explained}
+        metrics |= {"misfit": typical(fits), "status": found.status, "advice": found.advice}
+        return memory, metrics | self.withheld(memory) | supports
 
     def _factored(self, counted: Counted, groups: Groups | None, seed: int) -> Archetypes:
         private = isinstance(self.evidence.operator, PrivateOperator)
@@ -424,21 +394,21 @@ class _Round:
         waiting = self.t - memory.seen < guard.patience
         kept = (memory.rounds >= guard.persistence) | waiting
         everything = Support.of(operators, memory.patterns, each, noise, careful)
-        said = (everything.alone() > guard.level)[:, kept].sum(axis=1)
-        spoken = {"supports": np.array([[c, n] for c, n in zip(self.heard, said, strict=True)])}
-        return memory.select(kept), spoken
+        supported = (everything.alone() > guard.level)[:, kept].sum(axis=1)
+        supports = np.column_stack([list(self.heard), supported])
+        return memory.select(kept), {"supports": supports}
 
-    def voted(self, memory: Remembered, said: Mapping[int, Message]) -> tuple[Remembered, bool]:
+    def voted(self, memory: Remembered, answers: Mapping[int, Message]) -> tuple[Remembered, bool]:
         """Add the votes of a round to the archetypes it broadcast; whether some did not vote."""
         public = np.flatnonzero(self.published(memory, silent=True))
         examples = {c: float(m["examples"]) for c, m in self.heard.items()}
-        shape, byzantine = (len(public), self.channel.n_sites), self.guard.suspects(len(said))
-        votes = Votes.gather(said, self.weights, examples, shape, byzantine)
+        shape, byzantine = (len(public), self.channel.n_sites), self.guard.suspects(len(answers))
+        votes = Votes.gather(answers, self.weights, examples, shape, byzantine)
         clear = separable(memory.sure[public], self.quality, self.channel.n_sites)
         memory = memory.vote(votes.among(len(memory), public, clear), self.quality)
         asked = np.isin(np.arange(len(memory)), public[clear])
         # Clients that claimed examples, and do not vote: their rows are like no pattern.
-        silent = bool(set(self.heard) - {c for c, m in said.items() if np.any(m["voters"])})
+        silent = bool(set(self.heard) - {c for c, m in answers.items() if np.any(m["voters"])})
         if not silent:
             # A pattern that no example resembles is an eigenvalue that noise put above the edge.
             memory = memory.select((memory.voters > 0) | ~asked)
@@ -462,9 +432,8 @@ class _Round:
     def verdict(self, metrics: Metrics) -> Metrics:
         """Status and sentence of a broadcast: that of the spectrum, unless more is known."""
         status, advice = metrics["status"], metrics["advice"]
-        exact = self.channel.encoding.exact and not isinstance(
-            self.evidence.operator, PrivateOperator
-        )
+        private = isinstance(self.evidence.operator, PrivateOperator)
+        exact = self.channel.encoding.exact and not private
         withheld = self.counted.rank.n_detected - metrics["published"]
         if metrics["misfit"] > 1:
             status, advice = "poor fit", UNFIT
