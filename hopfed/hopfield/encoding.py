@@ -15,27 +15,21 @@ it may.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
-from hopfed._lib.arrays import blas_threads
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import check_types, require
 from hopfed.federation.messages import Field, Message, Spec, digest, nbytes
 from hopfed.kernels import Rows
-from hopfed.spectral.eigenpairs import FULL_LIMIT, SMALL, eigenpairs
+from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
-from hopfed.spectral.rows import inner_products, transposed_times
 
 __all__ = ["Encoding"]
 
 FORMS = ("counts", "factors")
-MOST_EXAMPLES = (
-    2**40
-)  # examples of a batch: whatever adds them up stays exact, and below any overflow
+MOST_EXAMPLES = 2**40  # of a batch: whatever adds them up stays exact, and below any overflow
 MOST_PATTERNS = 10  # for each column that a server may name; more are refused
 ROUNDING = 1e-5  # of single precision, in sums
 WIRE = 1e-2  # how far single precision may discount factors beyond what rows can give
@@ -88,16 +82,13 @@ class Encoding:
     @property
     def spec(self) -> Spec:
         """Arrays of an encoded operator."""
-        N = self.n_sites
-        slack = 1 + WIRE
-        arrays: dict[str, Mapping[str, Field]] = {
-            "counts": {"counts": Field((N * (N - 1) // 2,), "fi", within="examples")},
-            "factors": {
-                "values": Field(("factors",), "f", least=-WIRE, most=N * slack),
-                "vectors": Field(("factors", N), "f", least=-slack, most=slack),
-            },
-        }
-        return {**arrays[self.form], "examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
+        N, slack = self.n_sites, 1 + WIRE
+        examples = {"examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
+        if self.exact:
+            return {"counts": Field((N * (N - 1) // 2,), "fi", within="examples"), **examples}
+        values = Field(("factors",), "f", least=-WIRE, most=N * slack)
+        vectors = Field(("factors", N), "f", least=-slack, most=slack)
+        return {"values": values, "vectors": vectors, **examples}
 
     def encode(self, rows: Rows) -> Message:
         """Encode the operator of packed examples, `rows` (M, N); the arrays are read-only."""
@@ -105,16 +96,16 @@ class Encoding:
         return dict(_ENCODED.get(key, lambda: self._encoded(rows)))
 
     def _encoded(self, rows: Rows) -> Message:
-        message = {"examples": np.asarray(rows.shape[0]), **self._operator(rows)}
+        message = {"examples": np.asarray(rows.shape[0])}
+        if self.exact:
+            whole = np.int16 if np.iinfo(np.int16).max >= rows.shape[0] else np.int32
+            message["counts"] = lower(DenseOperator.from_examples(rows).matrix).astype(whole)
+        else:
+            factors = leading_factors(FactorOperator.from_examples(rows), self.width)
+            message["values"], message["vectors"] = factors
         for array in message.values():
             array.flags.writeable = False
         return message
-
-    def _operator(self, rows: Rows) -> Message:
-        if self.form == "counts":
-            return {"counts": _counts(rows)}
-        values, vectors = leading_factors(FactorOperator.from_examples(rows), self.width)
-        return {"values": values, "vectors": vectors}
 
     def decode(self, message: Message) -> HebbianOperator:
         """Rebuild the operator of a `message`; its mass is the number of examples."""
@@ -135,26 +126,9 @@ def _possible(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 def leading_factors(operator: FactorOperator, width: int) -> tuple[np.ndarray, np.ndarray]:
     """Leading eigenvalues (k,) of C and eigenvectors (k, N), float32, k at most `width`."""
-    R, N = operator.rows.shape
-    if not R <= N or R > FULL_LIMIT:
-        pairs = eigenpairs(operator, min(width, R, N))
-        values, vectors = pairs.values[: pairs.vectors.shape[1]], pairs.vectors
-    else:
-        k, root = min(width, R), np.sqrt(operator.weights / operator.mass)
-        G = inner_products(operator.rows) * root[:, None] * root
-        with blas_threads(1 if R < SMALL else None):
-            values, small = scipy.linalg.eigh(G, subset_by_index=(R - k, R - 1), driver="evr")
-        found = values > 1e-9 * values[-1]
-        values, small = values[found][::-1], small[:, found][:, ::-1]
-        lift = (root[:, None] * small / np.sqrt(values)).astype(np.float32)
-        vectors = transposed_times(operator.rows, lift)
-    columns = np.ascontiguousarray(vectors.T, dtype=np.float32)
-    return values.astype(np.float32), columns
-
-
-def _counts(rows: Rows) -> np.ndarray:
-    whole = np.int16 if np.iinfo(np.int16).max >= rows.shape[0] else np.int32
-    return lower(DenseOperator.from_examples(rows).matrix).astype(whole)
+    pairs = eigenpairs(operator, min(width, *operator.rows.shape))
+    columns = np.ascontiguousarray(pairs.vectors.T, dtype=np.float32)
+    return pairs.values[: len(columns)].astype(np.float32), columns
 
 
 def pack_patterns(patterns: np.ndarray) -> np.ndarray:

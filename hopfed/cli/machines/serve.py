@@ -112,10 +112,11 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     from hopfed.cli.tables.relate import print_relation
     from hopfed.experiments import find
     from hopfed.experiments.runner import execute
+    from hopfed.federation.faults import TooFewClientsError
     from hopfed.federation.machines.server import Listening, MachinesEngine, Server
     from hopfed.federation.machines.wire import STOPPED
     from hopfed.hopfield.announcement import read
-    from hopfed.runs import blaming
+    from hopfed.runs import Run, blaming
 
     experiment = find("serve")
     for name in ("timeout", "wait", "limit"):
@@ -131,7 +132,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     with Server(listening, config.clients, say) as server:
         say(f"listening on {host}:{server.port} for {config.clients} clients")
         engine = MachinesEngine(server, options["timeout"], config.names)
-        if resume and _complete(out_file):  # who was not told yet asks every few seconds
+        if resume and out_file.exists() and Run.load(out_file).complete:
+            # A client without the last word asks for it every few seconds.
             with suppress(HopfedError):
                 server.wait(config.clients, min(options["wait"], LATE))
         else:
@@ -142,45 +144,30 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
                     experiment, config, out=out_file, resume=resume, engine=engine, at_once=True
                 )
         except HopfedError as error:
-            if _is_refused(error):
-                engine.tell(config.make().client, {STOPPED: np.ones(())})
-            raise HopfedError(f"{error}; {_advice(error)}") from None
-        with blaming(out_file, run.kind):  # what nobody would take is not told
-            told = read(experiment.announcement(config, run.arrays).message(), config.columns)
-        holding(run, told.archetypes(columns=config.names or None)).save(out_file)
-        engine.tell(config.make().client, told.message())
+            advice = "continue with --resume"
+            if isinstance(error, TooFewClientsError) and error.refused:
+                engine.announce(config.make().client, {STOPPED: np.ones(())})
+                advice = (
+                    "serve anew with what these clients allow, or once they allow it go on with "
+                    "--resume"
+                )
+                if OtherColumnsError.public in str(error):
+                    advice = (
+                        "name the columns that all clients have once they have read their files: "
+                        "--columns FILE, one a line"
+                    )
+            raise HopfedError(f"{error}; {advice}") from None
+        with blaming(out_file, run.kind):  # what nobody would take is not sent
+            last = read(experiment.announcement(config, run.arrays).message(), config.columns)
+        holding(run, last.archetypes(columns=config.names or None)).save(out_file)
+        engine.announce(config.make().client, last.message())
     print_summary(run)
-    status, advice = told.verdict
+    status, advice = last.verdict
     out.print(f"\n{shown(f'{status}: {advice}', LONGEST)}")
     if config.relate:
         print_relation(experiment.relation(config, run.arrays))
     rounds = f"{config.rounds} round{'s' * (config.rounds != 1)}"
     out.print(f"\n{rounds} in {seconds + time.perf_counter():.1f} s; wrote {shown(out_file)}")
-
-
-def _is_refused(error: HopfedError) -> bool:
-    """Whether a federation stopped because its clients refuse what it asks."""
-    from hopfed.federation.faults import TooFewClientsError
-
-    return isinstance(error, TooFewClientsError) and error.refused
-
-
-def _advice(error: HopfedError) -> str:
-    """Say how a federation that stopped goes on."""
-    if _is_refused(error) and OtherColumnsError.public in str(error):
-        return (
-            "name the columns that all clients have once they have read their files: --columns "
-            "FILE, one a line"
-        )
-    if _is_refused(error):
-        return "serve anew with what these clients allow, or once they allow it go on with --resume"
-    return "continue with --resume"
-
-
-def _complete(path: Path) -> bool:
-    from hopfed.runs import Run
-
-    return path.exists() and Run.load(path).complete
 
 
 def _columns(text: str) -> tuple[int, tuple[str, ...]]:

@@ -48,8 +48,8 @@ def client_app(method: Method) -> ClientApp:
         where = contract.Context(*json.loads(asked.pop("where").tobytes()))
         state = _read(here.state) or method.client_start(int(where.client or 0), where.seed)
         outcome = answer(method, Call(state, below(asked, "down"), where))
-        told = json.dumps([outcome.fault, outcome.reason, outcome.metrics], default=float)
-        sent = {"told": np.frombuffer(told.encode(), np.uint8)}
+        words = json.dumps([outcome.fault, outcome.reason, outcome.metrics], default=float)
+        sent = {"words": np.frombuffer(words.encode(), np.uint8)}
         if outcome.fault == Fault.NONE:
             here.state = _record(as_message(outcome.state))
             sent |= {f"up/{name}": array for name, array in as_message(outcome.message).items()}  # type: ignore[arg-type]
@@ -174,7 +174,7 @@ def _outcome(message: Message, state: RecordDict) -> Outcome:
         return Outcome(fault=Fault.RAISED, reason=str(message.error.reason or "no reason given"))
     try:
         found = _read(message.content)
-        fault, reason, metrics = json.loads(found["told"].tobytes())
+        fault, reason, metrics = json.loads(found["words"].tobytes())
         return Outcome(_read(state), below(found, "up"), metrics, Fault(fault), reason)
     except (DataError, KeyError, TypeError, ValueError) as error:
         return Outcome(fault=Fault.MALFORMED, reason=str(error))

@@ -46,8 +46,8 @@ STOPPING = 5.0  # seconds that streams may take to end
 GRACE = 10.0  # seconds in which a client that was there may come back to an exchange
 NUMBER = 8  # bytes before a message: the number of its exchange
 CALL = "/hopfed/session"
-WELCOME = ("hopfed", "1")  # what a client is told first
-SAID = 10  # exchanges of a round that are reported where all answer
+WELCOME = ("hopfed", "1")  # what a client gets first
+REPORTED = 10  # exchanges of a round that are reported where all answer
 GOODBYE = 5.0  # seconds that the last word may take
 MOVES = 1_000  # lines about clients that come, go and are refused
 OPTIONS = (  # of the library, for both sides
@@ -119,7 +119,7 @@ class Server:
         self._streams: dict[int, asyncio.Queue[bytes]] = {}
         self._exchange = _Exchange(0, {})
         self._missed: set[int] = set()  # clients that were not there in the last exchange
-        self._said = 0
+        self._logged = 0
 
     def __enter__(self) -> Server:
         self._loop = asyncio.new_event_loop()
@@ -243,7 +243,7 @@ class Server:
             raise
         if frame := self._exchange.frames(client):
             stream.put_nowait(frame)
-        self._tell(f"client {client} joined")
+        self._log(f"client {client} joined")
         self._changed.set()
         both = [asyncio.ensure_future(self._read(client, requests))]
         both.append(asyncio.ensure_future(self._write(stream, context)))
@@ -253,7 +253,7 @@ class Server:
             for task in both:
                 task.cancel()
             del self._streams[client]
-            self._tell(f"client {client} left")
+            self._log(f"client {client} left")
             self._changed.set()
         done, _ = await asyncio.wait(both)
         failed = next(
@@ -296,16 +296,16 @@ class Server:
         self._changed.set()
 
     def _refuse(self, client: int, words: str) -> None:
-        self._tell(f"refused: client {client} sent {words}")
+        self._log(f"refused: client {client} sent {words}")
         if client in self._exchange.asked:
             reply = Reply(fault=Fault.MALFORMED, reason=f"sent {words}")
             self._exchange.replies.setdefault(client, reply)
         self._changed.set()
 
-    def _tell(self, words: str) -> None:
+    def _log(self, words: str) -> None:
         """Say something about a client, which must not fill the log."""
-        self._said += 1
-        if self._said <= MOVES:
+        self._logged += 1
+        if self._logged <= MOVES:
             self.say(words)
 
 
@@ -328,15 +328,15 @@ class MachinesEngine:
         outcomes = [reply.outcome for reply in self.server.ask(asked, self.timeout).values()]
         at, seconds = calls[0].context, time.monotonic() - began
         heard = sum(not outcome.fault for outcome in outcomes)
-        if at.exchange < SAID or heard < len(calls):  # searches ask hundreds of times
+        if at.exchange < REPORTED or heard < len(calls):  # searches ask hundreds of times
             where = f"round {at.round} exchange {at.exchange}"
             say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
         for call, outcome in zip(calls, outcomes, strict=True):
             if outcome.fault:
-                what = outcome.fault.name.lower().replace("_", " ")
-                what = "does not answer" if outcome.fault == Fault.RAISED else what
+                fault = outcome.fault.name.lower().replace("_", " ")
+                fault = "does not answer" if outcome.fault == Fault.RAISED else fault
                 after = "; its operators count" if at.exchange else ""
-                say(f"    client {call.context.client} {what}: {outcome.reason}{after}")
+                say(f"    client {call.context.client} {fault}: {outcome.reason}{after}")
         return outcomes
 
     def remark(self, t: int, lines: Sequence[str]) -> None:
@@ -344,7 +344,7 @@ class MachinesEngine:
         for line in lines:
             self.server.say(f"round {t}: {line}")
 
-    def tell(self, method: Any, down: Message) -> None:
+    def announce(self, method: Any, down: Message) -> None:
         """Send the last word of a federation to the clients that still listen."""
         calls = [Call({}, down, Context(0, 0, 0, c)) for c in self.server.online()]
         self.server.ask(requests_of(method, calls, self.columns, True), GOODBYE)
