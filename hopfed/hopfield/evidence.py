@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -86,18 +86,22 @@ class Evidence:
     ) -> Evidence:
         """Return the evidence with the operators of more clients, and the sums of their columns."""
         joined = [] if self.operator is None else [self.operator]
-        each, N = [1.0] * len(joined), self.encoding.n_sites
-        sums = self.columns if joined else np.zeros(N)
+        each, nothing = [1.0] * len(joined), np.zeros(self.encoding.n_sites)
+        sums = self.columns if joined else nothing
         atoms = self.counts, self.weights, self.clients
         for client, operator in operators.items():
             if (weight := weights[client]) > 0:
                 joined.append(operator)
                 each.append(weight)
-                sums = sums + messages[client].get("columns", np.zeros(N)) * weight
+                sums = sums + messages[client].get("columns", nothing) * weight
                 atoms = _with(*atoms, (operator.mass, weight, client))
         if not joined:
             return self
-        pooled = _bounded(pool(joined, each), self.encoding)
+        pooled, width = pool(joined, each), self.encoding.width
+        # Factors that have piled up over rounds are compressed to their leading part.
+        if isinstance(pooled, FactorOperator) and len(pooled.weights) > PILED * width:
+            values, rows = leading_factors(pooled, KEPT * width)
+            pooled = replace(pooled, rows=rows, weights=values.astype(np.float64) * pooled.mass)
         return Evidence(self.encoding, pooled, sums, *atoms)
 
     def profile(self, captured: Mapping[int, np.ndarray] | None = None) -> NoiseProfile:
@@ -134,26 +138,23 @@ class Evidence:
             "columns": self.columns,
             "atoms": np.array([self.counts, self.weights, self.clients]),
         }
-        if isinstance(op, DenseOperator):
-            return arrays | {"triangle": lower(op.matrix)}
         if isinstance(op, FactorOperator):
             return arrays | {"rows": np.asarray(op.rows), "weights": op.weights}
-        raise TypeError(type(op))
+        return arrays | {"triangle": lower(cast(DenseOperator, op).matrix)}
 
     @classmethod
     def unflatten(cls, encoding: Encoding, arrays: Message) -> Evidence:
         """Rebuild the evidence from its named arrays."""
         if not arrays:
             return cls(encoding)
-        N, (mass, squares, noise) = encoding.n_sites, arrays["mass"].tolist()
-        operator: HebbianOperator
+        mass, squares, noise = arrays["mass"].tolist()
+        about, operator = (encoding.n_sites, mass, squares), cast(HebbianOperator, None)
         if "rows" in arrays:
-            operator = FactorOperator(N, mass, squares, arrays["rows"], arrays["weights"])
+            operator = FactorOperator(*about, arrays["rows"], arrays["weights"])
         else:
-            matrix = symmetric(arrays["triangle"], N, mass)
-            operator = DenseOperator(N, mass, squares, matrix)
+            operator = DenseOperator(*about, symmetric(arrays["triangle"], about[0], mass))
             if not np.isnan(noise):
-                operator = PrivateOperator(N, mass, squares, matrix, noise=noise)
+                operator = PrivateOperator(**vars(operator), noise=noise)
         counts, weights, clients = arrays["atoms"]
         return cls(encoding, operator, arrays["columns"], counts, weights, clients.astype(np.int64))
 
@@ -168,16 +169,6 @@ def _with(
     count += float(counts[same].sum())
     new_atoms = (counts, count), (weights, weight), (clients, client)
     return tuple(np.append(old[keep], last) for old, last in new_atoms)  # type: ignore[return-value]
-
-
-def _bounded(operator: HebbianOperator, encoding: Encoding) -> HebbianOperator:
-    """Compress factors that have piled up over rounds to their leading part."""
-    if not isinstance(operator, FactorOperator):
-        return operator
-    if len(operator.weights) <= PILED * encoding.width:
-        return operator
-    values, rows = leading_factors(operator, KEPT * encoding.width)
-    return replace(operator, rows=rows, weights=values.astype(np.float64) * operator.mass)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import pinvh
@@ -74,9 +75,8 @@ class Support:
     rest: np.ndarray
     # (K,) ``(xi_k . d_k)^2``, what an example of the pattern holds along its direction
     reach: np.ndarray
-    n_sites: int = 0  # N; 0 where patterns were not chosen by these operators
-    # (L,) variance of the noise that clients added on purpose, along a direction
-    added: np.ndarray | float = 0.0
+    n_sites: int  # N; 0 where patterns were not chosen by these operators
+    added: np.ndarray  # (L,) variance of the noise that clients added on purpose, along a direction
 
     @classmethod
     def of(
@@ -95,14 +95,19 @@ class Support:
         rest = np.maximum(noise, _outside(operators, patterns)) if careful else noise
         examples = np.array([op.n_examples for op in operators])
         reach = (patterns * d.T).sum(axis=1) ** 2
-        N, added = patterns.shape[1] if careful else 0, [2 * added_noise(op) for op in operators]
-        each = np.asarray(weights, float), noise, rest
-        return cls(held, examples, *each, reach, N, np.array(added))
+        added = np.array([2 * added_noise(op) for op in operators])
+        N, each = patterns.shape[1] if careful else 0, np.asarray(weights, float)
+        return cls(held, examples, each, noise, rest, reach, N, added)
+
+    @cached_property
+    def mass(self) -> np.ndarray:
+        """(L, 1) weighted examples of the clients."""
+        return (self.weights * self.examples)[:, None]
 
     def scores(self, clients: np.ndarray | None = None) -> np.ndarray:
         """Standard scores (K,) of the operators of `clients` pooled; of all when left out."""
         chosen = slice(None) if clients is None else clients
-        mass = (self.weights * self.examples)[chosen]
+        mass = self.mass[chosen, 0]
         total = mass.sum()
         if total <= 0:
             return np.zeros(self.held.shape[1])
@@ -119,10 +124,8 @@ class Support:
     def doubted(self, byzantine: int) -> np.ndarray:
         """Standard scores (K,) of the pooled operators without the strongest supporters of each."""
         noise = self.rest[:, None]
-        mass = (self.weights * self.examples)[:, None]
-        gain = mass * (self.held - noise)
-        added = np.broadcast_to(self.added, self.rest.shape)[:, None]
-        spread = mass**2 * (2 * noise**2 / self.examples[:, None] + added)
+        gain = self.mass * (self.held - noise)
+        spread = self.mass**2 * (2 * noise**2 / self.examples[:, None] + self.added[:, None])
         kept = np.argsort(gain, axis=0, kind="stable")[: len(gain) - byzantine]
         excess, variance = (np.take_along_axis(x, kept, axis=0).sum(axis=0) for x in (gain, spread))
         scores = excess / np.sqrt(np.maximum(variance, 1e-300))
@@ -130,9 +133,8 @@ class Support:
 
     def _by_choice(self, kept: np.ndarray) -> np.ndarray:
         """What noise alone adds up to, at most, along a pattern that was chosen for it: (K,)."""
-        mass = (self.weights * self.examples)[:, None]
+        mass, purpose = self.mass, self.mass**2 * self.added[:, None]
         noise, squares = mass * self.rest[:, None], mass * self.weights[:, None]
-        purpose = mass**2 * np.broadcast_to(self.added, self.rest.shape)[:, None]
         total, held, spread, added = (
             np.take_along_axis(np.broadcast_to(x, self.held.shape), kept, axis=0).sum(axis=0)
             for x in (mass, noise, squares, purpose)
@@ -146,8 +148,8 @@ class Support:
         share = (self.held - self.rest[:, None]) / np.maximum(quality**2 * self.reach, 1e-300)
         if not np.any(self.added):  # noise is not to add up by its positive part
             share = np.clip(share, 0.0, 1.0)
-        each = share * (self.weights * self.examples)[:, None]
-        return np.asarray(np.sort(each, axis=0)[: len(each) - byzantine].sum(axis=0))
+        each = np.sort(share * self.mass, axis=0)
+        return np.asarray(each[: len(each) - byzantine].sum(axis=0))
 
     def agreement(self, groups: Sequence[np.ndarray], level: float = 3.0) -> np.ndarray:
         """Share of the `groups` of clients, index arrays, that support each pattern: (K,)."""
@@ -174,12 +176,12 @@ def corrected(
     if cut <= 0 or len(patterns) == 0:
         return patterns
     d, masses = dual_directions(patterns), np.array([op.n_examples for op in operators])
-    said = np.stack([np.asarray(op.matmat(d)).T for op in operators])  # (L, K, N)
-    held = np.einsum("lkn,nk->lk", said, d)
+    shown = np.stack([np.asarray(op.matmat(d)).T for op in operators])  # (L, K, N)
+    held = np.einsum("lkn,nk->lk", shown, d)
     scale, added = np.asarray(weights, float) * masses, np.array([*map(added_noise, operators)])
     fixed = patterns.copy()
     for k in range(len(patterns)):
-        middle = trimmed(scale[:, None] * said[:, k], 1.0, cut)
+        middle = trimmed(scale[:, None] * shown[:, k], 1.0, cut)
         noise = np.sqrt(np.median(scale**2 * (held[:, k] / masses + added)) / (L - 2 * cut))
         fixed[k, patterns[k] * middle < -level * noise] *= -1
     return fixed

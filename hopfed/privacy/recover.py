@@ -16,7 +16,7 @@ from hopfed.archetypes.annealed_search import Search
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.noise import Sample
-from hopfed.spectral.rank import RankEstimate
+from hopfed.spectral.rank import Counting, RankEstimate
 from hopfed.theory import covariance, marchenko_pastur, private
 from hopfed.theory.covariance import Population
 
@@ -88,16 +88,11 @@ def private_spectrum(
     The `n_examples` of the spectrum is the number under which the same spikes would be seen
     without noise: what the factorisation takes for the resolution of its metric.
     """
+    size = operator.n_sites, operator.n_examples
     rule = PrivateTracyWidom(alpha, operator.radius)
-    counted: list[RankEstimate] = []
-
-    def count(values: np.ndarray, complete: bool) -> int:
-        sample = Sample(values, operator.n_sites, operator.n_examples, complete)
-        counted[:] = [rule(sample)]
-        return counted[0].n_detected
-
-    spectrum = eigenpairs(operator, count)
-    rank = counted[0]
+    counting = Counting(rule, lambda values, complete: Sample(values, *size, complete))
+    spectrum = eigenpairs(operator, counting)
+    rank = counting.estimate
     law = Population.flat(rank.variance), spectrum.aspect, operator.radius
     least = covariance.upper_edge(*law).critical / rank.variance - 1
     # Noise makes eigenvalues negative, which `eigenpairs` sets to 0: not the whole spectrum.
