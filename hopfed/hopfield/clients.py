@@ -20,8 +20,10 @@ from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, malformed, not_finite
 from hopfed.hopfield.batches import Batches, Source
 from hopfed.hopfield.class_questions import (
+    RELATED,
     answer,
     answer_spec,
+    asked,
     first_question,
     question_complaint,
 )
@@ -260,8 +262,6 @@ class ClassClient(_Client):
         if self.noise is not None:
             K = len(down["means"]) if down else 1
             return self.hiding.spec(self.round_steps[context.exchange], K)
-        if relating.is_about(down):
-            return relating.spec_of(down, self.n_sites)
         return answer_spec(down or first_question(self.n_sites), self.n_sites)
 
     def client_step(
@@ -273,7 +273,7 @@ class ClassClient(_Client):
             return state, {}, {}
         down = self.question(down)
         client = 0 if context.client is None else context.client
-        relates, outcome = self.noise is None and relating.is_about(down), None
+        relates, outcome = self.noise is None and asked(down) in RELATED, None
         if ("every" in down or relates) and isinstance(self.source, Batches):  # of any round
             given, outcome = self.source.everything(client)
         else:
@@ -283,8 +283,8 @@ class ClassClient(_Client):
             raise DataError(f"examples have {rows.shape[1]} columns, not {self.n_sites}")
         if self.noise is not None:
             step = self.round_steps[context.exchange]
-            asked = f"budget {self.noise.words} {self.units} question {question_name(step, down)}"
-            key = self.noise.key(rows, context, asked, "classes ")
+            about = f"budget {self.noise.words} {self.units} question {question_name(step, down)}"
+            key = self.noise.key(rows, context, about, "classes ")
             return state, self.hiding.answer(step, rows, down, key), {}
         if relates:
             return state, relating.answer(rows, down, client, outcome), {}
@@ -293,9 +293,6 @@ class ClassClient(_Client):
     def question(self, down: Message) -> Message:
         """Return what is asked; fail unless a message from the server is a question."""
         down = down or first_question(self.n_sites)
-        if relating.is_about(down) and self.noise is None:
-            relating.check(down, self.n_sites)
-            return down
         wrong = question_complaint(down, self.n_sites, self.noise is None)
         if wrong is not None:
             raise DataError(f"a malformed message from the server: {wrong}")

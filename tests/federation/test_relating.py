@@ -12,8 +12,9 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.batches import Batches
+from hopfed.hopfield.class_questions import LOST, RELATED, SLOPES
 from hopfed.hopfield.clients import ClassClient
-from hopfed.hopfield.relating import RELATED, answer
+from hopfed.hopfield.relating import answer
 from hopfed.kernels import pack
 
 FIRST = np.arange(8) < 4
@@ -80,15 +81,15 @@ def test_words_and_clients_without_the_outcome():
 def test_questions_that_are_none():
     x, y, _ = drawn(np.random.default_rng(5), 100)
     client = ClassClient(Batches((pack(x),), 1), 8)
-    asked = {"means": np.zeros((2, 8)), "shares": np.full(2, 0.5), "part": np.array(0)}
-    asked |= {"question": np.array(RELATED), "outcome": np.array([121], np.uint8)}
+    asked = {"means": np.zeros((2, 8)), "shares": np.full(2, 0.5)}
+    asked |= {"question": np.array(RELATED[0]), "outcome": np.array([121], np.uint8)}
     assert set(client.question(asked)) == set(asked)
     for wrong in (
-        {"part": np.array(9)},
-        {"part": np.array(2)},
+        {"question": np.array(99)},
+        {"question": np.array(SLOPES)},
         {"means": np.zeros((2, 7))},
         {"shares": np.full(2, np.nan)},
-        {"part": np.array(3), "along": np.zeros((2, 3, 9))},
+        {"question": np.array(LOST), "along": np.zeros((2, 3, 9))},
         {"outcome": np.array([255], np.uint8)},
     ):
         with pytest.raises(DataError, match="malformed message from the server"):
