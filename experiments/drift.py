@@ -23,8 +23,7 @@ from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Fixed, Rule, Smoothing, Structure
-from hopfed.hopfield.schedules import cyclic, sequential
-from hopfed.hopfield.stream import ArchetypeStream
+from hopfed.hopfield.stream import ArchetypeStream, cyclic, sequential
 from hopfed.theory import planning
 
 # Name -> (rule, kind of memory).

@@ -24,8 +24,7 @@ from hopfed.figures.kinds import UNIT, Panel, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Smoothing, Structure
-from hopfed.hopfield.schedules import novelty_ramp
-from hopfed.hopfield.stream import ArchetypeStream
+from hopfed.hopfield.stream import ArchetypeStream, novelty_ramp
 
 SCENARIOS = ("equal", "rare", "scarce")
 VARIANTS = (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
 import numpy as np
 
@@ -140,6 +141,25 @@ def below(arrays: Mapping[str, np.ndarray], part: str) -> Message:
     """Return the arrays whose names begin with ``part/``, by the rest of their names."""
     prefix = part + "/"
     return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+
+class Lines:
+    """A dataclass of arrays that have a line for each class or pattern."""
+
+    def select(self, kept: np.ndarray) -> Self:
+        """Keep some lines, by a mask or by indices."""
+        return type(self)(**{f.name: getattr(self, f.name)[kept] for f in fields(self)})  # type: ignore[arg-type]
+
+    def followed_by(self, other: Self) -> Self:
+        """Put the lines of another one behind these."""
+        both = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}  # type: ignore[arg-type]
+        return type(self)(**{name: np.concatenate(each) for name, each in both.items()})
+
+
+def flatten(value: Any, part: str = "") -> Message:
+    """Arrays of a dataclass by the names of its fields, below the name of a `part`."""
+    front = f"{part}/" if part else ""
+    return {f"{front}{f.name}": np.asarray(getattr(value, f.name)) for f in fields(value)}
 
 
 def digest(message: Message) -> bytes:

@@ -45,7 +45,7 @@ from hopfed.archetypes.search import (
 )
 from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import EVERYONE, Metrics, State
-from hopfed.federation.messages import Message, below
+from hopfed.federation.messages import Message, below, flatten
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.announcement import Announcement
 from hopfed.hopfield.batches import Source
@@ -58,7 +58,6 @@ from hopfed.hopfield.class_questions import (
     complaint,
 )
 from hopfed.hopfield.clients import ClassClient
-from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import Noise
 

@@ -220,9 +220,8 @@ class Blended:
         alpha: float,
     ) -> Blended:
         """Blend `evidence` with `patterns` as `memory` says; see the module's text."""
-        if evidence.operator is None:
-            raise ValueError("no evidence to blend")
-        alone = cls(evidence.operator, evidence, alpha)
+        operator = cast(HebbianOperator, evidence.operator)
+        alone = cls(operator, evidence, alpha)
         if memory == "separate" or len(patterns) == 0:
             return alone
         own, theta = alone._signal()
@@ -231,8 +230,7 @@ class Blended:
         spike = ratio if memory == "literal" else ratio * theta / evidence.encoding.n_sites
         if spike <= 0:
             return alone
-        blend = with_spikes(evidence.operator, patterns, spike)
-        return cls(blend, evidence, alpha, own.quality or None)
+        return cls(with_spikes(operator, patterns, spike), evidence, alpha, own.quality or None)
 
     def count(self, clients: Mapping[int, HebbianOperator], most: int = FEW) -> Counted:
         """Eigenpairs that noise does not explain."""

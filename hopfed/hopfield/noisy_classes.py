@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hopfed.federation.contract import EVERYONE, Metrics
-from hopfed.federation.messages import Message
+from hopfed.federation.messages import Lines, Message, flatten
 from hopfed.federation.rounds import Session
-from hopfed.hopfield.flat import Lines, flatten
 from hopfed.hopfield.guard import Guard, loss, median_bound, trimmed
 from hopfed.hopfield.noise import NUMBERS, PARTS, ClassNoise
 

@@ -85,21 +85,21 @@ class Owner:
         bounded = self.epsilon is None or self.epsilon > 0
         require(bounded, "epsilon", "above 0", self.epsilon)
 
-    def order(self, told: Sequence[object]) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    def order(self, names: Sequence[object]) -> tuple[np.ndarray, tuple[str, ...] | None]:
         """Columns of a federation in the order of the file, (N,), and what they are called."""
-        places = places_of(self.names, self.rows.shape[1], told)
+        places = places_of(self.names, self.rows.shape[1], names)
         if places is None:
-            known = read_names(told) if told else None
+            known = read_names(names) if names else None
             return np.arange(self.rows.shape[1]), self.names or known
         return np.argsort(places), self.names
 
-    def adapt(self, method: Any, told: Sequence[object] = ()) -> Any:
+    def adapt(self, method: Any, names: Sequence[object] = ()) -> Any:
         """Put the examples into what a server asks for, if their owner takes part in it."""
         if not isinstance(method, PatternClient | ClassClient):
             raise DataError(f"this client does not take part in {type(method).__name__}")
         if not isinstance(method.source, Elsewhere):
             raise DataError("the federation does not leave the examples where they are")
-        places = places_of(self.names, self.rows.shape[1], told)
+        places = places_of(self.names, self.rows.shape[1], names)
         if self.filed is not None:
             places = self.filed if places is None else self.filed[places]
         columns = self.rows.shape[1] if places is None else len(places)

@@ -29,13 +29,12 @@ from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.factorize import METHODS, Groups, Method, factorize
 from hopfed.federation.contract import EVERYONE, Metrics, State
-from hopfed.federation.messages import Message, below
+from hopfed.federation.messages import Message, below, flatten
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.batches import Source
 from hopfed.hopfield.clients import PatternClient
 from hopfed.hopfield.encoding import Encoding, pack_patterns, symmetric
 from hopfed.hopfield.evidence import MEMORIES, Counted, Evidence
-from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.guard import Guard, bounded, trimmed
 from hopfed.hopfield.noise import CHANCE, Noise
 from hopfed.hopfield.plasticity import Fixed, Rule, Smoothing

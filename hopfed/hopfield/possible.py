@@ -52,12 +52,8 @@ def _counts_complaint(n_sites: int, message: Message, M: int) -> str | None:
         both, one = part + b + (a + M), M - part - np.abs(a - b)
         if (both & 3).any() or both.min() < 0 or one.min() < 0:
             return "counts and columns are not those of any examples"
-    return None if _definite(S, c, M) else "counts have a negative eigenvalue"
-
-
-def _definite(S: np.ndarray, c: np.ndarray, M: int) -> bool:
-    """Whether ``S - c c^T / M`` has no negative eigenvalue, but for rounding."""
-    return semidefinite(S - np.outer(c, c / M), 0.0, M)
+    centred = S - np.outer(c, c / M)
+    return None if semidefinite(centred, 0.0, M) else "counts have a negative eigenvalue"
 
 
 def semidefinite(S: np.ndarray, shift: float, size: float) -> bool:

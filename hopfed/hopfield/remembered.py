@@ -20,8 +20,7 @@ import numpy as np
 from scipy.special import erf, erfc, erfinv
 
 from hopfed.archetypes.subspace import SAME
-from hopfed.federation.messages import Message
-from hopfed.hopfield.flat import Lines, flatten
+from hopfed.federation.messages import Lines, Message, flatten
 from hopfed.hopfield.guard import trimmed
 from hopfed.theory.resolution import expected_overlap
 

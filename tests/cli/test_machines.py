@@ -62,7 +62,7 @@ def test_bad_input_is_one_line(examples, tmp_path, capsys):
             "--out must be in a folder",
         ),
         ((*serve, "--columns", "60", "--listen", "here"), "--listen must be HOST:PORT"),
-        (("certs", str(tmp_path / "keys"), "--clients", "0"), "clients must be at least 1"),
+        (("certs", str(tmp_path / "keys"), "--clients", "0"), "clients must be 1 to 10000"),
     ):
         assert message in refused(capsys, *words)
 

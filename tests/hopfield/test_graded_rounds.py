@@ -14,11 +14,10 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
-from hopfed.federation.messages import below
+from hopfed.federation.messages import below, flatten
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, play_round
 from hopfed.hopfield.classes import Memory
-from hopfed.hopfield.flat import flatten
 
 
 def played(source, rounds=None, clients=4, **settings):

@@ -11,15 +11,13 @@ from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
-from hopfed.federation.messages import below
+from hopfed.federation.messages import below, flatten
 from hopfed.federation.rounds import FederationState, play_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.plasticity import Fixed, Smoothing, Structure
 from hopfed.hopfield.remembered import Remembered
-from hopfed.hopfield.schedules import novelty_ramp, sequential
-from hopfed.hopfield.stream import ArchetypeStream
+from hopfed.hopfield.stream import ArchetypeStream, novelty_ramp, sequential
 
 N, L = 150, 3
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
-from hopfed.hopfield.schedules import cyclic, novelty_ramp, sequential
+from hopfed.hopfield.stream import cyclic, novelty_ramp, sequential
 
 fractions = st.floats(0, 1)
 
