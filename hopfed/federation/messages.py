@@ -57,12 +57,10 @@ class Field:
         """What is wrong with the kind and the shape of `array`, in words; None when nothing is."""
         if array.dtype.kind not in self.kinds or array.dtype.itemsize > WIDEST:
             return f"{name} is of dtype {array.dtype}"
-        if array.ndim == len(self.shape):
-            for want, got in zip(self.shape, array.shape, strict=True):
-                if want != got and isinstance(want, int):
-                    break
-            else:
-                return None
+        pairs = zip(self.shape, array.shape, strict=False)
+        alike = all(want == got for want, got in pairs if isinstance(want, int))
+        if array.ndim == len(self.shape) and alike:
+            return None
         wanted = ", ".join("any" if n is None else str(n) for n in self.shape)
         return f"{name} is of shape {array.shape}, not ({wanted})"
 
