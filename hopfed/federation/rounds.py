@@ -62,13 +62,13 @@ class FederationState:
     def arrays(self) -> dict[str, Any]:
         """Return the state as named arrays."""
         late = {c: m.message | {"": np.array([m.sent, m.due])} for c, m in self.late.items()}
+        last = {c: {"": np.frombuffer(v, np.uint8)} for c, v in self.last.items()}
         parts: dict[str, Mapping[int, State]] = {"clients": self.clients, "down": self.down}
         found = {f"server/{name}": array for name, array in self.server.items()}
-        for part, held in (parts | {"late": late}).items():
+        for part, held in (parts | {"late": late, "last": last}).items():
             for c, arrays in held.items():  # also of one without arrays something is kept
                 found |= {f"{part}/{c}/{n}": a for n, a in ({"": np.zeros(0)} | arrays).items()}
-        digests = {f"last/{c}/": np.frombuffer(v, np.uint8) for c, v in self.last.items()}
-        return found | digests
+        return found
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, Any]) -> FederationState:

@@ -128,16 +128,15 @@ def question_complaint(down: Message, n_sites: int, exact: bool) -> str | None:
     spec = {n: f for n, f in form.items() if n in down or not bare}
     due = NEEDED.get(asked(down), ())
     spec |= {n: f for n, f in more.items() if exact and (n in down or n in due)}
-    wrong = malformed(down, spec) or not_finite(down)
-    if wrong is None and not all(
-        len(down[n]) <= MOST for n in ("means", "of", "points") if n in down
-    ):
-        wrong = f"more than {MOST} classes"
-    if wrong is None and not bare and not len(down["means"]):
-        wrong = "no classes"
-    if wrong is None and not bare and not abs(float(down["shares"].sum(dtype=float)) - 1) < 1e-3:
-        wrong = "shares that do not add up to one"
-    return wrong
+    if wrong := malformed(down, spec) or not_finite(down):
+        return wrong
+    if max((len(down[n]) for n in ("means", "of", "points") if n in down), default=0) > MOST:
+        return f"more than {MOST} classes"
+    if not bare and not len(down["means"]):
+        return "no classes"
+    if not bare and not abs(float(down["shares"].sum(dtype=float)) - 1) < 1e-3:
+        return "shares that do not add up to one"
+    return None
 
 
 def answer_spec(down: Message, n_sites: int) -> Spec:
@@ -199,7 +198,7 @@ def answer(rows: Rows, down: Message, client: int = 0) -> Message:
     if table:
         owner = OWNERS.get((name, digest(table)), lambda: _made(whole, table))
     classes = digest({n: down[n] for n in ("means", "shares") if n in down})
-    if which not in (*LEARNT, *BARE) and getattr(owner, "told", None) != classes:
+    if which not in (*LEARNT, *BARE) and getattr(owner, "known", None) != classes:
         owner.learn(down["means"], down["shares"])
     if which == MIXED:
         offer = {n: down[n] for n in OFFER}
@@ -208,7 +207,7 @@ def answer(rows: Rows, down: Message, client: int = 0) -> Message:
             owner.offered = about
     found = {n: np.asarray(to_host(a)) for n, a in QUESTIONS[which](owner, down).items()}
     if which not in BARE:
-        owner.told = classes
+        owner.known = classes
     weight = {} if "question" in down else {"weight": np.array(rows.weights.sum())}
     return {**found, **weight, "examples": np.asarray(whole.size)}
 

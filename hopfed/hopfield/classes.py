@@ -77,7 +77,7 @@ class Memory:
     # signed, seen: (K, N) observed entries added up, and their number, faded over rounds
     signed: np.ndarray
     seen: np.ndarray
-    clients: np.ndarray  # (C,) who was ever heard
+    clients: np.ndarray  # (C,) those that were ever heard
     counts: np.ndarray  # (C, K) rows of each class at each client, faded alike
     # (K,) a number for each class, in the order of their births, by which it is known
     numbers: np.ndarray
@@ -141,7 +141,7 @@ class Memory:
         return float(np.sqrt(((self.means[now] - before.means[then]) ** 2).mean()))
 
     def message(self, client: int | None = None) -> Message:
-        """What is told of the classes: to everybody, or to a client with its own shares."""
+        """The classes as a message: to everybody, or to a client with its own shares."""
         shares = self.shares if client is None else self.shares_of(client)
         return {"means": self.means.astype(np.float32), "shares": shares.astype(np.float32)}
 
@@ -214,8 +214,10 @@ class Classes:
         before = Memory(**below(state, "memory"))
         known = {"secret": state["secret"]} if "secret" in state else {}
         memory = before.weighed(self.discount)
-        script = self._searched if client.noise is None else noisy_classes.searched
-        memory, metrics = script(self, memory, session, client, guard)
+        if client.noise is None:
+            memory, metrics = self._searched(memory, session, guard)
+        else:
+            memory, metrics = noisy_classes.searched(self, memory, session, client, guard)
         if "born" in metrics:
             metrics["moved"] = memory.moved(before)
         down = {EVERYONE: memory.message()}
@@ -223,9 +225,7 @@ class Classes:
         metrics["classes"] = memory.size
         return {**known, **flatten(memory, "memory")}, down, metrics
 
-    def _searched(
-        self, _: Classes, memory: Memory, session: Session, __: ClassClient, guard: Guard
-    ) -> tuple[Memory, Metrics]:
+    def _searched(self, memory: Memory, session: Session, guard: Guard) -> tuple[Memory, Metrics]:
         """The memory after a round of exact sums."""
         first = session.ask(check=lambda _, m: complaint(m))
         # Sums over the classes of an earlier round say nothing of those of this one.
@@ -247,10 +247,10 @@ class Classes:
                     fit = brought(owners, fit, self.number, search) if self.number else fit
                     break
             except FewerError as error:
-                if not error.left:  # what was heard before is all there is
+                if not error.args:  # what was heard before is all there is
                     break
                 start = start if fit is None else fit.classes
-                owners, fit = owners.only(error.left), None
+                owners, fit = owners.only(error.args), None
         if fit is None:
             return memory, {}
         memory, metrics = owners.remembered(fit, session.t)
@@ -263,11 +263,7 @@ class Classes:
 
 
 class FewerError(Exception):
-    """Some clients fell silent; these are left."""
-
-    def __init__(self, left: Sequence[int]):
-        super().__init__()
-        self.left = list(left)
+    """Some clients fell silent; its arguments are those that are left."""
 
 
 class Clients:
@@ -298,7 +294,7 @@ class Clients:
         self.variables = None
         self.carried, self.trust = np.ones(memory.size), 1.0
         self.whole: list[Message] = []  # the last answers about classes, as they count
-        self.told: Message = {}
+        self.named: Message = {}  # the classes that were asked about last
 
     @property
     def sizes(self) -> np.ndarray:
@@ -350,16 +346,16 @@ class Clients:
         """Put one question to every client: one exchange; the last answer is of what is known."""
         asked = QUESTIONS.index(question)
         if "means" in shared:
-            self.told = {"means": shared["means"]} | (own or {})
-        classes = Mixture(self.told["means"].astype(np.float64), self.told["shares"])
-        common = {**shared, "means": self.told["means"], "question": np.array(asked, np.int32)}
-        shares = self.told["shares"].astype(np.float32)
+            self.named = {"means": shared["means"]} | (own or {})
+        classes = Mixture(self.named["means"].astype(np.float64), self.named["shares"])
+        common = {**shared, "means": self.named["means"], "question": np.array(asked, np.int32)}
+        shares = self.named["shares"].astype(np.float32)
         down = {c: {**common, "shares": shares[i]} for i, c in enumerate(self.clients)}
-        said = self.session.ask(down, self._complaint)
+        heard = self.session.ask(down, self._complaint)
         self.exchanges += 1
-        if len(left := [c for c in self.clients if c in said]) < len(self.clients):
-            raise FewerError(left)
-        answers = self._together(asked, [said[c] for c in self.clients], classes)
+        if len(left := [c for c in self.clients if c in heard]) < len(self.clients):
+            raise FewerError(*left)
+        answers = self._together(asked, [heard[c] for c in self.clients], classes)
         answers.append(self._known(asked, classes, common))
         if asked == SUMS:
             self.whole = answers
@@ -371,11 +367,11 @@ class Clients:
             return f"{int(message['examples'])} examples, and {int(claim)} before"
         return complaint(message)
 
-    def _together(self, asked: int, said: list[Message], classes: Mixture) -> list[Message]:
+    def _together(self, asked: int, answers: list[Message], classes: Mixture) -> list[Message]:
         """Answers as they count: each within its claim, and all of them what most of them say."""
         scaled = [
             {n: np.asarray(a, np.float64) * w for n, a in m.items() if n != "examples"}
-            for m, w in zip(said, self.influence, strict=True)
+            for m, w in zip(answers, self.influence, strict=True)
         ]
         if self.cut == 0:
             return scaled
@@ -390,10 +386,10 @@ class Clients:
             found[name] = mean * wide.sum(axis=0) / L
         return [found] * L
 
-    def _trimmed(self, asked: int, said: list[Message], classes: Mixture) -> list[Message]:
+    def _trimmed(self, asked: int, answers: list[Message], classes: Mixture) -> list[Message]:
         """Sums over classes, of which each client has an equal part, as most of them have it."""
-        L, cut = len(said), self.cut
-        counts, signed, seen = (np.array([a[n] for a in said]) for n in SUMMED)
+        L, cut = len(answers), self.cut
+        counts, signed, seen = (np.array([a[n] for a in answers]) for n in SUMMED)
         # As many rows as there are without those who claim most, of whatever classes: more would
         # make up classes, and fewer in one fit than in another would look like a better fit.
         claims, rows = np.sort(self.rows * self.influence), capped(counts, cut)
@@ -411,15 +407,15 @@ class Clients:
         # What the likelihood holds beyond the entries and classes: how unsure rows are.
         T, shares, nothing = classes.means, classes.shares, np.zeros_like(entries)
         own = [_spent(T, *each) for each in zip(shares, counts, signed, seen, strict=False)]
-        told = np.array([float(a["log_likelihood"]) for a in said])
+        held = np.array([float(a["log_likelihood"]) for a in answers])
         each = np.maximum(counts.sum(axis=1), 1.0)
-        unsure = trimmed((told - own) / each, even.sum(axis=1), cut)
+        unsure = trimmed((held - own) / each, even.sum(axis=1), cut)
         named = sum(_spent(T, p, n, nothing, nothing) for p, n in zip(shares, rows, strict=False))
         whole = _spent(T, np.ones(classes.size), 0 * rows[0], L * sums["signed"], entries)
         likelihood = (whole + named + rows.sum() * unsure) / L
         return [{**sums, "counts": n, "log_likelihood": likelihood} for n in rows]
 
-    def _known(self, asked: int, classes: Mixture, told: Message) -> Message:
+    def _known(self, asked: int, classes: Mixture, shared: Message) -> Message:
         """What is remembered answers: as many rows of each class of before, all like its means."""
         memory, n = self.memory, self.memory.rows
         if asked == PRODUCTS:
@@ -429,7 +425,7 @@ class Clients:
             return {"once": n @ q, "twice": n @ q}
         if asked == UPPER:
             means = memory.signed / np.maximum(memory.seen, 1e-9)
-            W = told["directions"].astype(np.float64)
+            W = shared["directions"].astype(np.float64)
             q = q * (means @ W.T - (classes.means * W).sum(axis=1) > 0)
         sums = {"counts": n @ q, "signed": q.T @ memory.signed, "seen": q.T @ memory.seen}
         if asked != SUMS:

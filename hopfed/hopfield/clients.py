@@ -199,15 +199,15 @@ class PatternClient(_Client):
         N = self.n_sites
         spec: dict[str, Field] = {"basis": Field((N, None), "f")}
         if step != "projections":
-            packed = Field((None, -(-N // 8)), "u")
-            spec = {"patterns": packed, "sure": Field((None,), "f"), "quality": Field((), "f")}
+            packed, sure = Field(("patterns", -(-N // 8)), "u"), Field(("patterns",), "f")
+            spec = {"patterns": packed, "sure": sure, "quality": Field((), "f")}
         if step == "operators" and not down:
             return
         wrong = malformed(down, spec) or not_finite(down)
         if wrong is None and "patterns" in down:
             K, kind = len(down["patterns"]), down["patterns"].dtype
-            if kind != np.uint8 or down["sure"].shape != (K,):
-                wrong = f"patterns are of dtype {kind}, and sure is of shape {down['sure'].shape}"
+            if kind != np.uint8:
+                wrong = f"patterns are of dtype {kind}"
             elif MOST_PATTERNS * N < K:  # unpacked they would fill the memory
                 wrong = f"{K:,} patterns of {N:,} columns, which are too many"
         if wrong is None and "basis" in down:

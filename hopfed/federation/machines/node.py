@@ -18,7 +18,7 @@ from hopfed.federation.machines.wire import STOPPED, Reply, Request, read_reques
 from hopfed.federation.messages import as_message
 from hopfed.federation.recipes import Allowed, rebuild
 
-MOST = 5_000  # lines
+MOST = 5_000  # lines, with the one that says that no more follow
 
 
 @dataclass
@@ -26,17 +26,16 @@ class Sparing:
     """Says each kind of line once, and at most so many lines."""
 
     say: Callable[[str], object]  # takes them
-    most: int = MOST  # lines, with the one that says that no more follow
     _kinds: set[str] = field(default_factory=set)  # of the lines so far
 
     def __call__(self, words: str, kind: str = "") -> None:
         """Say `words`, unless words of the same kind, or the same words, were said."""
         kind = kind or words
-        if kind in self._kinds or len(self._kinds) >= self.most:
+        if kind in self._kinds or len(self._kinds) >= MOST:
             return
         self._kinds.add(kind)
-        if len(self._kinds) == self.most:
-            words = f"that was line {self.most:,} that this server caused: no more follow"
+        if len(self._kinds) == MOST:
+            words = f"that was line {MOST:,} that this server caused: no more follow"
         self.say(words)
 
 
