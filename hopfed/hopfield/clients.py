@@ -65,8 +65,8 @@ def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
 
 
 @dataclass(frozen=True)
-class _Client:
-    """What both kinds of clients are."""
+class StartingClient:
+    """A client that has no state before its first round, and whose batches are new in each."""
 
     fresh = True  # sums that are repeated would count their rows twice
 
@@ -76,7 +76,7 @@ class _Client:
 
 
 @dataclass(frozen=True)
-class PatternClient(_Client):
+class PatternClient(StartingClient):
     """What a client of a federation of patterns does, and all that it knows of the settings."""
 
     source: Source  # its examples
@@ -219,7 +219,7 @@ class PatternClient(_Client):
 
 
 @dataclass(frozen=True)
-class ClassClient(_Client):
+class ClassClient(StartingClient):
     """What a client of a federation of classes does, and all that it knows of the settings."""
 
     source: Source  # its rows of each round; entries may be missing

@@ -35,7 +35,7 @@ from hopfed.privacy.recover import private_spectrum
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.noise import NoiseProfile, Sample
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, pool
-from hopfed.spectral.rank import RankEstimate, TracyWidom
+from hopfed.spectral.rank import Counting, RankEstimate, TracyWidom
 from hopfed.spectral.rows import concatenate
 
 MEMORIES = ("separate", "common", "literal")
@@ -234,14 +234,9 @@ class Blended:
 
     def count(self, clients: Mapping[int, HebbianOperator], most: int = FEW) -> Counted:
         """Eigenpairs that noise does not explain."""
-        found: list[RankEstimate] = []
-
-        def wanted(values: np.ndarray, complete: bool) -> int:
-            found.append(self.rank(values, complete, most))
-            return min(found[-1].n_detected, most)
-
-        spectrum, rank = eigenpairs(self.operator, wanted), found[-1]
-        k = spectrum.vectors.shape[1]
+        counting = self.counting(most)
+        spectrum = eigenpairs(self.operator, lambda *seen: min(counting(*seen), most))
+        k, rank = spectrum.vectors.shape[1], counting.estimate
         captured = {c: along(op, spectrum.vectors) for c, op in clients.items()}
         noise = self.evidence.profile(captured)
         own = noise.own_variances(k, rank.variance)
@@ -254,26 +249,25 @@ class Blended:
         variances = {int(c): float(v) for c, v in zip(self.evidence.clients, own, strict=True)}
         return Counted(_cut(spectrum, rank.n_detected), rank, variances)
 
-    def rank(self, values: np.ndarray, complete: bool, most: int | None = None) -> RankEstimate:
+    def counting(self, most: int | None = None) -> Counting:
         """Count eigenvalues with one noise variance for all clients, `most` of them at most."""
-        sample = self.evidence.sample(values, complete, self.quality)
-        if most is not None and sample.profile is not None:
-            sample = replace(sample, values=values[:most], complete=False)
-        return TracyWidom(self.alpha)(sample)
+
+        def sample(values: np.ndarray, complete: bool) -> Sample:
+            found = self.evidence.sample(values, complete, self.quality)
+            if most is None or found.profile is None:
+                return found
+            return replace(found, values=values[:most], complete=False)
+
+        return Counting(TracyWidom(self.alpha), sample)
 
     def _signal(self) -> tuple[RankEstimate, float]:
         """Count of the evidence, and the mean strength of its spikes (its edge if there are none).
 
         Computed on eigenvalues alone: no vector is needed for the scale.
         """
-        found: list[RankEstimate] = []
-
-        def none_wanted(values: np.ndarray, complete: bool) -> int:
-            found.append(self.rank(values, complete))
-            return 0
-
-        eigenpairs(self.operator, none_wanted)
-        rank = found[-1]
+        counting = self.counting()
+        eigenpairs(self.operator, lambda *seen: 0 * counting(*seen))
+        rank = counting.estimate
         if rank.n_detected == 0:
             aspect = self.evidence.encoding.n_sites / self.evidence.n_examples
             return rank, rank.variance * float(np.sqrt(aspect))

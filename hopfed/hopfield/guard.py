@@ -83,7 +83,7 @@ class Guard:
         for name in ("persistence", "patience", "client_groups"):
             value = getattr(self, name)
             holds = isinstance(value, Integral) and value >= 1
-            require(holds, name, "a whole number, at least 1", repr(value))
+            require(holds, name, "at least 1, and whole", repr(value))
         for name in ("byzantine", "claim", "support", "quorum", "level"):
             value = getattr(self, name)
             holds = isinstance(value, Real) and value == value  # NaN is no number

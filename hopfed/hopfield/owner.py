@@ -28,7 +28,7 @@ from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message, digest
 from hopfed.federation.recipes import Allowed, made, one_of, real, whole
 from hopfed.hopfield.batches import Batches, Elsewhere
-from hopfed.hopfield.clients import ClassClient, PatternClient
+from hopfed.hopfield.clients import ClassClient, PatternClient, StartingClient
 from hopfed.hopfield.columns import places_of, read_names
 from hopfed.hopfield.encoding import FORMS, Encoding
 from hopfed.hopfield.ledger import Ledger, Terms
@@ -149,7 +149,7 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class Answering:
+class Answering(StartingClient):
     """A client that holds the rows of an owner, and answers with noise what a server may ask."""
 
     client: PatternClient | ClassClient  # holds the rows
@@ -158,10 +158,6 @@ class Answering:
     # (N,) where the server's columns are, where answers are made in another order; None where they
     # are made in this one
     places: np.ndarray | None = field(default=None, repr=False)
-
-    def client_start(self, client: int, seed: int) -> State:
-        """State of a client before its first round."""
-        return self.client.client_start(client, seed)
 
     def client_step(
         self, state: State, down: Message, context: Context

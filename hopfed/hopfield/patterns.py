@@ -106,11 +106,10 @@ class Patterns:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name, kind in (("encoding", Encoding), ("smoothing", Smoothing)):
+        kinds = {"encoding": Encoding, "smoothing": Smoothing, "search": Search | None}
+        for name, kind in kinds.items():
             value = getattr(self, name)
-            require(isinstance(value, kind), name, f"of type {kind.__name__}", repr(value))
-        held = isinstance(self.search, Search | None)
-        require(held, "search", "a Search, or None", repr(self.search))
+            require(isinstance(value, kind), name, f"of type {kind}", repr(value))
         require(callable(self.rule), "rule", "a rule of plasticity", repr(self.rule))
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
         own = callable(self.factoriser) or self.factoriser in METHODS
