@@ -82,8 +82,8 @@ class Guard:
     def __post_init__(self) -> None:
         for name in ("persistence", "patience", "client_groups"):
             value = getattr(self, name)
-            holds = isinstance(value, Integral) and value >= 1
-            require(holds, name, "at least 1, and whole", repr(value))
+            require(isinstance(value, Integral), name, "a whole number", repr(value))
+            require(value >= 1, name, "at least 1", value)
         for name in ("byzantine", "claim", "support", "quorum", "level"):
             value = getattr(self, name)
             holds = isinstance(value, Real) and value == value  # NaN is no number

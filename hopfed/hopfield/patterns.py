@@ -323,7 +323,7 @@ class _Round:
             mean = m["columns"] / float(m["examples"]) if "columns" in m else None
             fits.append(misfit(op, memory.patterns, mean))
         memory, supports = self._confirmed(memory)
-        metrics = {"archetypes": len(memory), "explained": found.explained}
+        metrics: Metrics = {"archetypes": len(memory), "explained": found.explained}
         metrics |= {"misfit": typical(fits), "status": found.status, "advice": found.advice}
         return memory, metrics | self.withheld(memory) | supports
 

@@ -56,7 +56,7 @@ def test_whatever_is_asked_two_tables_that_differ_in_a_row_stay_as_near_as_is_sa
     other = -rows[0] if seed else rng.choice([-1, 1], N)
     node = client(tmp_path, rows, tmp_path)
     first = ask(node, asked())
-    assert first.up
+    assert first.message
     noise, loss, answered = ClassNoise(N, 1.0, 1e-5, 12), 0.0, 0
     asking = [(0, {"means": np.zeros((1, N), np.float32), "shares": np.ones(1, np.float32)})]
     asking += [(int(rng.integers(1, 9)), question(rng, rows[0], other)) for _ in range(20)]
@@ -132,7 +132,7 @@ def test_recipes_out_of_bounds_are_refused_in_a_line_and_charge_nothing(tmp_path
     reply = ask(client(tmp_path, table(), tmp_path), text)
     assert reply.fault
     assert "\n" not in reply.reason
-    assert not reply.up
+    assert not reply.message
     assert not (tmp_path / "privacy" / "ledger").exists()
 
 

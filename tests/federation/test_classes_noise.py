@@ -45,11 +45,11 @@ def test_questions_are_charged_until_the_budget_is_spent_and_repeats_are_free(tm
     replies = [ask(node, asked(), 0, 1, first.state, told(0.01 * i)) for i in range(12)]
     assert [bool(r.fault) for r in replies] == [False] * 10 + [True] * 2
     again = ask(node, asked(), 0, 1, first.state, told())
-    np.testing.assert_array_equal(again.up["signed"], replies[0].up["signed"])
+    np.testing.assert_array_equal(again.message["signed"], replies[0].message["signed"])
     started = ask(node, asked(), run="another", seed=5, client=3)
-    np.testing.assert_array_equal(started.up["pairs"], first.up["pairs"])
+    np.testing.assert_array_equal(started.message["pairs"], first.message["pairs"])
     same = ask(node, asked(), 0, 1, started.state, told(), run="another", seed=5, client=3)
-    np.testing.assert_array_equal(same.up["signed"], replies[0].up["signed"])
+    np.testing.assert_array_equal(same.message["signed"], replies[0].message["signed"])
 
 
 @pytest.mark.parametrize("change", ["order", "home", "terms", "operator", "row", "gap"])
@@ -59,11 +59,11 @@ def test_no_way_around_the_ledger_gives_fresh_noise(tmp_path, change):
     rng = np.random.default_rng(3)
     if change == "order":  # another order has a record of its own, and the same noise
         again = ask(client(tmp_path / "b", rows[rng.permutation(M)], home=tmp_path), asked())
-        np.testing.assert_array_equal(again.up["pairs"], first.up["pairs"])
+        np.testing.assert_array_equal(again.message["pairs"], first.message["pairs"])
         return
     if change == "home":  # started again, with the same home
         again = ask(client(tmp_path / "b", rows, home=tmp_path), asked(byzantine=0.3, discount=0.5))
-        np.testing.assert_array_equal(again.up["pairs"], first.up["pairs"])
+        np.testing.assert_array_equal(again.message["pairs"], first.message["pairs"])
         return
     other = {
         "terms": asked(epsilon=1 - 1e-9),
@@ -79,7 +79,7 @@ def test_no_way_around_the_ledger_gives_fresh_noise(tmp_path, change):
         return
     reply = ask(client(tmp_path / "b", rows, home=tmp_path), other.get(change, asked()))
     assert reply.fault
-    assert not reply.up
+    assert not reply.message
     assert "released" in reply.reason or "have gaps" in reply.reason
 
 
@@ -103,8 +103,8 @@ def test_batches_have_budgets_of_their_own_and_no_row_is_in_two(tmp_path):
     node = client(tmp_path, np.concatenate([table(), table(seed=1)]))
     replies = [ask(node, asked(2), t) for t in (0, 1)]
     assert not any(r.fault for r in replies)
-    assert sum(int(r.up["examples"]) for r in replies) == 2 * M
-    assert not np.array_equal(replies[0].up["signed"], replies[1].up["signed"])
+    assert sum(int(r.message["examples"]) for r in replies) == 2 * M
+    assert not np.array_equal(replies[0].message["signed"], replies[1].message["signed"])
     refused(ask(node, asked(2), 2), "round must be in 0 .. 1")
 
 
@@ -121,8 +121,8 @@ def test_a_server_that_moves_a_border_a_little_reads_no_row_off(tmp_path):
     def question(means, shares, exchange=1):
         down = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
         reply = ask(node, asking, 0, exchange, state, down)
-        scaled = {name: array / PARTS for name, array in reply.up.items()}
-        return dataclasses.replace(reply, up=scaled)
+        scaled = {name: array / PARTS for name, array in reply.message.items()}
+        return dataclasses.replace(reply, message=scaled)
 
     assert not slices(rows, question, 0) & there
     spent = json.loads((tmp_path / "privacy" / "ledger").read_text())["released"][0]["spent"]["0"]

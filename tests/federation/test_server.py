@@ -12,7 +12,7 @@ import pytest
 
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.contract import Context
-from hopfed.federation.engines import Call
+from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import Fault
 from hopfed.federation.machines import server as server_module
 from hopfed.federation.machines.client import ClientProcess
@@ -26,7 +26,7 @@ from hopfed.federation.machines.server import (
     MachinesEngine,
     Server,
 )
-from hopfed.federation.machines.wire import Reply, parts, write_reply
+from hopfed.federation.machines.wire import parts, write_reply
 from hopfed.federation.messages import Field
 
 LIMIT = 10**5
@@ -166,7 +166,7 @@ def test_a_client_does_not_pass_for_the_server_nor_for_one_beyond(keys, tmp_path
         (lambda n: [(9).to_bytes(8, "little"), bytes(100)], "parts that are more"),
         (lambda n: [b"x"], "no message"),
         (lambda n: parts(n + b"\xff" * 50), "not packed arrays"),
-        (lambda n: parts(n + write_reply(Reply(fault=Fault.LATE))), "a reply with fault"),
+        (lambda n: parts(n + write_reply(Outcome(fault=Fault.LATE))), "a reply with fault"),
     ],
     ids=["long", "more", "none", "noise", "a fault of others"],
 )

@@ -30,7 +30,7 @@ class Outcome:
 
     # state, message, metrics: as the method gave them
     state: State = field(default_factory=dict, repr=False)
-    message: object = None
+    message: Any = None
     metrics: Metrics = field(default_factory=dict)
     fault: Fault = Fault.NONE  # fault, reason: why there is no answer, in a code and in words
     reason: str = ""

@@ -52,7 +52,7 @@ def client_app(method: Method) -> ClientApp:
         sent = {"words": np.frombuffer(words.encode(), np.uint8)}
         if outcome.fault == Fault.NONE:
             here.state = _record(as_message(outcome.state))
-            sent |= {f"up/{name}": array for name, array in as_message(outcome.message).items()}  # type: ignore[arg-type]
+            sent |= {f"up/{name}": array for name, array in as_message(outcome.message).items()}
         return Message(_record(sent), reply_to=message)
 
     return app

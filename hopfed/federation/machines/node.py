@@ -13,8 +13,9 @@ from typing import Any
 
 from hopfed._lib.arrays import blas_threads
 from hopfed.errors import DataError, HopfedError, LocalError, OtherColumnsError, shown
+from hopfed.federation.engines import Outcome
 from hopfed.federation.faults import Fault
-from hopfed.federation.machines.wire import STOPPED, Reply, Request, read_request, write_reply
+from hopfed.federation.machines.wire import STOPPED, Request, read_request, write_reply
 from hopfed.federation.messages import as_message
 from hopfed.federation.recipes import Allowed, rebuild
 
@@ -57,17 +58,17 @@ class Node:
         """Answer a question in bytes."""
         return write_reply(self.answer(data))
 
-    def answer(self, data: bytes) -> Reply:
+    def answer(self, data: bytes) -> Outcome:
         """Answer a question; an error is an answer, too, without words that may quote rows."""
         try:
             request = read_request(data)
         except DataError as error:
             self.say(f"a request that is none: {shown(error)}")
-            return Reply(fault=Fault.RAISED, reason=shown(error))
+            return Outcome(fault=Fault.RAISED, reason=shown(error))
         if request.last:
             self.last = None if STOPPED in request.down else request
             self.finished.set()
-            return Reply()
+            return Outcome()
         c = request.context
         where, self.refused = f"round {c.round} exchange {c.exchange}", ""
         try:
@@ -75,7 +76,7 @@ class Node:
             state = request.state or client.client_start(c.client, c.seed)
             with blas_threads(1):  # the order of summation depends on the number of threads
                 after, up, _ = client.client_step(state, request.down, c)
-            reply = Reply(as_message(after), as_message(up))
+            reply = Outcome(as_message(after), as_message(up))
         except Exception as error:  # whatever goes wrong here concerns this client alone
             words = shown(error if isinstance(error, HopfedError) else type(error).__name__)
             public = error.public if isinstance(error, LocalError) else words
@@ -85,8 +86,8 @@ class Node:
                 self.finished.set()
             else:
                 self.say(f"{where}: not answered: {self.refused}", self.refused)
-            return Reply(fault=Fault.RAISED, reason=public)
-        sent = {name: array for name, array in reply.up.items() if array.size}
+            return Outcome(fault=Fault.RAISED, reason=public)
+        sent = {name: array for name, array in reply.message.items() if array.size}
         sizes = ", ".join(f"{name} {array.nbytes:,} bytes" for name, array in sent.items())
         # Searches for classes ask hundreds of times: what is new in kind is said.
         self.say(f"{where}: sending {sizes}", f"{c.round} {sorted(sent)}")

@@ -28,7 +28,6 @@ from hopfed.federation.machines.wire import (
     LIMIT,
     PART,
     Gathered,
-    Reply,
     parts,
     read_reply,
     requests_of,
@@ -102,7 +101,7 @@ class _Exchange:
 
     number: int
     asked: Mapping[int, bytes]
-    replies: dict[int, Reply] = field(default_factory=dict)
+    replies: dict[int, Outcome] = field(default_factory=dict)
 
     def frames(self, client: int) -> bytes | None:
         if client in self.replies or client not in self.asked:
@@ -195,11 +194,11 @@ class Server:
                 )
             time.sleep(0.02)
 
-    def ask(self, questions: Mapping[int, bytes], seconds: float) -> dict[int, Reply]:
+    def ask(self, questions: Mapping[int, bytes], seconds: float) -> dict[int, Outcome]:
         """Answers of clients to their questions; a fault where none came in time."""
         return self._run(self._ask(questions, seconds))
 
-    async def _ask(self, questions: Mapping[int, bytes], seconds: float) -> dict[int, Reply]:
+    async def _ask(self, questions: Mapping[int, bytes], seconds: float) -> dict[int, Outcome]:
         began = time.monotonic()
         self._exchange = now = _Exchange(self._exchange.number + 1, questions)
         for client, stream in self._streams.items():
@@ -223,7 +222,7 @@ class Server:
         spent = f"no answer in {time.monotonic() - began:.1f} s"
         for client in set(questions) - set(now.replies):
             why = "it is not there" if client in self._missed else "it is silent"
-            now.replies[client] = Reply(fault=Fault.TIMED_OUT, reason=f"{spent}: {why}")
+            now.replies[client] = Outcome(fault=Fault.TIMED_OUT, reason=f"{spent}: {why}")
         return {client: now.replies[client] for client in questions}
 
     async def _session(self, requests: Any, context: Any) -> None:
@@ -298,7 +297,7 @@ class Server:
     def _refuse(self, client: int, words: str) -> None:
         self._log(f"refused: client {client} sent {words}")
         if client in self._exchange.asked:
-            reply = Reply(fault=Fault.MALFORMED, reason=f"sent {words}")
+            reply = Outcome(fault=Fault.MALFORMED, reason=f"sent {words}")
             self._exchange.replies.setdefault(client, reply)
         self._changed.set()
 
@@ -325,7 +324,7 @@ class MachinesEngine:
         """Outcomes in the order of `calls`; the log says who answered."""
         began, say = time.monotonic(), self.server.say
         asked = requests_of(method, calls, self.columns)
-        outcomes = [reply.outcome for reply in self.server.ask(asked, self.timeout).values()]
+        outcomes = list(self.server.ask(asked, self.timeout).values())
         at, seconds = calls[0].context, time.monotonic() - began
         heard = sum(not outcome.fault for outcome in outcomes)
         if at.exchange < REPORTED or heard < len(calls):  # searches ask hundreds of times
