@@ -113,7 +113,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     from hopfed.experiments import find
     from hopfed.experiments.runner import execute
     from hopfed.federation.faults import TooFewClientsError
-    from hopfed.federation.machines.server import Listening, MachinesEngine, Server
+    from hopfed.federation.machines.server import Listening, Server
     from hopfed.federation.machines.wire import STOPPED
     from hopfed.hopfield.announcement import read
     from hopfed.runs import Run, blaming
@@ -129,9 +129,9 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     limit = int(options["limit"] * 1e6)
     listening = Listening(host, port, keys, limit)
     seconds = -time.perf_counter()
-    with Server(listening, config.clients, say) as server:
+    about = config.clients, say, options["timeout"], config.names
+    with Server(listening, *about) as server:
         say(f"listening on {host}:{server.port} for {config.clients} clients")
-        engine = MachinesEngine(server, options["timeout"], config.names)
         if resume and out_file.exists() and Run.load(out_file).complete:
             # A client without the last word asks for it every few seconds.
             with suppress(HopfedError):
@@ -141,12 +141,12 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
         try:
             with set_aside(out_file):
                 run = execute(
-                    experiment, config, out=out_file, resume=resume, engine=engine, at_once=True
+                    experiment, config, out=out_file, resume=resume, engine=server, at_once=True
                 )
         except HopfedError as error:
             advice = "continue with --resume"
             if isinstance(error, TooFewClientsError) and error.refused:
-                engine.announce(config.make().client, {STOPPED: np.ones(())})
+                server.announce(config.make().client, {STOPPED: np.ones(())})
                 advice = (
                     "serve anew with what these clients allow, or once they allow it go on with "
                     "--resume"
@@ -160,7 +160,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
         with blaming(out_file, run.kind):  # what nobody would take is not sent
             last = read(experiment.announcement(config, run.arrays).message(), config.columns)
         holding(run, last.archetypes(columns=config.names or None)).save(out_file)
-        engine.announce(config.make().client, last.message())
+        server.announce(config.make().client, last.message())
     print_summary(run)
     status, advice = last.verdict
     out.print(f"\n{shown(f'{status}: {advice}', LONGEST)}")

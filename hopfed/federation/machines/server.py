@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError, shown
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call, Outcome
@@ -73,11 +74,10 @@ class Listening:
     limit: int = LIMIT  # bytes of a client's answer
 
     def __post_init__(self) -> None:
-        if self.limit < 1:
-            raise ArgumentError("limit", "at least 1 byte", self.limit)
+        require(self.limit >= 1, "limit", "at least 1 byte", self.limit)
         for name in ("ca.pem", "server.pem", "server.key"):
-            if not (self.folder / name).is_file():
-                raise ArgumentError("--keys", f"a folder with {name}", self.folder)
+            there = (self.folder / name).is_file()
+            require(there, "--keys", f"a folder with {name}", self.folder)
         check_private(self.folder / "server.key")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
@@ -110,10 +110,23 @@ class _Exchange:
 
 
 class Server:
-    """Listens for clients; a context manager."""
+    """Listens for clients, and is the engine whose steps they make; a context manager.
 
-    def __init__(self, listening: Listening, clients: int, say: Say):
+    States travel with the questions. A client that has not answered within `timeout` seconds has
+    timed out. `columns` are the names of columns, if any, which go with every question.
+    """
+
+    def __init__(
+        self,
+        listening: Listening,
+        clients: int,
+        say: Say,
+        timeout: float,
+        columns: Sequence[str] = (),
+    ):
+        require(timeout > 0, "timeout", "above 0 seconds", timeout)
         self.listening, self.clients, self.say = listening, clients, say
+        self.timeout, self.columns = timeout, columns
         self.port = 0
         self._streams: dict[int, asyncio.Queue[bytes]] = {}
         self._exchange = _Exchange(0, {})
@@ -194,11 +207,8 @@ class Server:
                 )
             time.sleep(0.02)
 
-    def ask(self, questions: Mapping[int, bytes], seconds: float) -> dict[int, Outcome]:
+    async def _ask(self, questions: Mapping[int, bytes], seconds: float) -> list[Outcome]:
         """Answers of clients to their questions; a fault where none came in time."""
-        return self._run(self._ask(questions, seconds))
-
-    async def _ask(self, questions: Mapping[int, bytes], seconds: float) -> dict[int, Outcome]:
         began = time.monotonic()
         self._exchange = now = _Exchange(self._exchange.number + 1, questions)
         for client, stream in self._streams.items():
@@ -223,7 +233,35 @@ class Server:
         for client in set(questions) - set(now.replies):
             why = "it is not there" if client in self._missed else "it is silent"
             now.replies[client] = Outcome(fault=Fault.TIMED_OUT, reason=f"{spent}: {why}")
-        return {client: now.replies[client] for client in questions}
+        return [now.replies[client] for client in questions]
+
+    def step(self, method: Any, calls: Sequence[Call]) -> list[Outcome]:
+        """Outcomes in the order of `calls`; the log says who answered."""
+        began, say = time.monotonic(), self.say
+        asked = requests_of(method, calls, self.columns)
+        outcomes = self._run(self._ask(asked, self.timeout))
+        at, seconds = calls[0].context, time.monotonic() - began
+        heard = sum(not outcome.fault for outcome in outcomes)
+        if at.exchange < REPORTED or heard < len(calls):  # searches ask hundreds of times
+            where = f"round {at.round} exchange {at.exchange}"
+            say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
+        for call, outcome in zip(calls, outcomes, strict=True):
+            if outcome.fault:
+                fault = outcome.fault.name.lower().replace("_", " ")
+                fault = "does not answer" if outcome.fault == Fault.RAISED else fault
+                after = "; its operators count" if at.exchange else ""
+                say(f"    client {call.context.client} {fault}: {outcome.reason}{after}")
+        return outcomes
+
+    def remark(self, t: int, lines: Sequence[str]) -> None:
+        """Say what the server makes of a round."""
+        for line in lines:
+            self.say(f"round {t}: {line}")
+
+    def announce(self, method: Any, down: Message) -> None:
+        """Send the last word of a federation to the clients that still listen."""
+        calls = [Call({}, down, Context(0, 0, 0, c)) for c in self.online()]
+        self._run(self._ask(requests_of(method, calls, self.columns, True), GOODBYE))
 
     async def _session(self, requests: Any, context: Any) -> None:
         """Hear a client as long as its stream lasts."""
@@ -306,44 +344,3 @@ class Server:
         self._logged += 1
         if self._logged <= MOVES:
             self.say(words)
-
-
-class MachinesEngine:
-    """Steps of clients on other machines, whose states travel with the questions.
-
-    Who has not answered within `timeout` seconds has timed out. `columns` are the names of columns,
-    if any, which are told with every question.
-    """
-
-    def __init__(self, server: Server, timeout: float, columns: Sequence[str] = ()):
-        if timeout <= 0:
-            raise ArgumentError("timeout", "above 0 seconds", timeout)
-        self.server, self.timeout, self.columns = server, timeout, columns
-
-    def step(self, method: Any, calls: Sequence[Call]) -> list[Outcome]:
-        """Outcomes in the order of `calls`; the log says who answered."""
-        began, say = time.monotonic(), self.server.say
-        asked = requests_of(method, calls, self.columns)
-        outcomes = list(self.server.ask(asked, self.timeout).values())
-        at, seconds = calls[0].context, time.monotonic() - began
-        heard = sum(not outcome.fault for outcome in outcomes)
-        if at.exchange < REPORTED or heard < len(calls):  # searches ask hundreds of times
-            where = f"round {at.round} exchange {at.exchange}"
-            say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
-        for call, outcome in zip(calls, outcomes, strict=True):
-            if outcome.fault:
-                fault = outcome.fault.name.lower().replace("_", " ")
-                fault = "does not answer" if outcome.fault == Fault.RAISED else fault
-                after = "; its operators count" if at.exchange else ""
-                say(f"    client {call.context.client} {fault}: {outcome.reason}{after}")
-        return outcomes
-
-    def remark(self, t: int, lines: Sequence[str]) -> None:
-        """Say what the server makes of a round."""
-        for line in lines:
-            self.server.say(f"round {t}: {line}")
-
-    def announce(self, method: Any, down: Message) -> None:
-        """Send the last word of a federation to the clients that still listen."""
-        calls = [Call({}, down, Context(0, 0, 0, c)) for c in self.server.online()]
-        self.server.ask(requests_of(method, calls, self.columns, True), GOODBYE)
