@@ -8,10 +8,10 @@ class_questions, relating : questions about classes, and an outcome, as messages
 patterns, classes : the two channels, at the server.
 verdict : whether rows lie in the classes that were found.
 noise, noisy_classes : the noise that hides a row, and classes in spite of it.
-guard, possible, support : what the server believes of clients that may lie.
+guard, support : what the server believes of clients that may lie.
 evidence, remembered : what is kept from round to round.
 plasticity : how much weight a client gives to its new examples.
-encoding : operators as messages: counts or factors.
+encoding : operators as messages, counts or factors, and what rows can give.
 simulation : rounds in one call, all clients in one process.
 owner, ledger : what the owner of a file answers, and the privacy budget of its rows.
 columns : which column of an owner is which of the federation.

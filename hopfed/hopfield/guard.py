@@ -51,7 +51,7 @@ class Guard:
     support : examples that must stand behind an archetype before it is told; fewer may be a person.
         Of classes, 5 at least.
     check : refuse messages that no examples of +-1 can give, exactly where it is exact
-        (`hopfed.hopfield.possible`), not only those that could stop the server.
+        (`hopfed.hopfield.encoding`), not only those that could stop the server.
     persistence : rounds whose fresh operators must support a pattern before it is told. The round
         that bore it is one of them, and supports what it bore: 1 asks for nothing.
     patience : rounds that a pattern may wait for that.

@@ -35,7 +35,7 @@ from hopfed.federation.contract import Context
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.encoding import MOST_EXAMPLES
 from hopfed.kernels import Rows
-from hopfed.privacy.discrete_gaussian import concentrated_rho, discrete_gaussian
+from hopfed.privacy.discrete_gaussian import concentrated_rho, discrete_gaussian, reach
 from hopfed.spectral.rows import (
     parts,
     seen_times,
@@ -142,15 +142,11 @@ class ClassNoise:
         shapes = {"counts": (K,), "signed": (K, N), "seen": (K, N)}
         if step == "pairs":
             shapes["pairs"] = (K, N * (N - 1) // 2)
-        fields = {
-            name: Field(shape, "i", within="examples", times=PARTS, beyond=self._reach(name, shape))
-            for name, shape in shapes.items()
-        }
-        return {**fields, "examples": Field((), "iu", least=2, most=MOST_EXAMPLES)}
-
-    def _reach(self, name: str, shape: tuple[int, ...]) -> float:
-        size = float(np.prod(shape, dtype=float))
-        return float(np.sqrt(2 * self.variances[name] * np.log(2 * size / CHANCE)))
+        fields = {"examples": Field((), "iu", least=2, most=MOST_EXAMPLES)}
+        for name, shape in shapes.items():
+            most = reach(self.variances[name], float(np.prod(shape, dtype=float)), CHANCE)
+            fields[name] = Field(shape, "i", within="examples", times=PARTS, beyond=most)
+        return fields
 
     def answer(self, step: str, rows: Rows, down: Message, key: bytes) -> Message:
         """Answer a question about classes."""

@@ -162,12 +162,10 @@ class Look:
     def one(self, *classes: int) -> Look:
         """Some classes, taken for one; of the largest of them in what is remembered."""
         k = list(classes)
-        sums = self.sums.select(np.array(k[:1]))
-        for other in k[1:]:
-            sums = sums + self.sums.select(np.array([other]))
+        sums = (array[k].sum(axis=0)[None] for array in flatten(self.sums).values())
         return replace(
             self,
-            sums=sums,
+            sums=NoisySums(*sums),
             pairs=self.pairs[k].sum(axis=0)[None],
             parent=self.parent[[max(k, key=lambda c: float(self.sums.counts[c]))]],
             groups=[np.concatenate([self.groups[c] for c in k])],

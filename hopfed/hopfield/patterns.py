@@ -23,7 +23,6 @@ from functools import partial
 
 import numpy as np
 
-import hopfed.hopfield.possible as possible
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
@@ -33,7 +32,16 @@ from hopfed.federation.messages import Message, below, flatten
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.batches import Source
 from hopfed.hopfield.clients import PatternClient
-from hopfed.hopfield.encoding import Encoding, pack_patterns, symmetric
+from hopfed.hopfield.encoding import (
+    Encoding,
+    operator_complaint,
+    pack_patterns,
+    projections_complaint,
+    semidefinite,
+    symmetric,
+    unfolded,
+    votes_complaint,
+)
 from hopfed.hopfield.evidence import MEMORIES, Counted, Evidence
 from hopfed.hopfield.guard import Guard, bounded, trimmed
 from hopfed.hopfield.noise import CHANCE, Noise
@@ -137,7 +145,7 @@ class Patterns:
     def play(self, state: State, session: Session, client: PatternClient, guard: Guard) -> Step:
         """Play a round from a `state`: what the server asks a `session`, as its `guard` bids."""
         heard = session.ask(check=lambda _, m: _operator_complaint(client, guard, m))
-        round_ = _Round.begun(self, state, heard, session, client, guard)
+        round_ = _Round(self, state, heard, session, client, guard)
         groups, silent = None, False
         if guard.byzantine > 0:
             groups = round_.clients_as_groups(list(round_.operators))
@@ -149,7 +157,7 @@ class Patterns:
         metrics = round_.metrics() | found
         if "votes" in client.steps:
             down, claims = {EVERYONE: round_.broadcast(memory)}, round_.claims
-            votes = session.ask(down, lambda c, m: possible.votes_complaint(m, claims.get(c, 0)))
+            votes = session.ask(down, lambda c, m: votes_complaint(m, claims.get(c, 0)))
             memory, silent = round_.voted(memory, votes)
             metrics |= round_.withheld(memory, silent) | {"archetypes": len(memory)}
         metrics |= round_.verdict(metrics)
@@ -159,70 +167,54 @@ class Patterns:
 def _operator_complaint(client: PatternClient, guard: Guard, message: Message) -> str | None:
     """Say why no rows, with the noise of the mechanism, have an operator; None if some may."""
     if client.noise is None:
-        return possible.operator_complaint(client.encoding, message, guard.check)
+        return operator_complaint(client.encoding, message, guard.check)
     N, M, room = client.n_sites, float(message["examples"]), client.mechanism.norm(CHANCE)
     released = symmetric(message["counts"], N, M)
-    if not possible.semidefinite(released, room, M + room):
+    if not semidefinite(released, room, M + room):
         return "counts have an eigenvalue below those of examples and noise"
-    if not possible.semidefinite(-released, N * M + room, N * M + room):
+    if not semidefinite(-released, N * M + room, N * M + room):
         return "counts have an eigenvalue above those of examples and noise"
     return None
 
 
-@dataclass
 class _Round:
     """What the server knows in a round, once operators were heard."""
 
-    channel: Patterns
-    guard: Guard
-    t: int
-    state: State
-    heard: dict[int, Message]  # within their claims
-    claims: dict[int, int]
-    weights: dict[int, float]
-    operators: dict[int, HebbianOperator]
-    evidence: Evidence
-    before: Remembered
-    counted: Counted
-    quality: float
-
-    @classmethod
-    def begun(
-        cls,
+    def __init__(
+        self,
         channel: Patterns,
         state: State,
         heard: Mapping[int, Message],
         session: Session,
         client: PatternClient,
         guard: Guard,
-    ) -> _Round:
-        """Add the operators of a round to the evidence, and count its spectrum."""
-        guard = guard.with_absent(len(heard), session.asked)
-        claims = {c: int(m["examples"]) for c, m in heard.items()}
-        believed = bounded(heard, guard.claim)
-        operators, weights = dict[int, HebbianOperator](), dict[int, float]()
-        for c, m in believed.items():
-            operators[c] = client.encoding.decode(m)
+    ):
+        self.channel, self.t, self.state = channel, session.t, state
+        self.guard = guard.with_absent(len(heard), session.asked)
+        self.claims = {c: int(m["examples"]) for c, m in heard.items()}
+        self.heard = bounded(heard, guard.claim)
+        self.operators, self.weights = dict[int, HebbianOperator](), dict[int, float]()
+        for c, m in self.heard.items():
+            operator = client.encoding.decode(m)
             if client.noise is not None:
-                noise = (float(m["examples"]) / claims[c]) ** 2 * client.mechanism.variance
-                operators[c] = PrivateOperator(**vars(operators[c]), noise=noise)
+                noise = (float(m["examples"]) / self.claims[c]) ** 2 * client.mechanism.variance
+                operator = PrivateOperator(**vars(operator), noise=noise)
             claimed = float(np.clip(m.get("weight", 1.0), 0.0, 1.0))
             claimed *= claimed >= LIGHTEST  # of less, the share of the examples is no number
-            weights[c] = claimed * channel.discount ** session.ages.get(c, 0)
+            self.operators[c] = operator
+            self.weights[c] = claimed * channel.discount ** session.ages.get(c, 0)
         held = Evidence.unflatten(client.encoding, below(state, "evidence"))
-        evidence = held.discounted(channel.discount).extend(operators, believed, weights)
+        held = held.discounted(channel.discount)
+        self.evidence = held.extend(self.operators, self.heard, self.weights)
         arrays = below(state, "memory")
-        before = Remembered(**arrays) if arrays else Remembered.nothing(channel.n_sites)
-        counted = Counted.of(
-            channel.memory, evidence, before.patterns, operators, weights, channel.alpha
+        self.before = Remembered(**arrays) if arrays else Remembered.nothing(channel.n_sites)
+        known, operators, weights = self.before.patterns, self.operators, self.weights
+        self.counted = Counted.of(
+            channel.memory, self.evidence, known, operators, weights, channel.alpha
         )
-        made = cls(
-            channel, guard, session.t, state, believed, claims, weights, operators, evidence,
-            before, counted, float(state.get("quality", 0.0)),
-        )  # fmt: skip
-        if counted.rank.n_detected:
-            made.quality = made._quality()
-        return made
+        self.quality = float(state.get("quality", 0.0))
+        if self.counted.rank.n_detected:
+            self.quality = self._quality()
 
     def _quality(self) -> float:
         """Quality of the pooled examples; where some may lie, that of the median client."""
@@ -268,7 +260,7 @@ class _Round:
         if check and self.channel.encoding.exact and c in self.operators:
             expected = claim * (basis.T @ self.operators[c].matmat(basis))
         N = self.channel.n_sites
-        return possible.projections_complaint(message, claim, N, expected, check)
+        return projections_complaint(message, claim, N, expected, check)
 
     def projected(self, answers: Mapping[int, Message]) -> Groups | None:
         """Group projections, each brought to the common noise variance."""
@@ -278,7 +270,7 @@ class _Round:
             weight = self.weights[c] * float(self.heard[c]["examples"]) / self.claims[c]
             sizes = message["sizes"].astype(np.float64)
             excess = self.counted.variances.get(c, common) - common
-            full = possible.unfolded(message["groups"])
+            full = unfolded(message["groups"])
             sums.append((full - sizes[:, None, None] * excess * np.eye(K)) * weight)
             counts.append(sizes * weight)
         silent = [c for c in self.operators if c not in answers]

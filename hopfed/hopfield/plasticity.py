@@ -161,14 +161,6 @@ class Broadcast:
     patterns: np.ndarray = field(repr=False)  # int8 (K, N) of +-1; K may be 0
     quality: float  # quality r of the federation as the server estimated it; above 0 where K is
 
-    def __post_init__(self) -> None:
-        x = self.patterns
-        good = isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype == np.int8
-        require(good, "patterns", "int8 (K, N)", f"{getattr(x, 'dtype', '')} {np.shape(x)}")
-        require(bool((np.abs(x) == 1).all()), "patterns", "-1 or +1 in every entry", "another")
-        good = 0 < self.quality <= 1 or (self.quality == 0 and len(x) == 0)
-        require(good, "quality", "in (0, 1], or 0 beside no patterns", self.quality)
-
 
 @dataclass(frozen=True)
 class Reading:

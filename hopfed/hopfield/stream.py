@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.random import check_seed, stream
@@ -56,23 +56,16 @@ class ArchetypeStream:
 
     archetypes: np.ndarray = field(repr=False)
     mixtures: np.ndarray = field(repr=False)
-    sample_sizes: np.ndarray = field(repr=False)
-    qualities: np.ndarray
+    sample_sizes: Any = field(repr=False)
+    qualities: Any
     seed: int
 
-    def __init__(
-        self,
-        archetypes: np.ndarray,
-        mixtures: np.ndarray,
-        sample_sizes: ArrayLike,
-        qualities: ArrayLike,
-        seed: int,
-    ):
-        sizes, r = np.asarray(sample_sizes), np.asarray(qualities, dtype=np.float64)
+    def __post_init__(self) -> None:
+        archetypes, mixtures = self.archetypes, self.mixtures
+        sizes, r = np.asarray(self.sample_sizes), np.asarray(self.qualities, dtype=np.float64)
         fits = archetypes.ndim == 2 and archetypes.dtype == np.int8 and archetypes.size > 0
         fits = fits and bool((np.abs(archetypes) == 1).all())
-        got = f"{archetypes.dtype} {archetypes.shape}"
-        require(fits, "archetypes", "int8 (K, N) of +-1", got)
+        require(fits, "archetypes", "int8 (K, N) of +-1", f"{archetypes.dtype} {archetypes.shape}")
         fits = mixtures.ndim == 3 and mixtures.shape[2] == len(archetypes) and mixtures.size > 0
         require(fits, "mixtures", f"of shape (T, L, {len(archetypes)})", mixtures.shape)
         simplex = np.allclose(mixtures.sum(axis=2), 1, rtol=0, atol=1e-8) and mixtures.min() >= 0
@@ -84,12 +77,10 @@ class ArchetypeStream:
         require(fits, "sample_sizes", rule, sizes)
         rule = f"a number in [0, 1], or one for each of {cells[1]} clients"
         fits = r.shape in ((), cells[1:]) and bool(((r >= 0) & (r <= 1)).all())
-        require(fits, "qualities", rule, qualities)
-        object.__setattr__(self, "archetypes", archetypes)
-        object.__setattr__(self, "mixtures", mixtures)
+        require(fits, "qualities", rule, r)
         object.__setattr__(self, "sample_sizes", np.broadcast_to(sizes, cells).astype(np.int64))
         object.__setattr__(self, "qualities", np.broadcast_to(r, cells[1:]).copy())
-        object.__setattr__(self, "seed", check_seed(seed))
+        object.__setattr__(self, "seed", check_seed(self.seed))
 
     @property
     def rounds(self) -> int:
@@ -182,9 +173,6 @@ def _lead(position: np.ndarray, stages: int, overlap: float, *, cyclic: bool) ->
 
 def supports(K: int, clients: int, share: float, seed: int) -> np.ndarray:
     """Draw which archetypes each client can see: bool (clients, K), together all of them."""
-    require(K >= 1, "K", "at least 1", K)
-    require(clients >= 1, "clients", "at least 1", clients)
-    require(0 < share <= 1, "share", "in (0, 1]", share)
     size = math.ceil(share * K - 1e-9)  # .7 of 10 is 7, whatever the last bit says
     covers = f"large enough for {clients} clients of {size} to cover K = {K} archetypes"
     require(size * clients >= K, "share", covers, share)

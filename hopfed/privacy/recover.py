@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
@@ -36,11 +35,6 @@ class PrivateTracyWidom:
 
     alpha: float = 1e-3  # in (0, 1)
     noise_radius: float = 0.0  # of the semicircle in C, at least 0
-
-    def __post_init__(self) -> None:
-        require(0 < self.alpha < 1, "alpha", "a false-alarm rate in (0, 1)", self.alpha)
-        finite = 0 <= self.noise_radius < np.inf
-        require(finite, "noise_radius", "a finite number of at least 0", self.noise_radius)
 
     def __call__(self, sample: Sample) -> RankEstimate:
         """Estimate the rank of `sample`, eigenvalues of an operator with noise."""

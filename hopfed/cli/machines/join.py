@@ -109,7 +109,7 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
             raise ArgumentError(f"--{name}", "given, unless with --dry-run", "none")
     for line in table.notes:
         say(line)
-    _join(rows, names, filed, ledger, outcome, coding=table.coding, **options)
+    _join(rows, names, filed, ledger, outcome, table.coding, options)
 
 
 def _check_options(options: dict[str, Any]) -> bool:
@@ -139,33 +139,29 @@ def _join(
     filed: np.ndarray | None,
     ledger: Any,
     outcome: Any,
-    *,
-    server: str,
-    ca: Path,
-    key: Path,
-    epsilon: float | None,
-    delta: float,
-    patience: float,
-    out_file: Path | None,
     coding: Any,
+    options: dict[str, Any],
 ) -> None:
+    """Take part until the federation is over, and keep what it found."""
     from hopfed.federation.machines.client import ClientProcess
     from hopfed.federation.machines.keys import client_key, read
     from hopfed.federation.machines.node import Node, Sparing
     from hopfed.hopfield.owner import ALLOWED, Owner, laid_out
 
+    server, say_once = options["server"], Sparing(say)
     address(server, "--server")
-    own = client_key(key)
-    if epsilon is None:
+    own = client_key(options["key"])
+    if options["epsilon"] is None:
         say(TRUST)
     else:
         ledger.check(rows)  # before the server is asked anything
-    owner, sparing = Owner(rows, ledger, epsilon, delta, names, filed, outcome), Sparing(say)
-    node = Node(owner.adapt, ALLOWED, sparing)
-    last = node.through(ClientProcess(server, read(ca, "--ca"), own, node, patience, say).run)
+    owner = Owner(rows, ledger, options["epsilon"], options["delta"], names, filed, outcome)
+    node, authority = Node(owner.adapt, ALLOWED, say_once), read(options["ca"], "--ca")
+    process = ClientProcess(server, authority, own, node, options["patience"], say)
+    last = node.through(process.run)
     order, called = owner.order(last.columns)
     rows = rows if filed is None else laid_out(rows, filed)
-    _finish(last.down, len(order), out_file, order, called, coding, rows)
+    _finish(last.down, len(order), options["out_file"], order, called, coding, rows)
 
 
 def _finish(
