@@ -130,10 +130,8 @@ def read(down: Message, N: int) -> Announcement:
     patterns, known = unpack_patterns(held["patterns"], N), float(held.get("quality", 0.0))
     judgement: tuple[str, str] | tuple[()] = ()
     if "status" in held:
-        status, advice = (
-            shown(held.get(n, np.zeros(0, np.uint8)).tobytes().decode("utf-8", "replace"), WORDS)
-            for n in ("status", "advice")
-        )
+        texts = (held.get(n, np.zeros(0, np.uint8)).tobytes() for n in ("status", "advice"))
+        status, advice = (shown(text.decode("utf-8", "replace"), WORDS) for text in texts)
         if status not in STATUSES:
             raise _malformed("status")
         judgement = status, advice

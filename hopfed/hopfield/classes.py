@@ -60,12 +60,12 @@ from hopfed.hopfield.class_questions import (
 from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import Noise
+from hopfed.hopfield.noisy_classes import NEW
 
 __all__ = ["Classes"]
 
 WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)  # of what was known of a class; 0 forgets it
 FEW = 5.0  # rows of a round below which they say nothing of what is remembered of their class
-NEW = -1  # parent of a class that is not remembered yet
 SUMMED = ("counts", "signed", "seen")  # of each class
 
 

@@ -193,8 +193,8 @@ def _counts_complaint(n_sites: int, message: Message, M: int) -> str | None:
     for i in range(0, n_sites, ROWS):
         end = min(i + ROWS, n_sites)
         part, a, b = S[i:end, :end].astype(np.int64), c[i:end, None], c[:end]
-        both, one = part + b + (a + M), M - part - np.abs(a - b)
-        if (both & 3).any() or both.min() < 0 or one.min() < 0:
+        both, unequal = part + b + (a + M), M - part - np.abs(a - b)
+        if (both & 3).any() or both.min() < 0 or unequal.min() < 0:
             return "counts and columns are not those of any examples"
     centred = S - np.outer(c, c / M)
     return None if semidefinite(centred, 0.0, M) else "counts have a negative eigenvalue"

@@ -122,17 +122,17 @@ class Residuals:
     along: np.ndarray
 
     @classmethod
-    def of(cls, one: NoisySums, pairs: np.ndarray, noise: float, most: int = 1) -> list[Residuals]:
-        """Look at one class: the direction in which it varies most, then others above the edge."""
-        N, n = one.signed.shape[1], float(one.rows[0])
+    def of(cls, sums: NoisySums, pairs: np.ndarray, noise: float, most: int = 1) -> list[Residuals]:
+        """Look at a class: the direction in which it varies most, then others above the edge."""
+        N, n = sums.signed.shape[1], float(sums.rows[0])
         i, j = np.triu_indices(N, 1)
-        mean = one.signed[0] / n  # over all rows: to divide by those that have it adds noise
+        mean = sums.signed[0] / n  # over all rows: to divide by those that have it adds noise
         C = np.zeros((N, N))
         C[i, j] = pairs / n - mean[i] * mean[j]
         C += C.T
         values, vectors = np.linalg.eigh(C)
-        part = float(np.clip(one.seen[0].mean() / n, RAREST, 1.0))
-        of_means = 2 * float(np.linalg.norm(mean) * np.sqrt(N * one.noise[0])) / n
+        part = float(np.clip(sums.seen[0].mean() / n, RAREST, 1.0))
+        of_means = 2 * float(np.linalg.norm(mean) * np.sqrt(N * sums.noise[0])) / n
         edge = part * 2 * np.sqrt(N / n) + N / n + np.hypot(2 * np.sqrt(N) * noise / n, of_means)
         tops = np.maximum(values[::-1][:most], 0.0)
         found = [
@@ -159,7 +159,7 @@ class Look:
     answers: Sequence[Message]  # of the clients, about these
     cut: int  # clients who may lie together
 
-    def one(self, *classes: int) -> Look:
+    def together(self, *classes: int) -> Look:
         """Some classes, taken for one; of the largest of them in what is remembered."""
         k = list(classes)
         sums = (array[k].sum(axis=0)[None] for array in flatten(self.sums).values())
@@ -177,7 +177,7 @@ class Look:
         found = Residuals.of(self.sums, self.pairs[0], noise, DIRECTIONS)
         if found[0].ratio <= 1 or self.cut == 0:
             return found[0]
-        confirmed = (one for one in found if self.confirmed(one))
+        confirmed = (each for each in found if self.confirmed(each))
         return next(confirmed, replace(found[0], ratio=0.0))
 
     def confirmed(self, found: Residuals) -> bool:
@@ -206,7 +206,7 @@ class Look:
         look, tried = self, set[tuple[int, ...]]()
         while len(look.parent) > 1:
             for a, b in look.sums.nearest():
-                both = look.one(a, b)
+                both = look.together(a, b)
                 name = tuple(sorted(both.groups[0].tolist()))
                 if name in tried or both.residuals().ratio > 1:
                     tried.add(name)
@@ -220,7 +220,7 @@ class Look:
     def halved(self, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
         """Means, shares and parents of classes once those that are two are halved; if any are."""
         sums, parent = self.sums, self.parent
-        found = [self.one(k).residuals() for k in range(len(parent))]
+        found = [self.together(k).residuals() for k in range(len(parent))]
         ratios, ways = np.array([r.ratio for r in found]), np.array([r.way for r in found])
         order = np.argsort(-ratios * sums.rows, kind="stable")
         N = sums.signed.shape[1]

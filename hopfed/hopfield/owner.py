@@ -81,10 +81,6 @@ class Owner:
     outcome: Any = field(default=None, repr=False)  # a `relate.Column` beside the rows
     _held: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        bounded = self.epsilon is None or self.epsilon > 0
-        require(bounded, "epsilon", "above 0", self.epsilon)
-
     def order(self, names: Sequence[object]) -> tuple[np.ndarray, tuple[str, ...] | None]:
         """Columns of a federation in the order of the file, (N,), and what they are called."""
         places = places_of(self.names, self.rows.shape[1], names)
