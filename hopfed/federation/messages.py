@@ -98,8 +98,8 @@ def malformed(message: object, spec: Spec) -> str | None:
         return f"a message is a dict of arrays, this is a {type(message).__name__}"
     if spec.keys() != message.keys():
         missing, extra = sorted(spec.keys() - message.keys()), sorted(message.keys() - spec.keys())
-        said = [f"{n} is missing" for n in missing] + [f"{n} is unknown" for n in extra]
-        return ", ".join(said)
+        wrong = [f"{n} is missing" for n in missing] + [f"{n} is unknown" for n in extra]
+        return ", ".join(wrong)
     lengths: dict[str, tuple[str, int]] = {}
     for name, wanted in spec.items():
         array = message[name]

@@ -99,9 +99,7 @@ class Noise:
         # A client that has a secret is alone with it, whatever its number in a federation.
         client = -1 if context.client is None else context.client
         source = f"secret {self.secret}" if self.secret else f"seed {context.seed} client {client}"
-        words = rows.signs
-        if rows.gaps:
-            words = np.hstack([words, rows.seen])
+        words = np.hstack([rows.signs, rows.seen]) if rows.gaps else rows.signs
         in_order = words[np.lexsort(words.T)]
         text = f"{front}{source} round {context.round} {asked} rows "
         return text.encode() + hashlib.sha256(in_order.tobytes()).digest()

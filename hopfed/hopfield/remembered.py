@@ -65,7 +65,7 @@ class Votes:
             return cls(*(sum(parts) for parts in zip(nothing, *spoken, strict=True)))
 
         def total(i: int, k: int | slice = slice(None)) -> np.ndarray:
-            return L * trimmed(np.array([said[i][k] for said in spoken]), 1.0, cut)
+            return L * trimmed(np.array([votes[i][k] for votes in spoken]), 1.0, cut)
 
         # Pattern by pattern: all at once are as many copies as clients.
         sums = np.array([total(0, k) for k in range(shape[0])]).reshape(shape)

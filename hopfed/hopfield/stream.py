@@ -69,8 +69,7 @@ class ArchetypeStream:
         fits = mixtures.ndim == 3 and mixtures.shape[2] == len(archetypes) and mixtures.size > 0
         require(fits, "mixtures", f"of shape (T, L, {len(archetypes)})", mixtures.shape)
         simplex = np.allclose(mixtures.sum(axis=2), 1, rtol=0, atol=1e-8) and mixtures.min() >= 0
-        rule = "rows of shares that are at least 0 and sum to 1"
-        require(bool(simplex), "mixtures", rule, "others")
+        require(bool(simplex), "mixtures", "rows of shares, at least 0, that sum to 1", "others")
         cells = mixtures.shape[:2]
         rule = f"whole and at least 0, one for each of {cells[0]} rounds and {cells[1]} clients"
         fits = sizes.dtype.kind in "iu" and sizes.shape in ((), cells) and bool((sizes >= 0).all())
@@ -206,8 +205,8 @@ def client_mixtures(mixture: np.ndarray, supports: np.ndarray) -> np.ndarray:
     """
     require(mixture.ndim == 2, "mixture", "of shape (T, K)", mixture.shape)
     rule = f"bool of shape (L, {mixture.shape[1]})"
-    require(supports.dtype == bool, "supports", rule, supports.dtype)
-    require(supports.shape[1:] == mixture.shape[1:], "supports", rule, supports.shape)
+    fits = supports.dtype == bool and supports.shape[1:] == mixture.shape[1:]
+    require(fits, "supports", rule, f"{supports.dtype} {supports.shape}")
     require(bool(supports.any(axis=1).all()), "supports", "nonempty for each client", "none")
     held = mixture[:, None, :] * supports
     held = np.where(held.any(axis=2, keepdims=True), held, supports)

@@ -148,16 +148,15 @@ def _join(
     from hopfed.federation.machines.node import Node, Sparing
     from hopfed.hopfield.owner import ALLOWED, Owner, laid_out
 
-    server, say_once = options["server"], Sparing(say)
-    address(server, "--server")
+    address(options["server"], "--server")
     own = client_key(options["key"])
     if options["epsilon"] is None:
         say(TRUST)
     else:
         ledger.check(rows)  # before the server is asked anything
     owner = Owner(rows, ledger, options["epsilon"], options["delta"], names, filed, outcome)
-    node, authority = Node(owner.adapt, ALLOWED, say_once), read(options["ca"], "--ca")
-    process = ClientProcess(server, authority, own, node, options["patience"], say)
+    node, ca = Node(owner.adapt, ALLOWED, Sparing(say)), read(options["ca"], "--ca")
+    process = ClientProcess(options["server"], ca, own, node, options["patience"], say)
     last = node.through(process.run)
     order, called = owner.order(last.columns)
     rows = rows if filed is None else laid_out(rows, filed)

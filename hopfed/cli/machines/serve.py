@@ -126,8 +126,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     keys = options["keys"]
     check_outputs(("--out", out_file, RUN), inputs=sorted(keys.glob("*")), resume=resume)
     host, port = address(options["listen"], "--listen")
-    limit = int(options["limit"] * 1e6)
-    listening = Listening(host, port, keys, limit)
+    listening = Listening(host, port, keys, int(options["limit"] * 1e6))
     seconds = -time.perf_counter()
     about = config.clients, say, options["timeout"], config.names
     with Server(listening, *about) as server:
