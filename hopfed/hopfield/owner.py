@@ -132,7 +132,7 @@ class Owner:
         """Charge the budget; rows come in the order in which they were released first."""
         if self.epsilon is None:  # its terms are not for a server to set
             raise DataError("this client agreed to no epsilon: join --epsilon, or serve without")
-        if noise.epsilon > self.epsilon or noise.delta > self.delta:
+        if not (noise.epsilon <= self.epsilon and noise.delta <= self.delta):
             raise DataError("the federation asks for more than this client's epsilon and delta")
         units = method.units if isinstance(method, ClassClient) else 0
         rounds = cast(Batches, method.source).rounds
