@@ -22,8 +22,7 @@ from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Fixed, Rule, Smoothing, Structure
-from hopfed.hopfield.schedules import Cyclic, Sequential
-from hopfed.hopfield.stream import ArchetypeStream
+from hopfed.hopfield.stream import ArchetypeStream, cyclic, sequential
 from hopfed.theory import planning
 
 # Name -> (rule, kind of memory).
@@ -60,8 +59,9 @@ class Config(Settings):
 
     def mixture(self, schedule: str) -> np.ndarray:
         """(rounds, K) exposures of a schedule."""
-        known = Sequential(overlap=self.overlap), Cyclic(self.period, self.overlap)
-        return known[SCHEDULES.index(schedule)].mixture(self.K, self.rounds)
+        if schedule == "sequential":
+            return sequential(self.K, self.rounds, self.overlap)
+        return cyclic(self.K, self.rounds, self.period, self.overlap)
 
     @property
     def places(self) -> dict[str, tuple[str, float]]:

@@ -22,8 +22,7 @@ from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Smoothing, Structure
-from hopfed.hopfield.schedules import NoveltyRamp
-from hopfed.hopfield.stream import ArchetypeStream
+from hopfed.hopfield.stream import ArchetypeStream, novelty_ramp
 
 SCENARIOS = ("equal", "rare", "scarce")
 VARIANTS = (
@@ -67,7 +66,7 @@ class Config(Settings):
     def mixture(self, scenario: str) -> np.ndarray:
         """(rounds, K) exposures: old archetypes in equal shares, new ones on their ramp."""
         K = self.old + self.new
-        equal = NoveltyRamp(self.old, self.at, self.ramp).mixture(K, self.rounds)
+        equal = novelty_ramp(self.old, K, self.rounds, self.at, self.ramp)
         if scenario == "equal":
             return equal
         progress = equal[:, self.old :] * K  # of each new archetype, 0 to 1

@@ -27,7 +27,6 @@ from hopfed.figures.kinds import Panel, against, by_round, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.patterns import Patterns
-from hopfed.hopfield.schedules import Fixed
 from hopfed.hopfield.stream import ArchetypeStream, client_mixtures, supports
 from hopfed.theory import spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold
@@ -77,7 +76,8 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every variant."""
     K = len(config.exposures)
     xi = rademacher(K, config.N, stream(seed, "participation"))
-    mixture = Fixed(config.exposures).mixture(K, config.rounds)
+    shares = np.array(config.exposures)
+    mixture = np.tile(shares / shares.sum(), (config.rounds, 1))
     held = supports(K, config.clients, config.share, derive(seed, "participation"))
     mixtures = client_mixtures(mixture, held)
     source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)

@@ -261,7 +261,7 @@ def opened(engine: str | Engine, workers: int, by_seed: bool) -> Iterator[Worker
         elif engine == "flower":
             from hopfed.federation.engines.flower import FlowerEngine
 
-            made = FlowerEngine.simulated()
+            made = FlowerEngine()
         with made as clients:
             yield Workers(None, engine=clients)
         return

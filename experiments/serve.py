@@ -61,7 +61,7 @@ class Config(Settings):
     groups: int = 4
     votes: bool = True
     alpha: float = 1e-3
-    liars: Annotated[float, "share of the clients that may lie together"] = 0.1
+    byzantine: Annotated[float, "share of the clients that may lie together"] = 0.1
     claim: Annotated[float, "medians that a claim of rows counts for at most"] = 3.0
     support: Annotated[float, "examples that a broadcast archetype has at least"] = 50.0
     check: Annotated[bool, "broadcast only what others show without strongest supporters"] = True

@@ -24,7 +24,7 @@ from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import Panel, by_round, pictures
 from hopfed.hopfield.channel import draw_examples
 from hopfed.hopfield.plasticity import Fixed
-from hopfed.hopfield.stream import ArchetypeStream, budget
+from hopfed.hopfield.stream import ArchetypeStream
 
 SHOWN = ("archetypes", "examples", "reconstructions")  # as pictures
 MEMORY = "memory/patterns"
@@ -74,7 +74,9 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     how: dict[str, Any] = {n: getattr(config, n) for n in ("discount", "memory")}
     how["factoriser"] = published_patterns if paper else config.factoriser
     how |= {"rule": Fixed(config.weight), "votes": not paper, "groups": 0 if paper else 4}
-    sizes = budget(config.examples, config.rounds, config.clients)
+    cells = config.rounds * config.clients
+    ends = np.arange(cells + 1) * config.examples // cells
+    sizes = np.diff(ends).reshape(config.rounds, config.clients)  # eq. (24)
     for name, (K, overlap, r) in config.sets.items():
         xi = archetypes(config.data, K, overlap, seed)
         mixtures = np.full((config.rounds, config.clients, K), 1 / K)

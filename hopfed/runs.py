@@ -34,6 +34,8 @@ from hopfed.errors import DataError, HopfedError, RunFileError
 
 FORMAT = 2  # 1: unfinished runs held the states of their clients array by array
 
+RENAMED = {"liars": "byzantine"}  # settings of runs of hopfed 0.3 before its release
+
 FOUND = "found"  # group of the archetypes in the file of a run that is no recovery
 _JSON_PARTS = ("config", "summary", "provenance")
 _KINDS = "biufS"  # of dtypes: truth values, real numbers and bytes
@@ -173,6 +175,7 @@ def _parts(path: str | Path, file: Any) -> dict[str, Any]:
     parts = {name: _mapping(path, file, name) for name in _JSON_PARTS}
     words = all(isinstance(value, str) for value in parts["provenance"].values())
     _require(words, path, "its provenance holds other things than words")
+    parts["config"] = {RENAMED.get(name, name): value for name, value in parts["config"].items()}
     arrays = {name: whole(item, str(path)) for name, item in _arrays(path, file).items()}
     return {"kind": kind, "committed": committed, "planned": planned, **parts, "arrays": arrays}
 

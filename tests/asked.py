@@ -38,10 +38,15 @@ class Asked:
         return self.messages
 
 
-def play(made, rounds=1, state=None, first=0, each=None, **who):
+def play(made, rounds=1, state=None, first=0, each=None, absent=(), **who):
     """The last of some rounds; `each` is shown every one, `who` is of `Participation`."""
+
+    class Others(Participation):
+        def cohort(self, *draw):
+            return [c for c in super().cohort(*draw) if c not in absent]
+
     how = {"seed": 0, "clients": made.task.clients, "engine": LocalEngine()}
-    how |= {"participation": Participation(**who)} if who else {}
+    how |= {"participation": Others(**who)} if who or absent else {}
     for t in range(first, first + rounds):
         played = play_round(made, state, t, **how)
         state = played.state

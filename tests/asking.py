@@ -65,7 +65,7 @@ def refused(reply, words):
     assert reply.fault == Fault.RAISED
     assert words in reply.reason
     assert "\n" not in reply.reason
-    assert not reply.up
+    assert not reply.message
     return True
 
 
@@ -100,7 +100,7 @@ def slices(rows, question, seed, questions=17, columns=3):
     for i in range(questions):
         at = middle + (i - questions // 2) / 2
         shares = np.tile(np.exp(7.2 * at * np.array([1.0, -1.0])), len(cells))
-        up = question(halves, shares / shares.sum()).up
+        up = question(halves, shares / shares.sum()).message
         now = up["counts"], up["signed"]
         for k in range(0, 2 * len(cells), 2) if before else ():
             told = min(*now[0][k : k + 2], *before[0][k : k + 2]) > 0

@@ -35,7 +35,7 @@ class Together:
 
     def step(self, method, calls):
         asked = requests_of(method, calls, self.columns)
-        return [read_reply(self.nodes[c].written(data)).outcome for c, data in asked.items()]
+        return [read_reply(self.nodes[c].written(data)) for c, data in asked.items()]
 
     def play(self, config):
         """What `hopfed serve` makes of these clients."""

@@ -2,7 +2,7 @@
 
 contract : what a method offers, and the context of every step.
 messages : what a message is, what it may look like, how its bytes are counted.
-participation : who takes part in a round, who is late, who joins and leaves.
+participation : which clients take part in a round, and which are late.
 faults : what can go wrong with a client, and the log of what did.
 rounds : one round of a federation, from its state to the next.
 aggregate : means over clients.

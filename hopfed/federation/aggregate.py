@@ -90,32 +90,6 @@ def mean_tree(
     return {name: weighted_mean([p[name] for p in parts], weights) for name in names}
 
 
-def trimmed_mean(parts: Sequence[Array], share: float) -> Array:
-    """Return the mean without the `share` highest and the `share` lowest values of every entry.
-
-    Parameters
-    ----------
-    share : in [0, 1/2]; at 1/2 this is the median.
-    parts : one array per participant, all of one shape.
-
-    Raises
-    ------
-    ArgumentError : a share outside of that, no parts, or parts of several shapes.
-
-    Examples
-    --------
-    >>> trimmed_mean([np.array([v]) for v in (1.0, 2.0, 3.0, 1e9)], 0.25).tolist()
-    [2.5]
-    """
-    if not 0 <= share <= 0.5:
-        raise ArgumentError("share", "in [0, 1/2]", share)
-    _weights(len(parts), None)
-    xp = _alike(parts)
-    cut = min(int(share * len(parts)), (len(parts) - 1) // 2)
-    kept = xp.sort(xp.stack(list(parts)), axis=0)[cut : len(parts) - cut]
-    return _like(xp.mean(_floating(kept, xp), axis=0), parts[0], xp)
-
-
 def _weights(count: int, weights: Sequence[float] | None) -> list[float]:
     """Weights that add up to one: a single part is then its own mean, to the bit."""
     if count == 0:
@@ -150,10 +124,6 @@ def _spread(mask: Array, part: Array, xp: Any) -> Array:
         raise ArgumentError("masks", f"over leading axes of {tuple(part.shape)}", mask.shape)
     ones = xp.reshape(mask, (*mask.shape, *([1] * (part.ndim - mask.ndim))))
     return xp.zeros_like(part) + xp.astype(ones, part.dtype)
-
-
-def _floating(x: Array, xp: Any) -> Array:
-    return x if xp.isdtype(x.dtype, "real floating") else xp.astype(x, xp.float64)
 
 
 def _like(mean: Array, part: Array, xp: Any) -> Array:

@@ -54,8 +54,8 @@ class Context:
         return derive(self.seed, *self._path(purpose))
 
     def _path(self, purpose: tuple[str | int, ...]) -> tuple[str | int, ...]:
-        who = "server" if self.client is None else self.client
-        return (*purpose, self.round, self.exchange, who)
+        participant = "server" if self.client is None else self.client
+        return (*purpose, self.round, self.exchange, participant)
 
 
 class Method(Protocol):

@@ -24,7 +24,7 @@ class Fault(IntEnum):
     """
 
     NONE = 0
-    ABSENT = 1  # not in the cohort, or not a member in this round
+    ABSENT = 1  # not in the cohort of the round
     LATE = 2  # its message is under way and counts in the round in which it arrives
     RAISED = 3
     TIMED_OUT = 4

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
 import numpy as np
 
@@ -56,12 +57,10 @@ class Field:
         """What is wrong with the kind and the shape of `array`, in words; None when nothing is."""
         if array.dtype.kind not in self.kinds or array.dtype.itemsize > WIDEST:
             return f"{name} is of dtype {array.dtype}"
-        if array.ndim == len(self.shape):
-            for want, got in zip(self.shape, array.shape, strict=True):
-                if want != got and isinstance(want, int):
-                    break
-            else:
-                return None
+        pairs = zip(self.shape, array.shape, strict=False)
+        alike = all(want == got for want, got in pairs if isinstance(want, int))
+        if array.ndim == len(self.shape) and alike:
+            return None
         wanted = ", ".join("any" if n is None else str(n) for n in self.shape)
         return f"{name} is of shape {array.shape}, not ({wanted})"
 
@@ -99,8 +98,8 @@ def malformed(message: object, spec: Spec) -> str | None:
         return f"a message is a dict of arrays, this is a {type(message).__name__}"
     if spec.keys() != message.keys():
         missing, extra = sorted(spec.keys() - message.keys()), sorted(message.keys() - spec.keys())
-        said = [f"{n} is missing" for n in missing] + [f"{n} is unknown" for n in extra]
-        return ", ".join(said)
+        wrong = [f"{n} is missing" for n in missing] + [f"{n} is unknown" for n in extra]
+        return ", ".join(wrong)
     lengths: dict[str, tuple[str, int]] = {}
     for name, wanted in spec.items():
         array = message[name]
@@ -140,6 +139,25 @@ def below(arrays: Mapping[str, np.ndarray], part: str) -> Message:
     """Return the arrays whose names begin with ``part/``, by the rest of their names."""
     prefix = part + "/"
     return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+
+class Lines:
+    """A dataclass of arrays that have a line for each class or pattern."""
+
+    def select(self, kept: np.ndarray) -> Self:
+        """Keep some lines, by a mask or by indices."""
+        return type(self)(**{f.name: getattr(self, f.name)[kept] for f in fields(self)})  # type: ignore[arg-type]
+
+    def followed_by(self, other: Self) -> Self:
+        """Put the lines of another one behind these."""
+        both = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}  # type: ignore[arg-type]
+        return type(self)(**{name: np.concatenate(each) for name, each in both.items()})
+
+
+def flatten(value: Any, part: str = "") -> Message:
+    """Arrays of a dataclass by the names of its fields, below the name of a `part`."""
+    front = f"{part}/" if part else ""
+    return {f"{front}{f.name}": np.asarray(getattr(value, f.name)) for f in fields(value)}
 
 
 def digest(message: Message) -> bytes:

@@ -50,10 +50,8 @@ def pack(arrays: Mapping[str, Any]) -> np.ndarray:
 
 def unpack(data: np.ndarray, header: int | None = None) -> dict[str, np.ndarray]:
     """Return the arrays in `data`, uint8, as views of it; of a header of so many bytes at most."""
-    head, size = (
-        data[:_START].tobytes(),
-        int.from_bytes(data[len(_MAGIC) : _START].tobytes(), "little"),
-    )
+    head = data[:_START].tobytes()
+    size = int.from_bytes(head[len(_MAGIC) :], "little")
     if len(head) < _START or not head.startswith(_MAGIC):
         raise DataError("not packed arrays of hopfed")
     if size > len(data) - _START or (header is not None and size > header):

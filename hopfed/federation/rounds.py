@@ -62,13 +62,13 @@ class FederationState:
     def arrays(self) -> dict[str, Any]:
         """Return the state as named arrays."""
         late = {c: m.message | {"": np.array([m.sent, m.due])} for c, m in self.late.items()}
+        last = {c: {"": np.frombuffer(v, np.uint8)} for c, v in self.last.items()}
         parts: dict[str, Mapping[int, State]] = {"clients": self.clients, "down": self.down}
         found = {f"server/{name}": array for name, array in self.server.items()}
-        for part, held in (parts | {"late": late}).items():
+        for part, held in (parts | {"late": late, "last": last}).items():
             for c, arrays in held.items():  # also of one without arrays something is kept
                 found |= {f"{part}/{c}/{n}": a for n, a in ({"": np.zeros(0)} | arrays).items()}
-        digests = {f"last/{c}/": np.frombuffer(v, np.uint8) for c, v in self.last.items()}
-        return found | digests
+        return found
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, Any]) -> FederationState:
@@ -198,7 +198,7 @@ class Session:
     ...     def play(self, state, session):
     ...         one = session.ask()
     ...         two = session.ask({EVERYONE: {"times": np.array(10)}})
-    ...         total = sum(m["value"] for said in (one, two) for m in said.values())
+    ...         total = sum(m["value"] for m in (*one.values(), *two.values()))
     ...         return {"total": total}, {}, {}
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.messages import Field
@@ -267,11 +267,10 @@ class Session:
     def _cohort(self) -> list[int]:
         """Those asked this round: drawn, and not still at work on an earlier message."""
         asked = set(self.participation.cohort(self.seed, self.t, self.clients)) - set(self.late)
-        for c in range(self.clients):
-            if c in self.late:
-                self.faults.add(c, Fault.LATE, f"message of round {self.late[c].sent} under way")
-            elif c not in asked:
-                self.faults.add(c, Fault.ABSENT)
+        for c, late in self.late.items():
+            self.faults.add(c, Fault.LATE, f"message of round {late.sent} under way")
+        for c in set(range(self.clients)) - asked:  # of the late the fault is there
+            self.faults.add(c, Fault.ABSENT)
         return sorted(asked)
 
     def _say(self, down: Mapping[int, Message]) -> None:
@@ -337,30 +336,27 @@ class Session:
 
     def _accept(self, c: int, call: Call, outcome: Outcome, check: Check | None) -> Message | None:
         """Check an answer; a client whose answer is refused keeps the state it had."""
+        message: Any = outcome.message
         fault, reason = outcome.fault, outcome.reason
-        value = b""
         if fault == Fault.NONE:
-            fault, reason = self._fault(c, call, outcome.message, check)
-        if fault == Fault.NONE and isinstance(outcome.message, dict):
-            if self.method.fresh and call.context.exchange == 0:
-                value = digest(outcome.message)
-            if value and self.last.get(c) == value:
+            fault, reason = self._fault(c, call, message, check)
+        if fault == Fault.NONE and self.method.fresh and call.context.exchange == 0:
+            before, self.last[c] = self.last.get(c), digest(message)
+            if before == self.last[c]:
                 fault, reason = Fault.REPEATED, "the same message as the last time"
-        if fault != Fault.NONE or not isinstance(outcome.message, dict):
+        if fault != Fault.NONE:
             self.faults.add(c, fault, reason)
             return None
-        if value:
-            self.last[c] = value
-        self.traffic.sent(c, outcome.message)
+        self.traffic.sent(c, message)
         for name, number in outcome.metrics.items():
             column = self.client_metrics.setdefault(name, np.full(self.clients, np.nan))
             column[c] = number
-        return as_message(outcome.message)
+        return as_message(message)
 
-    def _fault(self, c: int, call: Call, message: object, check: Check | None) -> tuple[Fault, str]:
-        complaint = malformed(message, self.method.expects(call.down, call.context))
-        if complaint or not isinstance(message, dict):
-            return Fault.MALFORMED, complaint or "not a message"
+    def _fault(self, c: int, call: Call, message: Any, check: Check | None) -> tuple[Fault, str]:
+        """What is wrong with a message, and why."""
+        if complaint := malformed(message, self.method.expects(call.down, call.context)):
+            return Fault.MALFORMED, complaint
         if complaint := not_finite(message):
             return Fault.NOT_FINITE, complaint
         complaint = check(c, message) if check is not None else None

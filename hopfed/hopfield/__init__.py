@@ -1,21 +1,21 @@
 """The Hopfield federation: sums up, archetypes down, round after round.
 
-In come the rows of clients; out go archetypes, which all clients are told after each round.
+In come the rows of clients; out go archetypes, for all clients after each round.
 
 federation : the federation: a channel, a policy of noise, and what the server believes.
 clients : what clients answer about patterns and about classes.
-class_questions : questions about classes as messages, and what answers may hold.
+class_questions, relating : questions about classes, and an outcome, as messages.
 patterns, classes : the two channels, at the server.
 verdict : whether rows lie in the classes that were found.
 noise, noisy_classes : the noise that hides a row, and classes in spite of it.
-guard, possible, support : what the server believes of clients that may lie.
+guard, support : what the server believes of clients that may lie.
 evidence, remembered : what is kept from round to round.
 plasticity : how much weight a client gives to its new examples.
-encoding : operators as messages: counts or factors.
+encoding : operators as messages, counts or factors, and what rows can give.
 simulation : rounds in one call, all clients in one process.
 owner, ledger : what the owner of a file answers, and the privacy budget of its rows.
 columns : which column of an owner is which of the federation.
-told : the last message of a federation: archetypes for all clients.
+announcement : the last message of a federation: archetypes for all clients.
 """
 
 from hopfed._lib.lazy import offers

@@ -83,14 +83,16 @@ class Announcement:
     ) -> Archetypes:
         """Return archetypes with what is known of them; the rest is NaN."""
         K, (status, advice) = len(self.patterns), self.verdict
-        unknown = np.full(K, np.nan)
-        means = None if self.means is None else np.asarray(self.means, np.float64)[:, order]
+        unknown, means, quality = np.full(K, np.nan), None, self.quality
+        if self.means is not None:
+            means = np.asarray(self.means, np.float64)[:, order]
+            quality = float(np.sqrt((means**2).mean())) if means.size else np.nan
         return Archetypes(
             patterns=self.patterns[:, order].astype(np.int8),
             scores=unknown,
             predicted_scores=unknown,
             exposures=unknown if self.shares is None else np.asarray(self.shares, np.float64),
-            quality=self.quality if means is None else _root_mean_square(means),
+            quality=quality,
             n_detected=K,
             explained=np.nan,
             status=status,
@@ -117,8 +119,7 @@ def read(down: Message, N: int) -> Announcement:
     }
     held = {name: np.asarray(down[name]) for name in form if name in down}
     for name, array in held.items():
-        one = {name: array}
-        wrong = malformed(one, {name: form[name]}) or not_finite(one)
+        wrong = malformed({name: array}, {name: form[name]}) or not_finite({name: array})
         wide_words = form[name].kinds == "u" and array.dtype != np.uint8
         wide_words |= form[name] is words and len(array) > WORDS
         if wrong or wide_words or (name == "shares" and array.sum() > 1 + SLACK):
@@ -129,19 +130,13 @@ def read(down: Message, N: int) -> Announcement:
     patterns, known = unpack_patterns(held["patterns"], N), float(held.get("quality", 0.0))
     judgement: tuple[str, str] | tuple[()] = ()
     if "status" in held:
-        status, advice = (
-            shown(held.get(n, np.zeros(0, np.uint8)).tobytes().decode("utf-8", "replace"), WORDS)
-            for n in ("status", "advice")
-        )
+        texts = (held.get(n, np.zeros(0, np.uint8)).tobytes() for n in ("status", "advice"))
+        status, advice = (shown(text.decode("utf-8", "replace"), WORDS) for text in texts)
         if status not in STATUSES:
             raise _malformed("status")
         judgement = status, advice
     return Announcement(patterns, held.get("means"), held.get("shares"), known or np.nan, judgement)
 
 
-def _malformed(what: str) -> DataError:
-    return DataError(f"a malformed message from the server: {what} of another form or out of range")
-
-
-def _root_mean_square(means: np.ndarray) -> float:
-    return float(np.sqrt((means**2).mean())) if means.size else np.nan
+def _malformed(name: str) -> DataError:
+    return DataError(f"a malformed message from the server: {name} of another form or out of range")

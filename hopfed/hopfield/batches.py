@@ -42,12 +42,17 @@ class Batches:
     def examples(self, t: int, client: int) -> Rows:
         """Examples of a client in round t."""
         require(0 <= t < self.rounds, "round", f"in 0 .. {self.rounds - 1}", t)
-        rows = self.owners[client if len(self.owners) > 1 else 0]
+        rows = self.everything(client)[0]
         if self.rounds == 1:
             return rows
         # Files are often sorted: their first rows are not like their last.
         order = stream(0, "batches").permutation(rows.shape[0])
         return rows[np.sort(np.array_split(order, self.rounds)[t])]
+
+    def everything(self, client: int) -> tuple[Rows, Any]:
+        """Examples of a client for all rounds, and what it holds beside them."""
+        here = client if len(self.owners) > 1 else 0
+        return self.owners[here], self.outcomes[here] if self.outcomes else None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,10 @@
 
 Each is a question of `hopfed.archetypes`, about the rows of a round; with `every` about all rows of
 a client, or about a table that it makes of these: a replica, drawn from the classes `of`, or every
-so manieth row (`step`).
+so manieth row (`step`). The last ones are of `hopfed.archetypes.relate`, about the classes and an
+outcome that clients hold. The server names the outcome, and the words whose rates it wants, so that
+no word of a client leaves. A client without that column says so by having no row that is used: the
+classes come from its rows as well.
 """
 
 from __future__ import annotations
@@ -30,10 +33,20 @@ from hopfed.archetypes.class_questions import (
     well_explained_sums,
 )
 from hopfed.archetypes.judging import some_of
+from hopfed.archetypes.relate import (
+    first_sums,
+    lost_information,
+    outcome_meat,
+    outcome_slopes,
+    outcome_sums,
+    rated_words,
+)
 from hopfed.archetypes.replicas import redrawn
 from hopfed.archetypes.session import Owner
 from hopfed.archetypes.weights import counted
+from hopfed.errors import DataError
 from hopfed.federation.messages import Field, Message, Spec, digest, malformed, not_finite
+from hopfed.hopfield.columns import read_names
 from hopfed.hopfield.encoding import MOST_EXAMPLES
 from hopfed.kernels import Rows
 from hopfed.spectral.equal_rows import merged_where_it_pays
@@ -44,18 +57,22 @@ def size_of(owner: Owner, _: Message) -> Message:
     return {"rows": np.array(owner.size)}
 
 
-QUESTIONS: tuple[Callable[[Owner, Message], Message], ...] = (
+QUESTIONS: tuple[Callable[[Any, Message], Message], ...] = (
     sums_and_pairs, residual_products, upper_sums, well_explained_sums, resting_sums, class_sums,
     offered, mixture_sums, column_sums, repeated, size_of, residual_squares, residual_product,
+    first_sums, outcome_sums, outcome_slopes, lost_information, outcome_meat,
 )  # fmt: skip
 (
     SUMS, PRODUCTS, UPPER, WELL, RESTING, CLASSES, OFFERED, MIXED, COLUMNS, EQUAL, SIZE, SQUARES,
-    PRODUCT,
+    PRODUCT, *RELATED,
 ) = range(len(QUESTIONS))  # fmt: skip
+FIRST, OUTCOMES, SLOPES, LOST, MEAT = RELATED  # about an outcome
 OFFER = ("points", "more")  # what a question about rows beside the classes is about
 NEEDED: dict[int, tuple[str, ...]] = {
     PRODUCTS: ("directions",), UPPER: ("directions",), OFFERED: OFFER, MIXED: (*OFFER, "parts"),
-    PRODUCT: ("vector",),
+    PRODUCT: ("vector",), FIRST: ("outcome",), OUTCOMES: ("outcome",),
+    SLOPES: ("outcome", "outcome_means"), LOST: ("outcome", "along"),
+    MEAT: ("outcome", "outcome_means", "solved", "survey"),
 }  # fmt: skip
 LEARNT = (SUMS, CLASSES)  # that tell the classes which the others are about
 BARE = (COLUMNS, EQUAL, SIZE)  # that are about none
@@ -63,6 +80,7 @@ TABLE = ("of", "of_shares", "number", "seed", "step")  # what says which table i
 
 LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means are inside of +-1
 MOST = 200  # classes that a server may name at once
+NUMBERS = 2**24  # in a question about an outcome
 SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
 HEAVIEST = 1e18  # sum of the weights of a survey
 LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
@@ -98,25 +116,42 @@ def question_complaint(down: Message, n_sites: int, exact: bool) -> str | None:
         "more": Field(("points", "classes"), "f"),
         "parts": Field((None,), "f"),
     }
+    if exact and asked(down) in RELATED:
+        K, C = len(down.get("means", ())), len(rated_words(outcome_names(down)[1:]))
+        size = (K * C + len(np.atleast_1d(down.get("along", ())))) * K * (n_sites + 1)
+        if size > NUMBERS:
+            return "more numbers than a question has"
+        more |= {"outcome": Field((None,), "u"), "outcome_means": Field((K, C), "f")}
+        more |= {"along": Field((None, K, n_sites + 1), "f"), "survey": Field((), "f")}
+        more |= {"solved": Field((K * C, K, n_sites + 1), "f")}
     bare = exact and np.asarray(down.get("question")).tolist() in BARE
     spec = {n: f for n, f in form.items() if n in down or not bare}
     due = NEEDED.get(asked(down), ())
     spec |= {n: f for n, f in more.items() if exact and (n in down or n in due)}
-    wrong = malformed(down, spec) or not_finite(down)
-    if wrong is None and not all(
-        len(down[n]) <= MOST for n in ("means", "of", "points") if n in down
-    ):
-        wrong = f"more than {MOST} classes"
-    if wrong is None and not bare and not len(down["means"]):
-        wrong = "no classes"
-    if wrong is None and not bare and not abs(float(down["shares"].sum(dtype=float)) - 1) < 1e-3:
-        wrong = "shares that do not add up to one"
-    return wrong
+    if wrong := malformed(down, spec) or not_finite(down):
+        return wrong
+    if max((len(down[n]) for n in ("means", "of", "points") if n in down), default=0) > MOST:
+        return f"more than {MOST} classes"
+    if not bare and not len(down["means"]):
+        return "no classes"
+    if not bare and not abs(float(down["shares"].sum(dtype=float)) - 1) < 1e-3:
+        return "shares that do not add up to one"
+    return None
 
 
 def answer_spec(down: Message, n_sites: int) -> Spec:
     """Form of the answer to a question, and the most that rows of +-1 can give."""
     K, N, which = len(down.get("means", ())), n_sites, asked(down)
+    if which in RELATED:
+        C = len(rated_words(outcome_names(down)[1:]))
+        shapes: dict[int, dict[str, tuple[int, ...]]] = {
+            FIRST: {"seen": (K, N), "rows": (4,)},
+            OUTCOMES: {"products": (K, K), "sums": (K, C), "spread": (2, C), "other": ()},
+            SLOPES: {"wanted": (K * C, K, N + 1)},
+            LOST: {"product": np.shape(down.get("along", ()))},
+            MEAT: {"meat": (K * C, K * C)},
+        }
+        return {name: Field(shape, "f") for name, shape in shapes[which].items()}
 
     def within(shape: tuple[int, ...], times: float = 1.0, **limits: float) -> Field:
         return Field(shape, "fiu", within="examples", times=times, **limits)
@@ -163,7 +198,7 @@ def answer(rows: Rows, down: Message, client: int = 0) -> Message:
     if table:
         owner = OWNERS.get((name, digest(table)), lambda: _made(whole, table))
     classes = digest({n: down[n] for n in ("means", "shares") if n in down})
-    if which not in (*LEARNT, *BARE) and getattr(owner, "told", None) != classes:
+    if which not in (*LEARNT, *BARE) and getattr(owner, "known", None) != classes:
         owner.learn(down["means"], down["shares"])
     if which == MIXED:
         offer = {n: down[n] for n in OFFER}
@@ -172,9 +207,18 @@ def answer(rows: Rows, down: Message, client: int = 0) -> Message:
             owner.offered = about
     found = {n: np.asarray(to_host(a)) for n, a in QUESTIONS[which](owner, down).items()}
     if which not in BARE:
-        owner.told = classes
+        owner.known = classes
     weight = {} if "question" in down else {"weight": np.array(rows.weights.sum())}
     return {**found, **weight, "examples": np.asarray(whole.size)}
+
+
+def outcome_names(down: Message) -> tuple[str, ...]:
+    """Name of an outcome, and words whose rates are wanted, as a message has them."""
+    try:
+        words = down["outcome"].astype(np.uint8).tobytes().decode().split("\0")
+    except (KeyError, UnicodeDecodeError):
+        raise DataError("a malformed message from the server: an outcome without a name") from None
+    return read_names(words, 1 + NUMBERS // max(np.size(down.get("means", 0)), 1))
 
 
 def digest_of(rows: Rows) -> bytes:

@@ -45,7 +45,7 @@ from hopfed.archetypes.search import (
 )
 from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import EVERYONE, Metrics, State
-from hopfed.federation.messages import Message, below
+from hopfed.federation.messages import Message, below, flatten
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.announcement import Announcement
 from hopfed.hopfield.batches import Source
@@ -58,15 +58,15 @@ from hopfed.hopfield.class_questions import (
     complaint,
 )
 from hopfed.hopfield.clients import ClassClient
-from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import Noise
+from hopfed.hopfield.noisy_classes import NEW
 
 __all__ = ["Classes"]
 
 WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)  # of what was known of a class; 0 forgets it
 FEW = 5.0  # rows of a round below which they say nothing of what is remembered of their class
-NEW = -1  # parent of a class that is not remembered yet
+SUMMED = ("counts", "signed", "seen")  # of each class
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Memory:
     # signed, seen: (K, N) observed entries added up, and their number, faded over rounds
     signed: np.ndarray
     seen: np.ndarray
-    clients: np.ndarray  # (C,) who was ever heard
+    clients: np.ndarray  # (C,) those that were ever heard
     counts: np.ndarray  # (C, K) rows of each class at each client, faded alike
     # (K,) a number for each class, in the order of their births, by which it is known
     numbers: np.ndarray
@@ -141,7 +141,7 @@ class Memory:
         return float(np.sqrt(((self.means[now] - before.means[then]) ** 2).mean()))
 
     def message(self, client: int | None = None) -> Message:
-        """What is told of the classes: to everybody, or to a client with its own shares."""
+        """The classes as a message: to everybody, or to a client with its own shares."""
         shares = self.shares if client is None else self.shares_of(client)
         return {"means": self.means.astype(np.float32), "shares": shares.astype(np.float32)}
 
@@ -163,12 +163,6 @@ class Memory:
         used = self.used + (~known).sum()
         new = Memory(*sums, clients, counts, numbers, born, used, noise)
         return new.select(np.argsort(new.numbers, kind="stable"))
-
-
-def rows_without(counts: np.ndarray, cut: int) -> np.ndarray:
-    """Rows (K,) of each class without those of the `cut` clients that have most of it."""
-    found: np.ndarray = np.sort(counts, axis=0)[: max(len(counts) - cut, 0)].sum(axis=0)
-    return found
 
 
 @dataclass(frozen=True)
@@ -220,8 +214,10 @@ class Classes:
         before = Memory(**below(state, "memory"))
         known = {"secret": state["secret"]} if "secret" in state else {}
         memory = before.weighed(self.discount)
-        script = self._searched if client.noise is None else noisy_classes.searched
-        memory, metrics = script(self, memory, session, client, guard)
+        if client.noise is None:
+            memory, metrics = self._searched(memory, session, guard)
+        else:
+            memory, metrics = noisy_classes.searched(self, memory, session, client, guard)
         if "born" in metrics:
             metrics["moved"] = memory.moved(before)
         down = {EVERYONE: memory.message()}
@@ -229,9 +225,7 @@ class Classes:
         metrics["classes"] = memory.size
         return {**known, **flatten(memory, "memory")}, down, metrics
 
-    def _searched(
-        self, _: Classes, memory: Memory, session: Session, __: ClassClient, guard: Guard
-    ) -> tuple[Memory, Metrics]:
+    def _searched(self, memory: Memory, session: Session, guard: Guard) -> tuple[Memory, Metrics]:
         """The memory after a round of exact sums."""
         first = session.ask(check=lambda _, m: complaint(m))
         # Sums over the classes of an earlier round say nothing of those of this one.
@@ -305,12 +299,7 @@ class Clients(verdict.RoundSession):
         memory = self.memory
         each = [memory.shares_of(c) for c in self.clients]
         classes = Mixture(memory.means, np.array([*each, memory.shares]))
-        answers = self._together(SUMS, [self.first[c] for c in self.clients], classes)
-        fresh = ClassSums(
-            np.array([a["counts"] for a in answers]),
-            np.array([a["signed"] for a in answers], np.float64).sum(axis=0),
-            np.array([a["seen"] for a in answers], np.float64).sum(axis=0),
-        )
+        fresh = _pooled(self._together(SUMS, list(self.first.values()), classes))
         signed = fresh.signed.sum(axis=0) + memory.signed.sum(axis=0)
         seen = fresh.seen.sum(axis=0) + memory.seen.sum(axis=0)
         rates = np.clip(((seen + signed) / 2 + 0.5) / (seen + 1), 1e-6, 1 - 1e-6)
@@ -326,9 +315,7 @@ class Clients(verdict.RoundSession):
         if not self.full.rows.any():
             return fit
         fit = self.fit(fit.classes, steps=0)
-        parent, said = self.parents(fit), self.whole[:-1]
-        sums = {n: np.array([a[n] for a in said], float).sum(axis=0) for n in ("signed", "seen")}
-        fresh = ClassSums(fit.sums.counts[:-1], sums["signed"], sums["seen"])
+        parent, fresh = self.parents(fit), _pooled(self.whole[:-1])
         known = parent != NEW
         self.carried[parent[known]] = _carried(self.full, fresh, fit.prior, parent)[known]
         self.memory = self.full.weighed(self.carried)
@@ -368,16 +355,16 @@ class Clients(verdict.RoundSession):
             return f"{int(message['examples'])} examples, and {int(claim)} before"
         return complaint(message)
 
-    def _together(self, asked: int, said: list[Message], classes: Mixture) -> list[Message]:
+    def _together(self, asked: int, answers: list[Message], classes: Mixture) -> list[Message]:
         """Answers as they count: each within its claim, and all of them what most of them say."""
         scaled = [
             {n: np.asarray(a, np.float64) * w for n, a in m.items() if n != "examples"}
-            for m, w in zip(said, self.influence, strict=True)
+            for m, w in zip(answers, self.influence, strict=True)
         ]
         if self.cut == 0:
             return scaled
         if asked not in (PRODUCTS, RESTING):
-            return self._pooled(asked, scaled, classes)
+            return self._trimmed(asked, scaled, classes)
         L, rows, found = len(scaled), np.array([a["counts"] for a in self.whole[:-1]]), {}
         for name in scaled[0]:
             each = np.array([a[name] for a in scaled])
@@ -387,12 +374,10 @@ class Clients(verdict.RoundSession):
             found[name] = mean * wide.sum(axis=0) / L
         return [found] * L
 
-    def _pooled(self, asked: int, said: list[Message], classes: Mixture) -> list[Message]:
+    def _trimmed(self, asked: int, answers: list[Message], classes: Mixture) -> list[Message]:
         """Sums over classes, of which each client has an equal part, as most of them have it."""
-        L, cut = len(said), self.cut
-        counts, signed, seen = (
-            np.array([a[n] for a in said]) for n in ("counts", "signed", "seen")
-        )
+        L, cut = len(answers), self.cut
+        counts, signed, seen = (np.array([a[n] for a in answers]) for n in SUMMED)
         # As many rows as there are without those who claim most, of whatever classes: more would
         # make up classes, and fewer in one fit than in another would look like a better fit.
         claims, rows = np.sort(self.rows * self.influence), capped(counts, cut)
@@ -410,15 +395,15 @@ class Clients(verdict.RoundSession):
         # What the likelihood holds beyond the entries and classes: how unsure rows are.
         T, shares, nothing = classes.means, classes.shares, np.zeros_like(entries)
         own = [_spent(T, *each) for each in zip(shares, counts, signed, seen, strict=False)]
-        told = np.array([float(a["log_likelihood"]) for a in said])
+        held = np.array([float(a["log_likelihood"]) for a in answers])
         each = np.maximum(counts.sum(axis=1), 1.0)
-        unsure = trimmed((told - own) / each, even.sum(axis=1), cut)
+        unsure = trimmed((held - own) / each, even.sum(axis=1), cut)
         named = sum(_spent(T, p, n, nothing, nothing) for p, n in zip(shares, rows, strict=False))
         whole = _spent(T, np.ones(classes.size), 0 * rows[0], L * sums["signed"], entries)
         likelihood = (whole + named + rows.sum() * unsure) / L
         return [{**sums, "counts": n, "log_likelihood": likelihood} for n in rows]
 
-    def _known(self, asked: int, classes: Mixture, told: Message) -> Message:
+    def _known(self, asked: int, classes: Mixture, shared: Message) -> Message:
         """What is remembered answers: as many rows of each class of before, all like its means."""
         memory, n = self.memory, self.memory.rows
         if asked == PRODUCTS:
@@ -428,7 +413,7 @@ class Clients(verdict.RoundSession):
             return {"once": n @ q, "twice": n @ q}
         if asked == UPPER:
             means = memory.signed / np.maximum(memory.seen, 1e-9)
-            W = told["directions"].astype(np.float64)
+            W = shared["directions"].astype(np.float64)
             q = q * (means @ W.T - (classes.means * W).sum(axis=1) > 0)
         sums = {"counts": n @ q, "signed": q.T @ memory.signed, "seen": q.T @ memory.seen}
         if asked != SUMS:
@@ -438,15 +423,12 @@ class Clients(verdict.RoundSession):
 
     def judged(self, memory: Memory) -> tuple[str, str]:
         """Status of what is remembered, by the rows of all clients of the round, and a sentence."""
-        if memory.size > verdict.MOST:
-            return verdict.STATUS, verdict.too_large(memory.size, (0, self.prior.rates.size))
-        seed = self.session.context.derive("replicas") % 2**62
-        columns = memory.means.shape[1]
-        tables = verdict.Tables(self.session, self.clients, columns, seed)
+        (K, N), seed = memory.means.shape, self.session.context.derive("replicas") % 2**62
+        tables = verdict.Tables(self.session, self.clients, N, seed)
         try:
-            shape = int(tables.n_rows), tables.n_columns
-            if memory.size * shape[0] * shape[1] > verdict.MOST_WORK:
-                return verdict.STATUS, verdict.too_large(memory.size, shape)
+            M = int(tables.n_rows)
+            if K > verdict.MOST or K * M * N > verdict.MOST_WORK:
+                return verdict.STATUS, verdict.too_large(K, (M, N))
             shares = np.array([memory.shares_of(c) for c in self.clients])
             return verdict.judged(tables, memory.means, shares)
         except verdict.FewerError:
@@ -460,8 +442,9 @@ class Clients(verdict.RoundSession):
     def shown(self, fit: Fit, search: Search) -> Fit:
         """Leave out classes that only the clients show who have most of them."""
         while self.cut and fit.size > 1:
-            clients = fit.sums.counts[:-1]
-            rows = rows_without(clients, self.cut) + fit.sums.counts[-1]
+            *clients, known = np.asarray(fit.sums.counts)
+            heard = np.sort(clients, axis=0)[: max(len(clients) - self.cut, 0)]
+            rows = heard.sum(axis=0) + known
             few = rows < search.support
             if not few.any():
                 break
@@ -511,6 +494,12 @@ class Clients(verdict.RoundSession):
         return new, metrics
 
 
+def _pooled(answers: Sequence[Message]) -> ClassSums:
+    """Sums over classes, of all clients that answered."""
+    counts, signed, seen = (np.array([a[n] for a in answers], float) for n in SUMMED)
+    return ClassSums(counts, signed.sum(axis=0), seen.sum(axis=0))
+
+
 def _carried(memory: Memory, fresh: ClassSums, prior: Prior, parent: np.ndarray) -> np.ndarray:
     """Weight (K,) of what is remembered of the parent of each class, beside rows of this round."""
     if np.isinf(prior.concentration):  # a single class, whose rates are those of the columns
@@ -530,14 +519,11 @@ def _parts(memory: Memory, classes: Mixture) -> tuple[np.ndarray, np.ndarray]:
     T = means_inside(classes.means)
     plus, minus = (memory.seen + memory.signed) / 2, (memory.seen - memory.signed) / 2
     each = plus @ np.log1p(T).T + minus @ np.log1p(-T).T
-    each = (each - np.log(2) * memory.seen.sum(axis=1)[:, None]) / _rows(memory)[:, None]
+    each = each - np.log(2) * memory.seen.sum(axis=1)[:, None]
+    each /= np.maximum(memory.rows, 1e-9)[:, None]
     each += np.log(np.maximum(classes.shares[-1], 1e-300))
     whole = logsumexp(each, axis=1)
     return np.exp(each - whole[:, None]), whole
-
-
-def _rows(memory: Memory) -> np.ndarray:
-    return np.maximum(memory.rows, 1e-9)
 
 
 def _within(whole: Sequence[Message], upper: Message) -> Message:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
@@ -19,16 +20,18 @@ from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, malformed, not_finite
 from hopfed.hopfield.batches import Batches, Source
 from hopfed.hopfield.class_questions import (
+    RELATED,
     answer,
     answer_spec,
+    asked,
     first_question,
     question_complaint,
 )
 from hopfed.hopfield.encoding import MOST_EXAMPLES, MOST_PATTERNS, Encoding, lower, unpack_patterns
-from hopfed.hopfield.noise import CHANCE, NUMBERS, UNITS, ClassNoise, Noise
+from hopfed.hopfield.noise import CHANCE, NUMBERS, UNITS, ClassNoise, Noise, hidden
 from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule, Smoothing
 from hopfed.kernels import Rows
-from hopfed.privacy.discrete_gaussian import DiscreteGaussian, discrete_gaussian
+from hopfed.privacy.discrete_gaussian import DiscreteGaussian
 from hopfed.spectral.operators import DenseOperator
 from hopfed.spectral.rows import times, transposed_times
 from hopfed.tables.examples import as_examples
@@ -62,8 +65,19 @@ def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
 
 
 @dataclass(frozen=True)
-class PatternClient:
-    """What a client of a federation of patterns does; all that it is told of the settings."""
+class StartingClient:
+    """A client that has no state before its first round, and whose batches are new in each."""
+
+    fresh = True  # sums that are repeated would count their rows twice
+
+    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
+        """State of a client before its first round."""
+        return {}
+
+
+@dataclass(frozen=True)
+class PatternClient(StartingClient):
+    """What a client of a federation of patterns does, and all that it knows of the settings."""
 
     source: Source  # its examples
     encoding: Encoding  # how operators travel
@@ -74,8 +88,6 @@ class PatternClient:
     votes: bool = True  # whether it votes
     # on its operators, and nothing else is told then; None for exact ones
     noise: Noise | None = None
-
-    fresh = True  # sums that are repeated would count their rows twice
 
     def __post_init__(self) -> None:
         require(isinstance(self.encoding, Encoding), "encoding", "an Encoding", repr(self.encoding))
@@ -89,10 +101,9 @@ class PatternClient:
 
     @property
     def mechanism(self) -> DiscreteGaussian:
-        """What adds the noise."""
-        if self.noise is None:
-            raise ValueError("answers without noise")
-        return DiscreteGaussian(self.n_sites, self.noise.epsilon, self.noise.delta)
+        """What adds the noise, where there is any."""
+        noise = cast(Noise, self.noise)
+        return DiscreteGaussian(self.n_sites, noise.epsilon, noise.delta)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -105,10 +116,6 @@ class PatternClient:
     def exchanges(self) -> int:
         """Exchanges of a round."""
         return len(self.steps)
-
-    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """State of a client before its first round."""
-        return {}
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Form of a client's answer; an honest one with noise is refused once in 10^9."""
@@ -182,12 +189,8 @@ class PatternClient:
         exact = lower(np.asarray(DenseOperator.from_examples(rows).matrix))
         asked = f"sites {self.n_sites} budget {noise.words}"
         key = noise.key(rows, context, asked)
-        drawn = discrete_gaussian(self.mechanism.variance, len(exact), key)
-        counts = np.rint(exact).astype(np.int64) + drawn
-        # By what is public: the noise is never beyond 102 standard deviations.
-        narrow = rows.shape[0] + 102 * self.mechanism.scale < 2**31
-        released = counts.astype(np.int32) if narrow else counts
-        return {"counts": released, "examples": np.array(rows.shape[0])}
+        counts = hidden(np.rint(exact).astype(np.int64), self.mechanism.variance, len(rows), key)
+        return {"counts": counts, "examples": np.array(len(rows))}
 
     def _check_question(self, step: str, down: Message) -> None:
         """Fail unless a message from the server is of the form that the step reads."""
@@ -196,15 +199,15 @@ class PatternClient:
         N = self.n_sites
         spec: dict[str, Field] = {"basis": Field((N, None), "f")}
         if step != "projections":
-            packed = Field((None, -(-N // 8)), "u")
-            spec = {"patterns": packed, "sure": Field((None,), "f"), "quality": Field((), "f")}
+            packed, sure = Field(("patterns", -(-N // 8)), "u"), Field(("patterns",), "f")
+            spec = {"patterns": packed, "sure": sure, "quality": Field((), "f")}
         if step == "operators" and not down:
             return
         wrong = malformed(down, spec) or not_finite(down)
         if wrong is None and "patterns" in down:
             K, kind = len(down["patterns"]), down["patterns"].dtype
-            if kind != np.uint8 or down["sure"].shape != (K,):
-                wrong = f"patterns are of dtype {kind}, and sure is of shape {down['sure'].shape}"
+            if kind != np.uint8:
+                wrong = f"patterns are of dtype {kind}"
             elif MOST_PATTERNS * N < K:  # unpacked they would fill the memory
                 wrong = f"{K:,} patterns of {N:,} columns, which are too many"
         if wrong is None and "basis" in down:
@@ -216,8 +219,8 @@ class PatternClient:
 
 
 @dataclass(frozen=True)
-class ClassClient:
-    """What a client of a federation of classes does; all that it is told of the settings."""
+class ClassClient(StartingClient):
+    """What a client of a federation of classes does, and all that it knows of the settings."""
 
     source: Source  # its rows of each round; entries may be missing
     n_sites: int  # columns N
@@ -226,8 +229,6 @@ class ClassClient:
     # what the budget is divided into
     looks: int = 2
     steps: int = 3
-
-    fresh = True  # sums that are repeated would count their rows twice
 
     def __post_init__(self) -> None:
         if self.noise is not None:
@@ -250,21 +251,14 @@ class ClassClient:
 
     @property
     def hiding(self) -> ClassNoise:
-        """What adds the noise."""
-        if self.noise is None:
-            raise ValueError("answers without noise")
-        return ClassNoise(self.n_sites, self.noise.epsilon, self.noise.delta, self.units)
-
-    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """State of a client before its first round."""
-        return {}
+        """What adds the noise, where there is any."""
+        noise = cast(Noise, self.noise)
+        return ClassNoise(self.n_sites, noise.epsilon, noise.delta, self.units)
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Form of the answer to a question, and the most that rows of +-1 can give."""
         if context.exchange and not down:
             return {}
-        if relating.is_about(down) and self.noise is None:
-            return relating.spec_of(down, self.n_sites)
         if self.noise is not None:
             K = len(down["means"]) if down else 1
             return self.hiding.spec(self.round_steps[context.exchange], K)
@@ -279,11 +273,9 @@ class ClassClient:
             return state, {}, {}
         down = self.question(down)
         client = 0 if context.client is None else context.client
-        relates, outcome = self.noise is None and relating.is_about(down), None
+        relates, outcome = self.noise is None and asked(down) in RELATED, None
         if ("every" in down or relates) and isinstance(self.source, Batches):  # of any round
-            here = client if len(self.source.owners) > 1 else 0
-            given = self.source.owners[here]
-            outcome = self.source.outcomes[here] if self.source.outcomes else None
+            given, outcome = self.source.everything(client)
         else:
             given = self.source.examples(context.round, client)
         rows = as_examples(given, gaps=True, least=1)
@@ -291,8 +283,8 @@ class ClassClient:
             raise DataError(f"examples have {rows.shape[1]} columns, not {self.n_sites}")
         if self.noise is not None:
             step = self.round_steps[context.exchange]
-            asked = f"budget {self.noise.words} {self.units} question {question_name(step, down)}"
-            key = self.noise.key(rows, context, asked, "classes ")
+            about = f"budget {self.noise.words} {self.units} question {question_name(step, down)}"
+            key = self.noise.key(rows, context, about, "classes ")
             return state, self.hiding.answer(step, rows, down, key), {}
         if relates:
             return state, relating.answer(rows, down, client, outcome), {}
@@ -301,9 +293,6 @@ class ClassClient:
     def question(self, down: Message) -> Message:
         """Return what is asked; fail unless a message from the server is a question."""
         down = down or first_question(self.n_sites)
-        if relating.is_about(down) and self.noise is None:
-            relating.check(down, self.n_sites)
-            return down
         wrong = question_complaint(down, self.n_sites, self.noise is None)
         if wrong is not None:
             raise DataError(f"a malformed message from the server: {wrong}")

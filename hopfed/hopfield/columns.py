@@ -18,12 +18,12 @@ from hopfed.tables.table import LONGEST, listed
 MOST = 2**24  # columns that a server may name
 
 
-def read_names(told: Sequence[object], most: int = MOST) -> tuple[str, ...]:
+def read_names(given: Sequence[object], most: int = MOST) -> tuple[str, ...]:
     """Names that a server tells, whatever it sent."""
-    wrong, names = "", [name for name in told if isinstance(name, str)]
-    if len(told) > most:
-        wrong = f"{len(told):,} names of columns, of {most:,} at most"
-    elif len(names) < len(told) or not all(0 < len(name) <= LONGEST for name in names):
+    wrong, names = "", [name for name in given if isinstance(name, str)]
+    if len(given) > most:
+        wrong = f"{len(given):,} names of columns, of {most:,} at most"
+    elif len(names) < len(given) or not all(0 < len(name) <= LONGEST for name in names):
         wrong = f"names of columns that are no text of 1 to {LONGEST} characters"
     elif any("\0" in name for name in names):  # a run file keeps what is before it
         wrong = "a name with a character of no text"
@@ -34,16 +34,16 @@ def read_names(told: Sequence[object], most: int = MOST) -> tuple[str, ...]:
     return tuple(names)
 
 
-def places_of(own: Sequence[str], width: int, told: Sequence[object]) -> np.ndarray | None:
+def places_of(own: Sequence[str], width: int, given: Sequence[object]) -> np.ndarray | None:
     """Where the columns of a federation are among one's own; None where both are in one order."""
-    if not told:
+    if not given:
         if own:
             raise OtherColumnsError(
                 "my columns have names, and the server knows only their number: ask whoever serves "
                 "for serve --columns FILE"
             )
         return None
-    names = read_names(told, 2 * width)
+    names = read_names(given, 2 * width)
     if not own:
         if len(names) != width:
             raise OtherColumnsError(

@@ -9,36 +9,40 @@ Source: theory/NOTES.md, "Low-rank forms".
 
 What a client claims is held to what its number of examples could give: factors as operators,
 counts entry by entry only, so that a liar's counts may take away from an archetype what
-as many honest examples would add. `hopfed.hopfield.possible` asks for more, where
-it may.
+as many honest examples would add. Where `hopfed.hopfield.guard.Guard.check` asks for more, what no
+rows of +-1 give is refused. Of M rows every sum has the parity of M and is at most M in magnitude,
+and two columns agree in ``(M + c_i + c_j + S_ij) / 4`` rows that are both +1, a whole number, and
+likewise for the other three pairs of signs. The centred matrix ``S - c c^T / M`` has no negative
+eigenvalue. A group of m rows has a trace of at most m N along any directions, the groups of a
+client add up to its operator, and an example votes once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
+from scipy.linalg import lapack
 
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import check_types, require
 from hopfed.federation.messages import Field, Message, Spec, digest, nbytes
 from hopfed.kernels import Rows
-from hopfed.spectral.eigenpairs import FULL_LIMIT, SMALL, eigenpairs
+from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
-from hopfed.spectral.rows import inner_products, transposed_times
 
 __all__ = ["Encoding"]
 
 FORMS = ("counts", "factors")
-MOST_EXAMPLES = (
-    2**40
-)  # examples of a batch: whatever adds them up stays exact, and below any overflow
+MOST_EXAMPLES = 2**40  # of a batch: whatever adds them up stays exact, and below any overflow
 MOST_PATTERNS = 10  # for each column that a server may name; more are refused
 ROUNDING = 1e-5  # of single precision, in sums
 WIRE = 1e-2  # how far single precision may discount factors beyond what rows can give
+LOOSE = 1e-4  # of sums in single precision, relative to the largest that rows can give
+NEGATIVE = 1e-6  # of the diagonal: how far rounding may push an eigenvalue of 0 below it
+ROWS = 32  # of a matrix at a time, which stay in the cache of a core
+EXACT = 2**24  # whole numbers of single precision
 # Rules that are compared on the same examples encode them one after the other.
 _ENCODED = Recent(1 << 26, nbytes)
 
@@ -88,16 +92,13 @@ class Encoding:
     @property
     def spec(self) -> Spec:
         """Arrays of an encoded operator."""
-        N = self.n_sites
-        slack = 1 + WIRE
-        arrays: dict[str, Mapping[str, Field]] = {
-            "counts": {"counts": Field((N * (N - 1) // 2,), "fi", within="examples")},
-            "factors": {
-                "values": Field(("factors",), "f", least=-WIRE, most=N * slack),
-                "vectors": Field(("factors", N), "f", least=-slack, most=slack),
-            },
-        }
-        return {**arrays[self.form], "examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
+        N, slack = self.n_sites, 1 + WIRE
+        examples = {"examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
+        if self.exact:
+            return {"counts": Field((N * (N - 1) // 2,), "fi", within="examples"), **examples}
+        values = Field(("factors",), "f", least=-WIRE, most=N * slack)
+        vectors = Field(("factors", N), "f", least=-slack, most=slack)
+        return {"values": values, "vectors": vectors, **examples}
 
     def encode(self, rows: Rows) -> Message:
         """Encode the operator of packed examples, `rows` (M, N); the arrays are read-only."""
@@ -105,16 +106,16 @@ class Encoding:
         return dict(_ENCODED.get(key, lambda: self._encoded(rows)))
 
     def _encoded(self, rows: Rows) -> Message:
-        message = {"examples": np.asarray(rows.shape[0]), **self._operator(rows)}
+        message = {"examples": np.asarray(rows.shape[0])}
+        if self.exact:
+            whole = np.int16 if np.iinfo(np.int16).max >= rows.shape[0] else np.int32
+            message["counts"] = lower(DenseOperator.from_examples(rows).matrix).astype(whole)
+        else:
+            factors = leading_factors(FactorOperator.from_examples(rows), self.width)
+            message["values"], message["vectors"] = factors
         for array in message.values():
             array.flags.writeable = False
         return message
-
-    def _operator(self, rows: Rows) -> Message:
-        if self.form == "counts":
-            return {"counts": _counts(rows)}
-        values, vectors = leading_factors(FactorOperator.from_examples(rows), self.width)
-        return {"values": values, "vectors": vectors}
 
     def decode(self, message: Message) -> HebbianOperator:
         """Rebuild the operator of a `message`; its mass is the number of examples."""
@@ -135,26 +136,9 @@ def _possible(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 def leading_factors(operator: FactorOperator, width: int) -> tuple[np.ndarray, np.ndarray]:
     """Leading eigenvalues (k,) of C and eigenvectors (k, N), float32, k at most `width`."""
-    R, N = operator.rows.shape
-    if not R <= N or R > FULL_LIMIT:
-        pairs = eigenpairs(operator, min(width, R, N))
-        values, vectors = pairs.values[: pairs.vectors.shape[1]], pairs.vectors
-    else:
-        k, root = min(width, R), np.sqrt(operator.weights / operator.mass)
-        G = inner_products(operator.rows) * root[:, None] * root
-        with blas_threads(1 if R < SMALL else None):
-            values, small = scipy.linalg.eigh(G, subset_by_index=(R - k, R - 1), driver="evr")
-        found = values > 1e-9 * values[-1]
-        values, small = values[found][::-1], small[:, found][:, ::-1]
-        lift = (root[:, None] * small / np.sqrt(values)).astype(np.float32)
-        vectors = transposed_times(operator.rows, lift)
-    columns = np.ascontiguousarray(vectors.T, dtype=np.float32)
-    return values.astype(np.float32), columns
-
-
-def _counts(rows: Rows) -> np.ndarray:
-    whole = np.int16 if np.iinfo(np.int16).max >= rows.shape[0] else np.int32
-    return lower(DenseOperator.from_examples(rows).matrix).astype(whole)
+    pairs = eigenpairs(operator, min(width, *operator.rows.shape))
+    columns = np.ascontiguousarray(pairs.vectors.T, dtype=np.float32)
+    return pairs.values[: len(columns)].astype(np.float32), columns
 
 
 def pack_patterns(patterns: np.ndarray) -> np.ndarray:
@@ -180,3 +164,101 @@ def symmetric(triangle: np.ndarray, n: int, diagonal: float) -> np.ndarray:
         start += i
     np.fill_diagonal(matrix, diagonal)
     return matrix
+
+
+def operator_complaint(encoding: Encoding, message: Message, check: bool) -> str | None:
+    """Say why no rows have the operator of a `message`; None if some may have it."""
+    if encoding.form == "factors":
+        most = min(encoding.width, int(message["examples"])) if check else encoding.width
+        if len(message["values"]) > most:
+            return f"values are {len(message['values'])}, more than {most}"
+    if not check:
+        return None
+    M = int(message["examples"])
+    if ((message["columns"].astype(np.int64) - M) & 1).any():
+        return "columns are not of the parity of examples"
+    if encoding.exact:
+        return _counts_complaint(encoding.n_sites, message, M)
+    values = np.maximum(message["values"].astype(np.float64), 0.0)
+    diagonal = values @ message["vectors"].astype(np.float64) ** 2
+    if diagonal.max(initial=0.0) > 1 + 10 * LOOSE:
+        return "values and vectors give a column more than its examples"
+    return None
+
+
+def _counts_complaint(n_sites: int, message: Message, M: int) -> str | None:
+    if message["counts"].dtype.kind not in "iu":
+        return "counts are not whole numbers"
+    S, c = symmetric(message["counts"], n_sites, M), message["columns"].astype(np.int64)
+    for i in range(0, n_sites, ROWS):
+        end = min(i + ROWS, n_sites)
+        part, a, b = S[i:end, :end].astype(np.int64), c[i:end, None], c[:end]
+        both, unequal = part + b + (a + M), M - part - np.abs(a - b)
+        if (both & 3).any() or both.min() < 0 or unequal.min() < 0:
+            return "counts and columns are not those of any examples"
+    centred = S - np.outer(c, c / M)
+    return None if semidefinite(centred, 0.0, M) else "counts have a negative eigenvalue"
+
+
+def semidefinite(S: np.ndarray, shift: float, size: float) -> bool:
+    """Whether no eigenvalue of S (N, N) is below -`shift`, but for rounding."""
+    for dtype, factorise, slack in (
+        (np.float32, lapack.spotrf, 1e-3),
+        (np.float64, lapack.dpotrf, NEGATIVE),
+    ):
+        A: np.ndarray = S.astype(dtype)
+        A[np.diag_indices(len(A))] += shift + slack * size
+        with blas_threads(1):
+            if factorise(A.T, lower=0, overwrite_a=1, clean=0)[1] == 0:
+                return True
+    return False
+
+
+def projections_complaint(
+    message: Message, examples: int, n_sites: int, expected: np.ndarray | None, check: bool
+) -> str | None:
+    """Say why no groups of a client's rows have these projections; None if some may have them."""
+    sizes, groups = message["sizes"], message["groups"].astype(np.float64)
+    if sizes.size and (int(sizes.min()) < 0 or int(sizes.max()) > examples):
+        return "sizes are below 0 or above examples"
+    if int(sizes.sum()) != examples:
+        return f"sizes add up to {int(sizes.sum())}, not to {examples} examples"
+    largest = float(examples) * n_sites
+    if np.abs(groups).max(initial=0.0) > largest * (1 + LOOSE):
+        return "groups are larger than those of any examples"
+    if not check or not groups.size:
+        return None
+    full = unfolded(groups)
+    most = sizes.astype(np.float64) * n_sites
+    if (np.trace(full, axis1=1, axis2=2) > most * (1 + LOOSE)).any():
+        return "groups have a larger trace than those of any examples"
+    if (np.linalg.eigvalsh(full)[:, 0] < -LOOSE * most).any():
+        return "groups have a negative eigenvalue"
+    if expected is not None and np.abs(full.sum(axis=0) - expected).max() > LOOSE * largest:
+        return "groups do not add up to the operator"
+    return None
+
+
+def votes_complaint(message: Message, examples: int) -> str | None:
+    """Say why no rows of +-1 vote like that, each once; None if some do."""
+    votes, voters = message["votes"], message["voters"]
+    if voters.size and (int(voters.min()) < 0 or int(voters.max()) > examples):
+        return "voters are below 0 or above examples"
+    if int(voters.sum()) > examples:
+        return f"voters are {int(voters.sum())}, of {examples} examples"
+    most = voters.astype(np.int64)[:, None]
+    # Compared, not negated: the least whole number has no negative.
+    if ((votes > most) | (votes < -most)).any():
+        return "votes are more than their voters"
+    counted = most[:, 0] < EXACT
+    if ((votes[counted].astype(np.int64) - most[counted]) & 1).any():
+        return "votes are not of the parity of their voters"
+    return None
+
+
+def unfolded(triangles: np.ndarray) -> np.ndarray:
+    """Return the symmetric (G, K, K) matrices of lower triangles (G, K (K + 1) / 2)."""
+    K = int(np.sqrt(2 * triangles.shape[1]))
+    full = np.zeros((len(triangles), K, K))
+    full[:, np.tri(K, dtype=bool)] = triangles
+    return full + full.transpose(0, 2, 1) * (1 - np.eye(K))

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from hopfed.privacy.recover import private_spectrum
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.noise import NoiseProfile, Sample
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, pool
-from hopfed.spectral.rank import RankEstimate, TracyWidom
+from hopfed.spectral.rank import Counting, RankEstimate, TracyWidom
 from hopfed.spectral.rows import concatenate
 
 MEMORIES = ("separate", "common", "literal")
@@ -86,18 +86,22 @@ class Evidence:
     ) -> Evidence:
         """Return the evidence with the operators of more clients, and the sums of their columns."""
         joined = [] if self.operator is None else [self.operator]
-        each, N = [1.0] * len(joined), self.encoding.n_sites
-        sums = self.columns if joined else np.zeros(N)
+        each, nothing = [1.0] * len(joined), np.zeros(self.encoding.n_sites)
+        sums = self.columns if joined else nothing
         atoms = self.counts, self.weights, self.clients
         for client, operator in operators.items():
             if (weight := weights[client]) > 0:
                 joined.append(operator)
                 each.append(weight)
-                sums = sums + messages[client].get("columns", np.zeros(N)) * weight
+                sums = sums + messages[client].get("columns", nothing) * weight
                 atoms = _with(*atoms, (operator.mass, weight, client))
         if not joined:
             return self
-        pooled = _bounded(pool(joined, each), self.encoding)
+        pooled, width = pool(joined, each), self.encoding.width
+        # Factors that have piled up over rounds are compressed to their leading part.
+        if isinstance(pooled, FactorOperator) and len(pooled.weights) > PILED * width:
+            values, rows = leading_factors(pooled, KEPT * width)
+            pooled = replace(pooled, rows=rows, weights=values.astype(np.float64) * pooled.mass)
         return Evidence(self.encoding, pooled, sums, *atoms)
 
     def profile(self, captured: Mapping[int, np.ndarray] | None = None) -> NoiseProfile:
@@ -134,26 +138,23 @@ class Evidence:
             "columns": self.columns,
             "atoms": np.array([self.counts, self.weights, self.clients]),
         }
-        if isinstance(op, DenseOperator):
-            return arrays | {"triangle": lower(op.matrix)}
         if isinstance(op, FactorOperator):
             return arrays | {"rows": np.asarray(op.rows), "weights": op.weights}
-        raise TypeError(type(op))
+        return arrays | {"triangle": lower(cast(DenseOperator, op).matrix)}
 
     @classmethod
     def unflatten(cls, encoding: Encoding, arrays: Message) -> Evidence:
         """Rebuild the evidence from its named arrays."""
         if not arrays:
             return cls(encoding)
-        N, (mass, squares, noise) = encoding.n_sites, arrays["mass"].tolist()
-        operator: HebbianOperator
+        mass, squares, noise = arrays["mass"].tolist()
+        about, operator = (encoding.n_sites, mass, squares), cast(HebbianOperator, None)
         if "rows" in arrays:
-            operator = FactorOperator(N, mass, squares, arrays["rows"], arrays["weights"])
+            operator = FactorOperator(*about, arrays["rows"], arrays["weights"])
         else:
-            matrix = symmetric(arrays["triangle"], N, mass)
-            operator = DenseOperator(N, mass, squares, matrix)
+            operator = DenseOperator(*about, symmetric(arrays["triangle"], about[0], mass))
             if not np.isnan(noise):
-                operator = PrivateOperator(N, mass, squares, matrix, noise=noise)
+                operator = PrivateOperator(**vars(operator), noise=noise)
         counts, weights, clients = arrays["atoms"]
         return cls(encoding, operator, arrays["columns"], counts, weights, clients.astype(np.int64))
 
@@ -168,16 +169,6 @@ def _with(
     count += float(counts[same].sum())
     new_atoms = (counts, count), (weights, weight), (clients, client)
     return tuple(np.append(old[keep], last) for old, last in new_atoms)  # type: ignore[return-value]
-
-
-def _bounded(operator: HebbianOperator, encoding: Encoding) -> HebbianOperator:
-    """Compress factors that have piled up over rounds to their leading part."""
-    if not isinstance(operator, FactorOperator):
-        return operator
-    if len(operator.weights) <= PILED * encoding.width:
-        return operator
-    values, rows = leading_factors(operator, KEPT * encoding.width)
-    return replace(operator, rows=rows, weights=values.astype(np.float64) * operator.mass)
 
 
 @dataclass(frozen=True)
@@ -229,9 +220,8 @@ class Blended:
         alpha: float,
     ) -> Blended:
         """Blend `evidence` with `patterns` as `memory` says; see the module's text."""
-        if evidence.operator is None:
-            raise ValueError("no evidence to blend")
-        alone = cls(evidence.operator, evidence, alpha)
+        operator = cast(HebbianOperator, evidence.operator)
+        alone = cls(operator, evidence, alpha)
         if memory == "separate" or len(patterns) == 0:
             return alone
         own, theta = alone._signal()
@@ -240,19 +230,13 @@ class Blended:
         spike = ratio if memory == "literal" else ratio * theta / evidence.encoding.n_sites
         if spike <= 0:
             return alone
-        blend = with_spikes(evidence.operator, patterns, spike)
-        return cls(blend, evidence, alpha, own.quality or None)
+        return cls(with_spikes(operator, patterns, spike), evidence, alpha, own.quality or None)
 
     def count(self, clients: Mapping[int, HebbianOperator], most: int = FEW) -> Counted:
         """Eigenpairs that noise does not explain."""
-        found: list[RankEstimate] = []
-
-        def wanted(values: np.ndarray, complete: bool) -> int:
-            found.append(self.rank(values, complete, most))
-            return min(found[-1].n_detected, most)
-
-        spectrum, rank = eigenpairs(self.operator, wanted), found[-1]
-        k = spectrum.vectors.shape[1]
+        counting = self.counting(most)
+        spectrum = eigenpairs(self.operator, lambda *seen: min(counting(*seen), most))
+        k, rank = spectrum.vectors.shape[1], counting.estimate
         captured = {c: along(op, spectrum.vectors) for c, op in clients.items()}
         noise = self.evidence.profile(captured)
         own = noise.own_variances(k, rank.variance)
@@ -265,26 +249,25 @@ class Blended:
         variances = {int(c): float(v) for c, v in zip(self.evidence.clients, own, strict=True)}
         return Counted(_cut(spectrum, rank.n_detected), rank, variances)
 
-    def rank(self, values: np.ndarray, complete: bool, most: int | None = None) -> RankEstimate:
+    def counting(self, most: int | None = None) -> Counting:
         """Count eigenvalues with one noise variance for all clients, `most` of them at most."""
-        sample = self.evidence.sample(values, complete, self.quality)
-        if most is not None and sample.profile is not None:
-            sample = replace(sample, values=values[:most], complete=False)
-        return TracyWidom(self.alpha)(sample)
+
+        def sample(values: np.ndarray, complete: bool) -> Sample:
+            found = self.evidence.sample(values, complete, self.quality)
+            if most is None or found.profile is None:
+                return found
+            return replace(found, values=values[:most], complete=False)
+
+        return Counting(TracyWidom(self.alpha), sample)
 
     def _signal(self) -> tuple[RankEstimate, float]:
         """Count of the evidence, and the mean strength of its spikes (its edge if there are none).
 
         Computed on eigenvalues alone: no vector is needed for the scale.
         """
-        found: list[RankEstimate] = []
-
-        def none_wanted(values: np.ndarray, complete: bool) -> int:
-            found.append(self.rank(values, complete))
-            return 0
-
-        eigenpairs(self.operator, none_wanted)
-        rank = found[-1]
+        counting = self.counting()
+        eigenpairs(self.operator, lambda *seen: 0 * counting(*seen))
+        rank = counting.estimate
         if rank.n_detected == 0:
             aspect = self.evidence.encoding.n_sites / self.evidence.n_examples
             return rank, rank.variance * float(np.sqrt(aspect))

@@ -69,10 +69,10 @@ class HopfieldFederation:
     fresh = True  # sums that are repeated would count their rows twice
 
     def __post_init__(self) -> None:
-        for name, kinds in (("channel", Patterns | Classes), ("noise", Noise | None)):
+        kinds = {"channel": Patterns | Classes, "noise": Noise | None, "guard": Guard}
+        for name, kind in kinds.items():
             value = getattr(self, name)
-            require(isinstance(value, kinds), name, f"one of {kinds}", repr(value))
-        require(isinstance(self.guard, Guard), "guard", "a Guard", repr(self.guard))
+            require(isinstance(value, kind), name, f"of type {kind}", repr(value))
         _ = self.client  # checks the rest
 
     @cached_property

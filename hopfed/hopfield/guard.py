@@ -22,16 +22,14 @@ from hopfed.federation.messages import Message
 
 __all__ = ["Guard"]
 
-MOST_LIARS = 0.4999  # share of the clients
+MOST_BYZANTINE = 0.4999  # share of the clients
 SUMS = ("counts", "columns")  # arrays of a message that grow with the examples
 
 
 def loss(share: float) -> float:
     """Variance of a mean of normal values without a `share` at either end, over that of all."""
-    if share == 0:
-        return 1.0
-    if share >= 0.5:
-        return np.pi / 2
+    if share in (0, 0.5):
+        return np.pi / 2 if share else 1.0
     z = float(ndtri(1 - share))
     inside = 1 - 2 * share
     density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
@@ -44,8 +42,8 @@ class Guard:
 
     Attributes
     ----------
-    liars : share of the clients, rounded up, whose word alone is not enough: the strongest
-        supporters of a pattern are left out when it is asked whether fresh operators support it
+    byzantine : share of the clients, rounded up, that may lie together: the strongest supporters
+        of a pattern are left out when it is asked whether fresh operators support it
         (with five examples at least), the largest and smallest votes at every site, and as many of
         the highest and of the lowest of every sum over classes.
     claim : examples that a client may claim in a round, in medians of all claims; it counts for no
@@ -53,7 +51,7 @@ class Guard:
     support : examples that must stand behind an archetype before it is told; fewer may be a person.
         Of classes, 5 at least.
     check : refuse messages that no examples of +-1 can give, exactly where it is exact
-        (`hopfed.hopfield.possible`), not only those that could stop the server.
+        (`hopfed.hopfield.encoding`), not only those that could stop the server.
     persistence : rounds whose fresh operators must support a pattern before it is told. The round
         that bore it is one of them, and supports what it bore: 1 asks for nothing.
     patience : rounds that a pattern may wait for that.
@@ -67,11 +65,11 @@ class Guard:
 
     Examples
     --------
-    >>> [Guard(liars=0.1).suspects(heard) for heard in (1, 2, 10, 11, 30)]
+    >>> [Guard(byzantine=0.1).suspects(heard) for heard in (1, 2, 10, 11, 30)]
     [0, 1, 1, 2, 3]
     """
 
-    liars: float = 0.0
+    byzantine: float = 0.0
     claim: float = 10.0
     support: float = 0.0
     check: bool = False
@@ -86,19 +84,19 @@ class Guard:
             value = getattr(self, name)
             require(isinstance(value, Integral), name, "a whole number", repr(value))
             require(value >= 1, name, "at least 1", value)
-        for name in ("liars", "claim", "support", "quorum", "level"):
+        for name in ("byzantine", "claim", "support", "quorum", "level"):
             value = getattr(self, name)
             holds = isinstance(value, Real) and value == value  # NaN is no number
             require(holds, name, "a number", repr(value))
         require(isinstance(self.check, bool), "check", "true or false", repr(self.check))
-        require(0 <= self.liars < 0.5, "liars", "in [0, 1/2)", self.liars)
+        require(0 <= self.byzantine < 0.5, "byzantine", "in [0, 1/2)", self.byzantine)
         require(self.claim >= 1, "claim", "at least 1", self.claim)
         require(0 <= self.support < inf, "support", "at least 0, and finite", self.support)
         require(0 <= self.quorum <= 1, "quorum", "in [0, 1]", self.quorum)
 
     def suspects(self, heard: int) -> int:
         """Clients of so many `heard` whose word alone is not enough; one is always believed."""
-        return suspects(self.liars, heard)
+        return max(min(ceil(self.byzantine * heard - 1e-9), heard - 1), 0)
 
     def cut(self, heard: int) -> int:
         """Clients of so many `heard` that are left out at either end; never all of them."""
@@ -107,24 +105,24 @@ class Guard:
     def with_absent(self, heard: int, asked: int) -> Guard:
         """Return a guard for which all that may lie of those `asked` are among those `heard`.
 
-        Who lies is never late: counted from those heard, liars would be more than are reckoned with
-        as soon as others are missing. It stays below one half, where nobody can know who lies.
+        A client that lies is never late: of those heard a larger part may lie, as others are
+        missing. It stays below one half, where nobody can know which lie.
         """
-        if not 0 < heard < asked or self.liars == 0:
+        if not 0 < heard < asked or self.byzantine == 0:
             return self
-        share = min(self.suspects(asked) / heard, MOST_LIARS)
-        return replace(self, liars=max(self.liars, share))
-
-
-def suspects(liars: float, heard: int) -> int:
-    """Clients of so many `heard` that may lie together, of a share of all; never all of them."""
-    return max(min(ceil(liars * heard - 1e-9), heard - 1), 0)
+        share = min(self.suspects(asked) / heard, MOST_BYZANTINE)
+        return replace(self, byzantine=max(self.byzantine, share))
 
 
 def bounded(messages: Mapping[int, Message], most: float) -> dict[int, Message]:
     """Messages in which nobody claims more than `most` times the median number of examples."""
-    limit = median_bound([float(m["examples"]) for m in messages.values()], most)
-    return {c: _scaled(m, limit) for c, m in messages.items()}
+    claims = {c: float(m["examples"]) for c, m in messages.items()}
+    limit, found = median_bound(list(claims.values()), most), dict(messages)
+    for c, claim in claims.items():
+        if claim > limit:
+            sums = {k: found[c][k] * (limit / claim) for k in SUMS if k in found[c]}
+            found[c] = {**found[c], **sums, "examples": np.asarray(limit)}
+    return found
 
 
 def median_bound(claims: Sequence[float], most: float) -> float:
@@ -132,15 +130,7 @@ def median_bound(claims: Sequence[float], most: float) -> float:
     return most * sorted(claims)[(len(claims) - 1) // 2] if claims else 0.0
 
 
-def _scaled(message: Message, limit: float) -> Message:
-    claim = float(message["examples"])
-    if claim <= limit:
-        return message
-    sums = {k: message[k] * (limit / claim) for k in SUMS if k in message}
-    return {**message, **sums, "examples": np.asarray(limit)}
-
-
-def trimmed(values: np.ndarray, weights: np.ndarray, cut: int) -> np.ndarray:
+def trimmed(values: np.ndarray, weights: np.ndarray | float, cut: int) -> np.ndarray:
     """Weighted means over clients (L, ...) without the `cut` highest and lowest of every entry."""
     w = np.asarray(weights, dtype=np.float64)
     w = np.broadcast_to(w.reshape(*w.shape, *([1] * (values.ndim - w.ndim))), values.shape)

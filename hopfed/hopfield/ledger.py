@@ -24,8 +24,7 @@ import json
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -61,15 +60,12 @@ def marks_of(rows: Rows, secret: bytes) -> np.ndarray:
     A complete row has the same mark whether or not another row of its file has a gap.
     """
     front = f"row of {rows.shape[1]} ".encode()
-    if not rows.gaps:
-        said = [front + row.tobytes() for row in rows.signs]
-    else:
+    data = [front + row.tobytes() for row in rows.signs]
+    if rows.gaps:
         whole = kernels.pack(np.ones((1, rows.shape[1]), np.int8)).signs[0]
-        gaps = (rows.seen != whole).any(axis=1)
-        said = [front + row.tobytes() for row in rows.signs]
-        for m in np.flatnonzero(gaps):
-            said[m] = b"with gaps, " + said[m] + rows.seen[m].tobytes()
-    return np.frombuffer(b"".join(keyed(secret, each) for each in said), dtype=f"S{MARK}")
+        for m in np.flatnonzero((rows.seen != whole).any(axis=1)):
+            data[m] = b"with gaps, " + data[m] + rows.seen[m].tobytes()
+    return np.frombuffer(b"".join(keyed(secret, each) for each in data), dtype=f"S{MARK}")
 
 
 def by_chance(marks: np.ndarray, secret: bytes) -> np.ndarray:
@@ -100,8 +96,7 @@ class Terms:
     units: int = 0
 
     def __post_init__(self) -> None:
-        kinds = (("epsilon", float), ("delta", float), ("rounds", int), ("units", int))
-        for name, kind in kinds:
+        for name, kind in (("epsilon", float), ("delta", float), ("rounds", int), ("units", int)):
             object.__setattr__(self, name, kind(getattr(self, name)))
         require(0 < self.epsilon < np.inf, "epsilon", "a finite number above 0", self.epsilon)
         require(0 < self.delta < 1, "delta", "a number in (0, 1)", self.delta)
@@ -124,9 +119,28 @@ class Released:
     # each of them cost
     spent: dict[int, dict[str, int]] = field(default_factory=dict)
 
-    def same_rows(self, marks: np.ndarray) -> bool:
-        """Whether these are marks of the same rows, in any order."""
-        return len(marks) == len(self.marks) and bool((np.sort(marks) == np.sort(self.marks)).all())
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON holds it."""
+        terms, rows = self.terms, base64.b64encode(self.marks.tobytes()).decode()
+        budget = {"epsilon": terms.epsilon.hex(), "delta": terms.delta.hex()}
+        found: dict[str, Any] = {**budget, "rounds": terms.rounds, "rows": rows}
+        if terms.units:
+            found |= {"units": terms.units, "spent": {str(t): q for t, q in self.spent.items()}}
+        return found
+
+    @classmethod
+    def of(cls, entry: dict[str, Any]) -> Released:
+        """Rebuild an entry; an error that `Ledger` knows where it is not one."""
+        marks = base64.b64decode(entry["rows"], validate=True)
+        epsilon, delta = float.fromhex(entry["epsilon"]), float.fromhex(entry["delta"])
+        terms = Terms(epsilon, delta, entry["rounds"], entry.get("units", 0))
+        spent = {
+            int(batch): {str(name): int(cost) for name, cost in questions.items()}
+            for batch, questions in (entry["spent"] if terms.units else {}).items()
+        }
+        if any(cost < 1 for questions in spent.values() for cost in questions.values()):
+            raise ValueError
+        return cls(terms, np.frombuffer(marks, f"S{MARK}"), spent)
 
 
 @dataclass(frozen=True)
@@ -219,8 +233,9 @@ class Ledger:
         """Secret, data sets, marks of these rows, and which of the data sets they are."""
         secret, held = self._read()
         marks = marks_of(rows, secret)
-        at = next((i for i, r in enumerate(held) if r.same_rows(marks)), None)
-        return secret, held, marks, at
+        ordered = np.sort(marks)
+        same = (i for i, r in enumerate(held) if np.array_equal(np.sort(r.marks), ordered))
+        return secret, held, marks, next(same, None)
 
     def _released(self, rows: Rows, elsewhere: bool) -> np.ndarray:
         """Which rows (M,) were released; with `elsewhere`, as part of another data set."""
@@ -237,11 +252,9 @@ class Ledger:
     def _secret(self) -> Path:
         return self.folder / "secret"
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> AbstractContextManager[None]:
         """Keep a second process out, and the folder in being."""
-        with nullcontext() if self.look else locked(self.folder / "lock"):
-            yield
+        return nullcontext() if self.look else locked(self.folder / "lock")
 
     def _read(self) -> tuple[bytes, list[Released]]:
         """Return the secret and what was released under it; a secret is made where there is none.
@@ -278,7 +291,7 @@ class Ledger:
     def _read_ledger(self) -> tuple[str, list[Released]]:
         try:
             found = parse_record(self._ledger.read_bytes())
-            return str(found["secret"]), [_from_plain(entry) for entry in found["released"]]
+            return str(found["secret"]), [Released.of(entry) for entry in found["released"]]
         except OSError as error:
             raise LocalError(f"{self._ledger}: cannot be read: {error.strerror}") from None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
@@ -288,7 +301,7 @@ class Ledger:
             ) from None
 
     def _write(self, secret: bytes, held: list[Released]) -> None:
-        plain = {"secret": fingerprint(secret), "released": [_to_plain(entry) for entry in held]}
+        plain = {"secret": fingerprint(secret), "released": [entry.plain() for entry in held]}
         self._replace(self._ledger, json.dumps(plain))
 
     def _replace(self, path: Path, text: str) -> None:
@@ -301,34 +314,5 @@ class Ledger:
 
 def _shared(held: list[Released], marks: np.ndarray) -> np.ndarray:
     """Which rows (M,) were released in one of these data sets."""
-    shared = np.zeros(len(marks), dtype=bool)
-    for released in held:
-        shared |= np.isin(marks, released.marks)
-    return shared
-
-
-def _to_plain(released: Released) -> dict[str, Any]:
-    terms = released.terms
-    plain = {
-        "epsilon": terms.epsilon.hex(),
-        "delta": terms.delta.hex(),
-        "rounds": terms.rounds,
-        "rows": base64.b64encode(released.marks.tobytes()).decode(),
-    }
-    if terms.units:
-        plain |= {"units": terms.units, "spent": {str(t): q for t, q in released.spent.items()}}
-    return plain
-
-
-def _from_plain(entry: dict[str, Any]) -> Released:
-    """Rebuild an entry; an error that `_read_ledger` knows where it is not one."""
-    marks = base64.b64decode(entry["rows"], validate=True)
-    epsilon, delta = float.fromhex(entry["epsilon"]), float.fromhex(entry["delta"])
-    terms = Terms(epsilon, delta, entry["rounds"], entry.get("units", 0))
-    spent = {
-        int(batch): {str(name): int(cost) for name, cost in questions.items()}
-        for batch, questions in (entry["spent"] if terms.units else {}).items()
-    }
-    if any(cost < 1 for questions in spent.values() for cost in questions.values()):
-        raise ValueError
-    return Released(terms, np.frombuffer(marks, f"S{MARK}"), spent)
+    known = [released.marks for released in held]
+    return np.isin(marks, np.concatenate(known)) if known else np.zeros(len(marks), bool)

@@ -35,7 +35,7 @@ from hopfed.federation.contract import Context
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.encoding import MOST_EXAMPLES
 from hopfed.kernels import Rows
-from hopfed.privacy.discrete_gaussian import concentrated_rho, discrete_gaussian
+from hopfed.privacy.discrete_gaussian import concentrated_rho, discrete_gaussian, reach
 from hopfed.spectral.rows import (
     parts,
     seen_times,
@@ -99,9 +99,7 @@ class Noise:
         # A client that has a secret is alone with it, whatever its number in a federation.
         client = -1 if context.client is None else context.client
         source = f"secret {self.secret}" if self.secret else f"seed {context.seed} client {client}"
-        words = rows.signs
-        if rows.gaps:
-            words = np.hstack([words, rows.seen])
+        words = np.hstack([rows.signs, rows.seen]) if rows.gaps else rows.signs
         in_order = words[np.lexsort(words.T)]
         text = f"{front}{source} round {context.round} {asked} rows "
         return text.encode() + hashlib.sha256(in_order.tobytes()).digest()
@@ -142,26 +140,27 @@ class ClassNoise:
         shapes = {"counts": (K,), "signed": (K, N), "seen": (K, N)}
         if step == "pairs":
             shapes["pairs"] = (K, N * (N - 1) // 2)
-        fields = {
-            name: Field(shape, "i", within="examples", times=PARTS, beyond=self._reach(name, shape))
-            for name, shape in shapes.items()
-        }
-        return {**fields, "examples": Field((), "iu", least=2, most=MOST_EXAMPLES)}
-
-    def _reach(self, name: str, shape: tuple[int, ...]) -> float:
-        size = float(np.prod(shape, dtype=float))
-        return float(np.sqrt(2 * self.variances[name] * np.log(2 * size / CHANCE)))
+        fields = {"examples": Field((), "iu", least=2, most=MOST_EXAMPLES)}
+        for name, shape in shapes.items():
+            most = reach(self.variances[name], float(np.prod(shape, dtype=float)), CHANCE)
+            fields[name] = Field(shape, "i", within="examples", times=PARTS, beyond=most)
+        return fields
 
     def answer(self, step: str, rows: Rows, down: Message, key: bytes) -> Message:
         """Answer a question about classes."""
-        told: Message = {"examples": np.asarray(rows.shape[0])}
+        found: Message = {"examples": np.asarray(len(rows))}
         for name, exact in exact_sums(step, rows, down).items():
-            noise = discrete_gaussian(self.variances[name], exact.size, key + name.encode())
-            found = exact + noise.reshape(exact.shape)
-            # By what is public: the noise is never beyond 102 standard deviations.
-            most = PARTS * (rows.shape[0] + 102 * self.scale(name))
-            told[name] = found.astype(np.int32) if most < 2**31 else found
-        return told
+            most = PARTS * len(rows)
+            found[name] = hidden(exact, self.variances[name], most, key + name.encode())
+        return found
+
+
+def hidden(exact: np.ndarray, variance: int, most: int, key: bytes) -> np.ndarray:
+    """Whole numbers, of a magnitude of `most` at most, with noise on them."""
+    found = exact + discrete_gaussian(variance, exact.size, key).reshape(exact.shape)
+    # By what is public: the noise is never beyond 102 standard deviations.
+    narrow = most + 102 * np.sqrt(variance) < 2**31
+    return np.asarray(found.astype(np.int32) if narrow else found)
 
 
 def exact_sums(step: str, rows: Rows, down: Message) -> Message:

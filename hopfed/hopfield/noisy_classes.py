@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hopfed.federation.contract import EVERYONE, Metrics
-from hopfed.federation.messages import Message
+from hopfed.federation.messages import Lines, Message, flatten
 from hopfed.federation.rounds import Session
-from hopfed.hopfield.flat import Lines
 from hopfed.hopfield.guard import Guard, loss, median_bound, trimmed
 from hopfed.hopfield.noise import NUMBERS, PARTS, ClassNoise
 
@@ -32,7 +31,7 @@ WIDEST = 0.95  # magnitude of a mean of a class that is guessed
 NEAREST = 0.98  # to +-1 that a mean is taken for
 RAREST = 0.02  # part of the rows of a class that is taken to have a column, at least
 ABOVE = 1.1  # times the edge of noise from which a class is two
-TOLD = 3.0  # standard deviations from which the rows of a class are no noise
+CERTAIN = 3.0  # standard deviations from which the rows of a class are no noise
 
 
 @dataclass(frozen=True)
@@ -64,11 +63,9 @@ class NoisySums(Lines):
         """(K, N) part of the rows of a class that has each column."""
         n = self.rows[:, None]
         common = self.seen.sum(axis=0) / n.sum()
-        common = np.clip(
-            _drawn(common, common.mean(), 2 * self.noise.sum() / n.sum() ** 2), 0.0, 1.0
-        )
-        raw = self.seen / n
-        return np.clip(_drawn(raw, common, 2 * self.noise[:, None] / n**2), RAREST, 1.0)
+        common = _drawn(common, common.mean(), 2 * self.noise.sum() / n.sum() ** 2)
+        common, variances = np.clip(common, 0.0, 1.0), 2 * self.noise[:, None] / n**2
+        return np.clip(_drawn(self.seen / n, common, variances), RAREST, 1.0)
 
     def raw_means(self) -> tuple[np.ndarray, np.ndarray]:
         """(K, N) means of the entries, and the variance that rows and noise give them."""
@@ -100,7 +97,7 @@ class NoisySums(Lines):
     def supported(self, least: float) -> np.ndarray:
         """Which classes are of so many rows, and of more than noise gives; the largest is."""
         N = self.signed.shape[1]
-        enough = np.maximum(least, TOLD * np.sqrt(2 * self.noise / N))
+        enough = np.maximum(least, CERTAIN * np.sqrt(2 * self.noise / N))
         return np.asarray((self.counts >= enough) | (self.counts == self.counts.max()))
 
 
@@ -125,24 +122,24 @@ class Residuals:
     along: np.ndarray
 
     @classmethod
-    def of(cls, one: NoisySums, pairs: np.ndarray, noise: float, most: int = 1) -> list[Residuals]:
-        """Look at one class: the direction in which it varies most, then others above the edge."""
-        N, n = one.signed.shape[1], float(one.rows[0])
+    def of(cls, sums: NoisySums, pairs: np.ndarray, noise: float, most: int = 1) -> list[Residuals]:
+        """Look at a class: the direction in which it varies most, then others above the edge."""
+        N, n = sums.signed.shape[1], float(sums.rows[0])
         i, j = np.triu_indices(N, 1)
-        mean = one.signed[0] / n  # over all rows: to divide by those that have it adds noise
+        mean = sums.signed[0] / n  # over all rows: to divide by those that have it adds noise
         C = np.zeros((N, N))
         C[i, j] = pairs / n - mean[i] * mean[j]
         C += C.T
         values, vectors = np.linalg.eigh(C)
-        part = float(np.clip(one.seen[0].mean() / n, RAREST, 1.0))
-        of_means = 2 * float(np.linalg.norm(mean) * np.sqrt(N * one.noise[0])) / n
+        part = float(np.clip(sums.seen[0].mean() / n, RAREST, 1.0))
+        of_means = 2 * float(np.linalg.norm(mean) * np.sqrt(N * sums.noise[0])) / n
         edge = part * 2 * np.sqrt(N / n) + N / n + np.hypot(2 * np.sqrt(N) * noise / n, of_means)
         tops = np.maximum(values[::-1][:most], 0.0)
         found = [
             cls(top / (ABOVE * edge), np.sqrt(top) / part * along, top, along)
             for top, along in zip(tops.tolist(), vectors.T[::-1], strict=False)
         ]
-        return found[:1] + [one for one in found[1:] if one.ratio > 1]
+        return found[:1] + [each for each in found[1:] if each.ratio > 1]
 
 
 CONFIRMED = 0.5  # of what all clients show along a direction, that the others of them show
@@ -159,18 +156,16 @@ class Look:
     parent: np.ndarray  # (K,) which remembered class each is
     unit: float  # noise of `pairs` over that of the signed sums
     groups: Sequence[np.ndarray]  # for each class those that were asked about and are in it
-    said: Sequence[Message]  # what each client answered about these
+    answers: Sequence[Message]  # of the clients, about these
     cut: int  # clients who may lie together
 
-    def one(self, *classes: int) -> Look:
+    def together(self, *classes: int) -> Look:
         """Some classes, taken for one; of the largest of them in what is remembered."""
         k = list(classes)
-        sums = self.sums.select(np.array(k[:1]))
-        for other in k[1:]:
-            sums = sums + self.sums.select(np.array([other]))
+        sums = (array[k].sum(axis=0)[None] for array in flatten(self.sums).values())
         return replace(
             self,
-            sums=sums,
+            sums=NoisySums(*sums),
             pairs=self.pairs[k].sum(axis=0)[None],
             parent=self.parent[[max(k, key=lambda c: float(self.sums.counts[c]))]],
             groups=[np.concatenate([self.groups[c] for c in k])],
@@ -182,12 +177,12 @@ class Look:
         found = Residuals.of(self.sums, self.pairs[0], noise, DIRECTIONS)
         if found[0].ratio <= 1 or self.cut == 0:
             return found[0]
-        confirmed = (one for one in found if self.confirmed(one))
+        confirmed = (each for each in found if self.confirmed(each))
         return next(confirmed, replace(found[0], ratio=0.0))
 
     def confirmed(self, found: Residuals) -> bool:
         """Whether others than its strongest supporters show a direction of a single class."""
-        shown, rows = np.array([self.shown(message, found) for message in self.said]).T
+        shown, rows = np.array([self.shown(message, found) for message in self.answers]).T
         rows = np.minimum(rows, MOST_ROWS * np.median(rows))
         # As many of the weakest as of the strongest: neither a claim nor a denial of one decides.
         kept = np.argsort(shown, kind="stable")[self.cut : len(shown) - self.cut]
@@ -211,7 +206,7 @@ class Look:
         look, tried = self, set[tuple[int, ...]]()
         while len(look.parent) > 1:
             for a, b in look.sums.nearest():
-                both = look.one(a, b)
+                both = look.together(a, b)
                 name = tuple(sorted(both.groups[0].tolist()))
                 if name in tried or both.residuals().ratio > 1:
                     tried.add(name)
@@ -225,7 +220,7 @@ class Look:
     def halved(self, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
         """Means, shares and parents of classes once those that are two are halved; if any are."""
         sums, parent = self.sums, self.parent
-        found = [self.one(k).residuals() for k in range(len(parent))]
+        found = [self.together(k).residuals() for k in range(len(parent))]
         ratios, ways = np.array([r.ratio for r in found]), np.array([r.way for r in found])
         order = np.argsort(-ratios * sums.rows, kind="stable")
         N = sums.signed.shape[1]
@@ -249,26 +244,19 @@ class Look:
         )
 
 
-@dataclass(frozen=True)
-class Heard:
-    """Answers to one question."""
+class Answers:
+    """What a guard lets count of the answers to one question."""
 
-    said: Sequence[Message]
-    rows: np.ndarray  # that clients claim
-    weights: np.ndarray  # rows that they count for
-    cut: int  # how many are left out at either end
-
-    @classmethod
-    def of(cls, guard: Guard, session: Session, messages: Mapping[int, Message]) -> Heard:
-        """What a guard lets count of the answers of a session."""
-        said = list(messages.values())
-        rows = np.array([float(m["examples"]) for m in said])
-        weights = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
-        return cls(said, rows, weights, guard.with_absent(len(rows), session.asked).cut(len(rows)))
+    def __init__(self, guard: Guard, session: Session, messages: Mapping[int, Message]):
+        self.messages = list(messages.values())
+        self.rows = np.array([float(m["examples"]) for m in self.messages])  # that clients claim
+        # Rows that they count for, and how many are left out at either end.
+        self.weights = np.minimum(self.rows, median_bound(self.rows.tolist(), guard.claim))
+        self.cut = guard.with_absent(len(self.rows), session.asked).cut(len(self.rows))
 
     def total(self, name: str, k: int | slice = slice(None)) -> np.ndarray:
         """One array, of all clients, each within its bound."""
-        pairs = zip(self.said, self.rows, strict=True)
+        pairs = zip(self.messages, self.rows, strict=True)
         each = np.array([m[name][k].astype(np.float64) / (PARTS * r) for m, r in pairs])
         return np.asarray(self.weights.sum() * trimmed(each, self.weights, self.cut))
 
@@ -285,7 +273,7 @@ class Heard:
         K, unit = len(parent), noise.scale("pairs") / noise.scale("signed")
         pairs = np.array([self.total("pairs", k) for k in range(K)])
         groups = [np.array([k]) for k in range(K)]
-        return Look(self.sums(noise), pairs, parent, unit, groups, self.said, self.cut)
+        return Look(self.sums(noise), pairs, parent, unit, groups, self.messages, self.cut)
 
 
 def searched(
@@ -295,19 +283,19 @@ def searched(
     held, noise = NoisySums(memory.rows, memory.signed, memory.seen, memory.noise), client.hiding
     parent, best, metrics = np.arange(memory.size), None, Metrics()
 
-    def asked(means: np.ndarray, shares: np.ndarray) -> Heard | None:
-        told = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
-        said = session.ask({EVERYONE: told})
-        return Heard.of(guard, session, said) if said else None
+    def asked(means: np.ndarray, shares: np.ndarray) -> Answers | None:
+        classes = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
+        messages = session.ask({EVERYONE: classes})
+        return Answers(guard, session, messages) if messages else None
 
-    # What was said of the classes of an earlier round says nothing of those of this one.
+    # Sums over the classes of an earlier round say nothing of those of this one.
     first = {c: m for c, m in session.ask().items() if not session.ages.get(c)}
-    heard = Heard.of(guard, session, first) if first else None
+    answers = Answers(guard, session, first) if first else None
     for look in range(channel.looks + 1):
-        if heard is None:
+        if answers is None:
             break
-        metrics["examples"] = float(heard.weights.sum())  # counts have noise
-        found, before = heard.look(noise, parent).joined(), len(parent)
+        metrics["examples"] = float(answers.weights.sum())  # counts have noise
+        found, before = answers.look(noise, parent).joined(), len(parent)
         if look == 0 or len(found.parent) < before:
             best = found.sums, found.parent
         if look == channel.looks:
@@ -317,9 +305,9 @@ def searched(
             break
         total = None
         for step in range(channel.steps):
-            if (heard := asked(means, shares)) is None:
+            if (answers := asked(means, shares)) is None:
                 break
-            sums = heard.sums(noise)
+            sums = answers.sums(noise)
             # The first step after a search is thrown away: its classes were guesses.
             total = sums if step < 2 or total is None else total + sums
             fresh = total.times(1 / max(step, 1))
@@ -329,19 +317,17 @@ def searched(
                 whole, fresh, parent = whole.select(kept), fresh.select(kept), parent[kept]
                 best = fresh, parent
             means, shares = whole.means(), whole.shares()
-        heard = heard and asked(means, shares)
+        answers = answers and asked(means, shares)
     if best is None:
         return memory, metrics
     fresh, parent = best
     whole = fresh + before_of(held, parent)
     counts = np.maximum(whole.counts, 0.0)[None]  # whose rows are of which class is not kept
-    known = whole.means(), whole.signed, whole.seen
-    nobody = np.array([NEW])
+    known, nobody = (whole.means(), whole.signed, whole.seen), np.array([NEW])
     return memory.joined_by(known, parent, nobody, counts, session.t, whole.noise), metrics
 
 
 def before_of(held: NoisySums, parent: np.ndarray) -> NoisySums:
     """What is remembered of classes with these parents (K,); nothing of those that are new."""
-    found, known = held.select(np.maximum(parent, 0)), parent != NEW
-    each = (found.counts, found.signed, found.seen, found.noise)
-    return NoisySums(*(np.where(known.reshape(-1, *[1] * (a.ndim - 1)), a, 0.0) for a in each))
+    each = flatten(held.select(np.maximum(parent, 0))).values()
+    return NoisySums(*(np.where(parent != NEW, a.T, 0.0).T for a in each))

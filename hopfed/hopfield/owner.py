@@ -28,7 +28,7 @@ from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message, digest
 from hopfed.federation.recipes import Allowed, made, one_of, real, whole
 from hopfed.hopfield.batches import Batches, Elsewhere
-from hopfed.hopfield.clients import ClassClient, PatternClient
+from hopfed.hopfield.clients import ClassClient, PatternClient, StartingClient
 from hopfed.hopfield.columns import places_of, read_names
 from hopfed.hopfield.encoding import FORMS, Encoding
 from hopfed.hopfield.ledger import Ledger, Terms
@@ -81,25 +81,21 @@ class Owner:
     outcome: Any = field(default=None, repr=False)  # a `relate.Column` beside the rows
     _held: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        bounded = self.epsilon is None or self.epsilon > 0
-        require(bounded, "epsilon", "above 0", self.epsilon)
-
-    def order(self, told: Sequence[object]) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    def order(self, names: Sequence[object]) -> tuple[np.ndarray, tuple[str, ...] | None]:
         """Columns of a federation in the order of the file, (N,), and what they are called."""
-        places = places_of(self.names, self.rows.shape[1], told)
+        places = places_of(self.names, self.rows.shape[1], names)
         if places is None:
-            known = read_names(told) if told else None
+            known = read_names(names) if names else None
             return np.arange(self.rows.shape[1]), self.names or known
         return np.argsort(places), self.names
 
-    def adapt(self, method: Any, told: Sequence[object] = ()) -> Any:
+    def adapt(self, method: Any, names: Sequence[object] = ()) -> Any:
         """Put the examples into what a server asks for, if their owner takes part in it."""
         if not isinstance(method, PatternClient | ClassClient):
             raise DataError(f"this client does not take part in {type(method).__name__}")
         if not isinstance(method.source, Elsewhere):
             raise DataError("the federation does not leave the examples where they are")
-        places = places_of(self.names, self.rows.shape[1], told)
+        places = places_of(self.names, self.rows.shape[1], names)
         if self.filed is not None:
             places = self.filed if places is None else self.filed[places]
         columns = self.rows.shape[1] if places is None else len(places)
@@ -136,7 +132,7 @@ class Owner:
         """Charge the budget; rows come in the order in which they were released first."""
         if self.epsilon is None:  # its terms are not for a server to set
             raise DataError("this client agreed to no epsilon: join --epsilon, or serve without")
-        if noise.epsilon > self.epsilon or noise.delta > self.delta:
+        if not (noise.epsilon <= self.epsilon and noise.delta <= self.delta):
             raise DataError("the federation asks for more than this client's epsilon and delta")
         units = method.units if isinstance(method, ClassClient) else 0
         rounds = cast(Batches, method.source).rounds
@@ -149,7 +145,7 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class Answering:
+class Answering(StartingClient):
     """A client that holds the rows of an owner, and answers with noise what a server may ask."""
 
     client: PatternClient | ClassClient  # holds the rows
@@ -158,10 +154,6 @@ class Answering:
     # (N,) where the server's columns are, where answers are made in another order; None where they
     # are made in this one
     places: np.ndarray | None = field(default=None, repr=False)
-
-    def client_start(self, client: int, seed: int) -> State:
-        """State of a client before its first round."""
-        return self.client.client_start(client, seed)
 
     def client_step(
         self, state: State, down: Message, context: Context

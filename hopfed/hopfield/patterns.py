@@ -19,29 +19,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from functools import partial
 
 import numpy as np
 
-import hopfed.hopfield.possible as possible
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.factorize import METHODS, Groups, Method, factorize
-from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.contract import EVERYONE, Metrics, State
-from hopfed.federation.messages import Message, below
+from hopfed.federation.messages import Message, below, flatten
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.batches import Source
 from hopfed.hopfield.clients import PatternClient
 from hopfed.hopfield.encoding import (
     Encoding,
+    operator_complaint,
     pack_patterns,
+    projections_complaint,
+    semidefinite,
     symmetric,
+    unfolded,
+    votes_complaint,
 )
 from hopfed.hopfield.evidence import MEMORIES, Counted, Evidence
-from hopfed.hopfield.flat import flatten
-from hopfed.hopfield.guard import Guard, bounded
+from hopfed.hopfield.guard import Guard, bounded, trimmed
 from hopfed.hopfield.noise import CHANCE, Noise
 from hopfed.hopfield.plasticity import Fixed, Rule, Smoothing
 from hopfed.hopfield.remembered import Remembered, Votes, separable
@@ -57,7 +59,7 @@ from hopfed.hopfield.support import (
 from hopfed.hopfield.verdict import FITTING, STATUS, UNFIT
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import PRIVATE_SEARCH
-from hopfed.spectral.operators import DenseOperator, HebbianOperator
+from hopfed.spectral.operators import HebbianOperator
 
 __all__ = ["Patterns"]
 
@@ -112,11 +114,10 @@ class Patterns:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name, kind in (("encoding", Encoding), ("smoothing", Smoothing)):
+        kinds = {"encoding": Encoding, "smoothing": Smoothing, "search": Search | None}
+        for name, kind in kinds.items():
             value = getattr(self, name)
-            require(isinstance(value, kind), name, f"of type {kind.__name__}", repr(value))
-        held = isinstance(self.search, Search | None)
-        require(held, "search", "a Search, or None", repr(self.search))
+            require(isinstance(value, kind), name, f"of type {kind}", repr(value))
         require(callable(self.rule), "rule", "a rule of plasticity", repr(self.rule))
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
         own = callable(self.factoriser) or self.factoriser in METHODS
@@ -144,24 +145,20 @@ class Patterns:
     def play(self, state: State, session: Session, client: PatternClient, guard: Guard) -> Step:
         """Play a round from a `state`: what the server asks a `session`, as its `guard` bids."""
         heard = session.ask(check=lambda _, m: _operator_complaint(client, guard, m))
-        round_ = _Round.begun(self, state, heard, session, client, guard)
-        counted, metrics = round_.counted, round_.metrics()
-        groups = None
-        if guard.liars > 0:
+        round_ = _Round(self, state, heard, session, client, guard)
+        groups, silent = None, False
+        if guard.byzantine > 0:
             groups = round_.clients_as_groups(list(round_.operators))
         if "projections" in client.steps:
-            basis = counted.spectrum.vectors.astype(np.float32)
-            said = session.ask({EVERYONE: {"basis": basis}}, round_.projections_complaint(basis))
-            groups = round_.projected(said, careful=guard.liars > 0)
+            basis = round_.counted.spectrum.vectors.astype(np.float32)
+            check = partial(round_.projections_complaint, basis)
+            groups = round_.projected(session.ask({EVERYONE: {"basis": basis}}, check))
         memory, found = round_.remembered(groups, session)
-        metrics |= found
-        silent = False
+        metrics = round_.metrics() | found
         if "votes" in client.steps:
-            down = {EVERYONE: round_.broadcast(memory)}
-            said = session.ask(
-                down, lambda c, m: possible.votes_complaint(m, round_.claims.get(c, 0))
-            )
-            memory, silent = round_.voted(memory, said)
+            down, claims = {EVERYONE: round_.broadcast(memory)}, round_.claims
+            votes = session.ask(down, lambda c, m: votes_complaint(m, claims.get(c, 0)))
+            memory, silent = round_.voted(memory, votes)
             metrics |= round_.withheld(memory, silent) | {"archetypes": len(memory)}
         metrics |= round_.verdict(metrics)
         return round_.closed(memory), {EVERYONE: round_.broadcast(memory, silent)}, metrics
@@ -170,86 +167,59 @@ class Patterns:
 def _operator_complaint(client: PatternClient, guard: Guard, message: Message) -> str | None:
     """Say why no rows, with the noise of the mechanism, have an operator; None if some may."""
     if client.noise is None:
-        return possible.operator_complaint(client.encoding, message, guard.check)
+        return operator_complaint(client.encoding, message, guard.check)
     N, M, room = client.n_sites, float(message["examples"]), client.mechanism.norm(CHANCE)
     released = symmetric(message["counts"], N, M)
-    if not possible.semidefinite(released, room, M + room):
+    if not semidefinite(released, room, M + room):
         return "counts have an eigenvalue below those of examples and noise"
-    if not possible.semidefinite(-released, N * M + room, N * M + room):
+    if not semidefinite(-released, N * M + room, N * M + room):
         return "counts have an eigenvalue above those of examples and noise"
     return None
 
 
-@dataclass
 class _Round:
     """What the server knows in a round, once operators were heard."""
 
-    channel: Patterns
-    guard: Guard
-    t: int
-    state: State
-    heard: dict[int, Message]  # within their claims
-    claims: dict[int, int]
-    weights: dict[int, float]
-    operators: dict[int, HebbianOperator]
-    evidence: Evidence
-    before: Remembered
-    counted: Counted
-    quality: float
-
-    @classmethod
-    def begun(
-        cls,
+    def __init__(
+        self,
         channel: Patterns,
         state: State,
         heard: Mapping[int, Message],
         session: Session,
         client: PatternClient,
         guard: Guard,
-    ) -> _Round:
-        """Add the operators of a round to the evidence, and count its spectrum."""
-        guard = guard.with_absent(len(heard), session.asked)
-        claims = {c: int(m["examples"]) for c, m in heard.items()}
-        believed = bounded(heard, guard.claim)
-        operators: dict[int, HebbianOperator] = {}
-        for c, m in believed.items():
-            operators[c] = client.encoding.decode(m)
+    ):
+        self.channel, self.t, self.state = channel, session.t, state
+        self.guard = guard.with_absent(len(heard), session.asked)
+        self.claims = {c: int(m["examples"]) for c, m in heard.items()}
+        self.heard = bounded(heard, guard.claim)
+        self.operators, self.weights = dict[int, HebbianOperator](), dict[int, float]()
+        for c, m in self.heard.items():
+            operator = client.encoding.decode(m)
             if client.noise is not None:
-                own, scale = operators[c], float(m["examples"]) / claims[c]
-                noise = scale**2 * client.mechanism.variance
-                operators[c] = PrivateOperator(
-                    own.n_sites,
-                    own.mass,
-                    own.sum_sq_weights,
-                    cast(DenseOperator, own).matrix,
-                    noise=noise,
-                )
-        weights = {}
-        for c, m in believed.items():
+                noise = (float(m["examples"]) / self.claims[c]) ** 2 * client.mechanism.variance
+                operator = PrivateOperator(**vars(operator), noise=noise)
             claimed = float(np.clip(m.get("weight", 1.0), 0.0, 1.0))
             claimed *= claimed >= LIGHTEST  # of less, the share of the examples is no number
-            weights[c] = claimed * channel.discount ** session.ages.get(c, 0)
+            self.operators[c] = operator
+            self.weights[c] = claimed * channel.discount ** session.ages.get(c, 0)
         held = Evidence.unflatten(client.encoding, below(state, "evidence"))
-        evidence = held.discounted(channel.discount)
-        evidence = evidence.extend(operators, believed, weights)
+        held = held.discounted(channel.discount)
+        self.evidence = held.extend(self.operators, self.heard, self.weights)
         arrays = below(state, "memory")
-        before = Remembered.nothing(channel.n_sites)
-        before = Remembered(**arrays) if arrays else before
-        counted = Counted.of(
-            channel.memory, evidence, before.patterns, operators, weights, channel.alpha
+        self.before = Remembered(**arrays) if arrays else Remembered.nothing(channel.n_sites)
+        known, operators, weights = self.before.patterns, self.operators, self.weights
+        self.counted = Counted.of(
+            channel.memory, self.evidence, known, operators, weights, channel.alpha
         )
-        made = cls(
-            channel, guard, session.t, state, believed, claims, weights, operators, evidence,
-            before, counted, float(state.get("quality", 0.0)),
-        )  # fmt: skip
-        if counted.rank.n_detected:
-            made.quality = made._quality()
-        return made
+        self.quality = float(state.get("quality", 0.0))
+        if self.counted.rank.n_detected:
+            self.quality = self._quality()
 
     def _quality(self) -> float:
         """Quality of the pooled examples; where some may lie, that of the median client."""
         known = sorted(v for c, v in self.counted.variances.items() if c in self.weights)
-        if self.guard.liars == 0 or not known:
+        if self.guard.byzantine == 0 or not known:
             return self.counted.rank.quality
         return float(np.sqrt(max(1.0 - known[len(known) // 2], 0.0)))
 
@@ -284,33 +254,27 @@ class _Round:
             counts.append(mass)
         return Groups(np.stack(sums), np.array(counts))
 
-    def projections_complaint(self, basis: np.ndarray) -> Any:
+    def projections_complaint(self, basis: np.ndarray, c: int, message: Message) -> str | None:
         """Say of a client's projections why no groups of its rows have them."""
-        exact, check = self.channel.encoding.exact, self.guard.check
+        claim, expected, check = self.claims.get(c, 0), None, self.guard.check
+        if check and self.channel.encoding.exact and c in self.operators:
+            expected = claim * (basis.T @ self.operators[c].matmat(basis))
+        N = self.channel.n_sites
+        return projections_complaint(message, claim, N, expected, check)
 
-        def complaint(c: int, message: Message) -> str | None:
-            claim, expected = self.claims.get(c, 0), None
-            if check and exact and c in self.operators:
-                expected = claim * (basis.T @ self.operators[c].matmat(basis))
-            N = self.channel.n_sites
-            return possible.projections_complaint(message, claim, N, expected, check)
-
-        return complaint
-
-    def projected(self, said: Mapping[int, Message], careful: bool) -> Groups | None:
+    def projected(self, answers: Mapping[int, Message]) -> Groups | None:
         """Group projections, each brought to the common noise variance."""
         K, common = self.counted.rank.n_detected, self.counted.rank.variance
         sums, counts = [], []
-        for c, message in said.items() if K else ():
+        for c, message in answers.items() if K else ():
             weight = self.weights[c] * float(self.heard[c]["examples"]) / self.claims[c]
             sizes = message["sizes"].astype(np.float64)
             excess = self.counted.variances.get(c, common) - common
-            full = possible.unfolded(message["groups"])
+            full = unfolded(message["groups"])
             sums.append((full - sizes[:, None, None] * excess * np.eye(K)) * weight)
             counts.append(sizes * weight)
-        silent = [c for c in self.operators if c not in said] if careful else []
-        others = self.clients_as_groups(silent)
-        if others is not None:
+        silent = [c for c in self.operators if c not in answers]
+        if self.guard.byzantine > 0 and (others := self.clients_as_groups(silent)) is not None:
             sums.append(others.sums)
             counts.append(others.counts)
         return Groups(np.concatenate(sums), np.concatenate(counts)) if sums else None
@@ -319,21 +283,21 @@ class _Round:
         """Factor the spectrum, and bring the remembered archetypes up to date."""
         memory, rank, seed = self.before, self.counted.rank, session.context.derive("factorize")
         found = self._factored(self.counted, groups, seed)
-        liars = self.guard.suspects(len(self.operators))
-        if liars:
+        byzantine = self.guard.suspects(len(self.operators))
+        if byzantine:
 
             def alone(clients: Sequence[int]) -> Archetypes:
                 """Archetypes in the fresh operators of some clients."""
                 part = {c: self.operators[c] for c in clients}
                 own = {c: self.weights[c] for c in clients}
-                evidence = Evidence(self.channel.encoding).extend(part, self.heard, own)
-                how = self.channel.memory, evidence, memory.patterns, part, own
-                counted = Counted.of(*how, self.channel.alpha)
-                groups = self.clients_as_groups(clients, counted)
-                return self._factored(counted, groups, seed)
+                fresh, how = Evidence(self.channel.encoding), self.channel.memory
+                fresh = fresh.extend(part, self.heard, own)
+                alpha, known = self.channel.alpha, memory.patterns
+                counted = Counted.of(how, fresh, known, part, own, alpha)
+                return self._factored(counted, self.clients_as_groups(clients, counted), seed)
 
             level = self.guard.level
-            found = agreed(found, self.counted, self.operators, liars, level, alone)
+            found = agreed(found, self.counted, self.operators, byzantine, level, alone)
         matches, sure = found.matches, found.expected_overlaps
         if self.channel.memory == "separate":
             memory = memory.renew(found.patterns, sure, matches)
@@ -350,20 +314,15 @@ class _Round:
             m = self.heard[c]
             mean = m["columns"] / float(m["examples"]) if "columns" in m else None
             fits.append(misfit(op, memory.patterns, mean))
-        memory, spoken = self._confirmed(memory)
-        metrics = {
-            "archetypes": len(memory),
-            "explained": found.explained,
-            "misfit": typical(fits),
-            "status": found.status,
-            "advice": found.advice,
-        }
-        return memory, metrics | self.withheld(memory) | spoken
+        memory, supports = self._confirmed(memory)
+        metrics: Metrics = {"archetypes": len(memory), "explained": found.explained}
+        metrics |= {"misfit": typical(fits), "status": found.status, "advice": found.advice}
+        return memory, metrics | self.withheld(memory) | supports
 
     def _factored(self, counted: Counted, groups: Groups | None, seed: int) -> Archetypes:
         private = isinstance(self.evidence.operator, PrivateOperator)
         search = PRIVATE_SEARCH if private else self.channel.search
-        if self.guard.liars > 0:  # one that lies can bring many directions
+        if self.guard.byzantine > 0:  # one that lies can bring many directions
             most = EFFORT * max(counted.rank.n_detected, 1)
             search = replace(search or Search(), most=most)
         return factorize(
@@ -382,8 +341,8 @@ class _Round:
         cut = self.guard.cut(len(self.heard))
         if cut <= 0:
             return np.asarray(self.evidence.columns / self.evidence.mass)
-        means = [m["columns"] / float(m["examples"]) for m in self.heard.values()]
-        return np.asarray(trimmed_mean(means, (cut + 0.5) / len(self.heard)))
+        means = np.array([m["columns"] / float(m["examples"]) for m in self.heard.values()])
+        return trimmed(means, 1.0, cut)
 
     def _confirmed(self, memory: Remembered) -> tuple[Remembered, Metrics]:
         """Note which patterns the operators of this round support; drop what they never did."""
@@ -391,29 +350,29 @@ class _Round:
         if len(memory) == 0 or not self.heard:
             return memory, {}
         operators, each = list(self.operators.values()), list(self.weights.values())
-        liars, careful = guard.suspects(len(operators)), guard.liars > 0
+        byzantine, careful = guard.suspects(len(operators)), guard.byzantine > 0
         private = isinstance(self.evidence.operator, PrivateOperator)
 
         def righted(memory: Remembered, rows: np.ndarray) -> Remembered:
             fixed = memory.patterns.copy()
-            fixed[rows] = corrected(fixed[rows], operators, each, liars, guard.level)
+            fixed[rows] = corrected(fixed[rows], operators, each, byzantine, guard.level)
             unasked = (memory.voters == 0)[:, None]
             return replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
 
         own = np.ones(len(memory), dtype=bool)
         memory = righted(memory, own)
-        if liars and not private:
+        if byzantine and not private:
             each_held = [op.n_examples * shares(op, memory.patterns) for op in operators]
-            own = np.sort(each_held, axis=0)[:-liars].sum(axis=0) >= FEWEST * self.quality**2
+            own = np.sort(each_held, axis=0)[:-byzantine].sum(axis=0) >= FEWEST * self.quality**2
         # Beside what nobody needs, an archetype may have no direction of its own.
         noise = [self.counted.variances.get(c, rank.variance) for c in self.operators]
         support = Support.of(operators, memory.patterns[own], each, noise, careful)
         shown, held = own.copy(), np.zeros(len(memory))
         shown[own] = support.scores() > guard.level
         held[own] = support.behind(self.quality)
-        if liars:
-            others = support.behind(self.quality, liars) >= FEWEST
-            shown[own] &= others & (support.doubted(liars) > guard.level)
+        if byzantine:
+            others = support.behind(self.quality, byzantine) >= FEWEST
+            shown[own] &= others & (support.doubted(byzantine) > guard.level)
         if guard.quorum > 0:
             groups = random_groups(
                 len(operators), guard.client_groups, int(self.state["secret"]), self.t
@@ -425,21 +384,21 @@ class _Round:
         waiting = self.t - memory.seen < guard.patience
         kept = (memory.rounds >= guard.persistence) | waiting
         everything = Support.of(operators, memory.patterns, each, noise, careful)
-        said = (everything.alone() > guard.level)[:, kept].sum(axis=1)
-        spoken = {"supports": np.array([[c, n] for c, n in zip(self.heard, said, strict=True)])}
-        return memory.select(kept), spoken
+        supported = (everything.alone() > guard.level)[:, kept].sum(axis=1)
+        supports = np.column_stack([list(self.heard), supported])
+        return memory.select(kept), {"supports": supports}
 
-    def voted(self, memory: Remembered, said: Mapping[int, Message]) -> tuple[Remembered, bool]:
+    def voted(self, memory: Remembered, answers: Mapping[int, Message]) -> tuple[Remembered, bool]:
         """Add the votes of a round to the archetypes it broadcast; whether some did not vote."""
         public = np.flatnonzero(self.published(memory, silent=True))
         examples = {c: float(m["examples"]) for c, m in self.heard.items()}
-        shape, liars = (len(public), self.channel.n_sites), self.guard.suspects(len(said))
-        votes = Votes.gather(said, self.weights, examples, shape, liars)
+        shape, byzantine = (len(public), self.channel.n_sites), self.guard.suspects(len(answers))
+        votes = Votes.gather(answers, self.weights, examples, shape, byzantine)
         clear = separable(memory.sure[public], self.quality, self.channel.n_sites)
         memory = memory.vote(votes.among(len(memory), public, clear), self.quality)
         asked = np.isin(np.arange(len(memory)), public[clear])
         # Clients that claimed examples, and do not vote: their rows are like no pattern.
-        silent = bool(set(self.heard) - {c for c, m in said.items() if np.any(m["voters"])})
+        silent = bool(set(self.heard) - {c for c, m in answers.items() if np.any(m["voters"])})
         if not silent:
             # A pattern that no example resembles is an eigenvalue that noise put above the edge.
             memory = memory.select((memory.voters > 0) | ~asked)
@@ -463,9 +422,8 @@ class _Round:
     def verdict(self, metrics: Metrics) -> Metrics:
         """Status and sentence of a broadcast: that of the spectrum, unless more is known."""
         status, advice = metrics["status"], metrics["advice"]
-        exact = self.channel.encoding.exact and not isinstance(
-            self.evidence.operator, PrivateOperator
-        )
+        private = isinstance(self.evidence.operator, PrivateOperator)
+        exact = self.channel.encoding.exact and not private
         withheld = self.counted.rank.n_detected - metrics["published"]
         if metrics["misfit"] > 1:
             status, advice = "poor fit", UNFIT

@@ -36,7 +36,6 @@ from hopfed.spectral.rows import times
 __all__ = ["Agreement", "Entropy", "Fixed", "Rule", "Smoothing", "Structure"]
 
 PAIRS = 20_000  # pairs of sites looked at: a standard error of at most 0.0036 from their sampling
-REFERENCES = ("batch", "example")
 LEAST_EXCESS = 0.01  # of p0 over 1/2: what the sample of pairs resolves, about three errors
 
 _WORDS = 1 << 20  # words of bits compared at a time
@@ -44,10 +43,7 @@ _WORDS = 1 << 20  # words of bits compared at a time
 
 def sign_agreement(rows: Rows, patterns: np.ndarray, *, pairs: int = PAIRS, seed: int = 0) -> float:
     """Share p of site pairs on which memory and batch have the same sign (46)."""
-    n_examples, n = rows.shape
-    _check_patterns(patterns, n)
-    require(n_examples >= 1, "rows", "at least one example", n_examples)
-    i, j = site_pairs(n, pairs, seed)
+    i, j = site_pairs(rows.n, pairs, seed)
     memory, batch = _pair_sums(kernels.pack(patterns), i, j), _pair_sums(rows, i, j)
     return float(((1 + np.sign(memory) * np.sign(batch)) / 2).mean())
 
@@ -61,50 +57,20 @@ def expected_agreement(
     seed: int = 0,
 ) -> float:
     """Agreement p0 to expect of M examples of the remembered archetypes (48, for a batch)."""
-    require(0 <= r <= 1, "r", "a quality in [0, 1]", r)
-    require(M >= 1, "M", "at least one example", M)
-    patterns = np.asarray(patterns)
-    _check_patterns(patterns, patterns.shape[-1])
     i, j = site_pairs(patterns.shape[1], PAIRS, seed)
     products = patterns[:, i] * patterns[:, j]
-    agreed = np.sign(products.sum(axis=0, dtype=np.int64))
     if exposures is None:
-        rho = r**2 * products.mean(axis=0) * agreed
+        rho = r**2 * products.mean(axis=0)
     else:
-        rho = _known_counts(r, np.asarray(exposures, dtype=np.float64), products) * agreed
+        mean = r**2 * (exposures @ products)
+        second = np.maximum(1 - r**4 * np.sum(exposures), 0.0) + mean**2
+        rho = np.divide(mean, np.sqrt(second), out=np.zeros_like(mean), where=second > 0)
+        rho = np.clip(rho, -1.0, 1.0)
+    rho = rho * np.sign(products.sum(axis=0, dtype=np.int64))
     half = (M + 1) // 2
     # A few patterns have few different means of their pairs.
     distinct, times_seen = np.unique(rho, return_counts=True)
     return float(times_seen @ betainc(half, half, (1 + distinct) / 2) / len(rho))
-
-
-def reference_agreement(
-    kind: str,
-    r: float,
-    M: int,
-    patterns: np.ndarray,
-    *,
-    exposures: np.ndarray | None = None,
-    seed: int = 0,
-) -> float:
-    """Agreement p0 that a rule refers to, no closer to 1/2 than LEAST_EXCESS."""
-    require(kind in REFERENCES, "reference", "'batch' or 'example'", repr(kind))
-    if kind == "example":
-        p0 = (1 + r**2) / 2
-    else:
-        p0 = expected_agreement(r, M, patterns, exposures=exposures, seed=seed)
-    return max(p0, 0.5 + LEAST_EXCESS)
-
-
-def _known_counts(r: float, shares: np.ndarray, products: np.ndarray) -> np.ndarray:
-    """``rho`` of `expected_agreement` for a batch whose exposures are `shares`."""
-    K = len(products)
-    good = shares.shape == (K,) and (shares >= 0).all() and shares.sum() <= 1 + 1e-9
-    require(bool(good), "exposures", f"{K} shares that sum to at most 1", shares)
-    mean = r**2 * (shares @ products)
-    second = np.maximum(1 - r**4 * shares.sum(), 0.0) + mean**2
-    rho = np.divide(mean, np.sqrt(second), out=np.zeros_like(mean), where=second > 0)
-    return np.clip(rho, -1.0, 1.0)
 
 
 def nearest_shares(rows: Rows, patterns: np.ndarray) -> np.ndarray:
@@ -121,8 +87,6 @@ def binary_entropy(p: float) -> float:
 
 def site_pairs(n: int, pairs: int = PAIRS, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Draw `pairs` pairs of different sites; every pair once when there are no more than that."""
-    require(n >= 2, "rows", "of at least two sites", n)
-    require(pairs >= 1, "pairs", "at least 1", pairs)
     if n * (n - 1) // 2 <= pairs:
         return np.triu_indices(n, 1)
     rng = stream(seed, "agreement", "pairs", n)
@@ -141,11 +105,6 @@ def _pair_sums(rows: Rows, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         unequal = np.bitwise_count(words[i[part]] ^ words[j[part]])
         sums[part] = columns.n - 2 * unequal.sum(axis=1, dtype=np.int64)
     return sums
-
-
-def _check_patterns(patterns: np.ndarray, n: int) -> None:
-    good = np.ndim(patterns) == 2 and len(patterns) > 0 and patterns.shape[1] == n
-    require(good, "patterns", f"of shape (K, {n}), at least one", f"shape {np.shape(patterns)}")
 
 
 def memory_share(inside: np.ndarray, basis: np.ndarray, novel: np.ndarray, alpha: float) -> float:
@@ -202,14 +161,6 @@ class Broadcast:
     patterns: np.ndarray = field(repr=False)  # int8 (K, N) of +-1; K may be 0
     quality: float  # quality r of the federation as the server estimated it; above 0 where K is
 
-    def __post_init__(self) -> None:
-        x = self.patterns
-        good = isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype == np.int8
-        require(good, "patterns", "int8 (K, N)", f"{getattr(x, 'dtype', '')} {np.shape(x)}")
-        require(bool((np.abs(x) == 1).all()), "patterns", "-1 or +1 in every entry", "another")
-        good = 0 < self.quality <= 1 or (self.quality == 0 and len(x) == 0)
-        require(good, "quality", "in (0, 1], or 0 beside no patterns", self.quality)
-
 
 @dataclass(frozen=True)
 class Reading:
@@ -252,10 +203,30 @@ class Fixed(Rule):
 
 
 @dataclass(frozen=True)
-class Entropy(Rule):
+class _Referred(Rule):
+    """A rule that refers to the agreement p0 to expect of a familiar batch, or of an example."""
+
+    reference: str = "batch"
+
+    def __post_init__(self) -> None:
+        known = self.reference in ("batch", "example")
+        require(known, "reference", "'batch' or 'example'", repr(self.reference))
+
+    def _expected(
+        self, M: int, broadcast: Broadcast, seed: int, exposures: np.ndarray | None = None
+    ) -> float:
+        """Return p0, no closer to 1/2 than LEAST_EXCESS."""
+        r, p0 = broadcast.quality, (1 + broadcast.quality**2) / 2
+        if self.reference == "batch":
+            p0 = expected_agreement(r, M, broadcast.patterns, exposures=exposures, seed=seed)
+        return max(p0, 0.5 + LEAST_EXCESS)
+
+
+@dataclass(frozen=True)
+class Entropy(_Referred):
     """``w = max(0, (h2(p) - h2(p0)) / (1 - h2(p0)))``: opens to whatever disagrees (49, 51).
 
-    Drift and novelty open it, and so does noise. `floor` says what p0 is: "example" is the
+    Drift and novelty open it, and so does noise. `reference` says what p0 is: "example" is the
     paper's ``(1 + r^2)/2``, the agreement of a single example of a single archetype. A batch of
     low quality exceeds it by far, and w is 0 even where half of it is noise; at a high quality
     the ties of an even K keep a familiar batch below it, and w is not 0. "batch" is what M
@@ -263,21 +234,15 @@ class Entropy(Rule):
     falls short of that: drift of the exposures is what this rule is to notice.
     """
 
-    floor: str = "batch"
-
-    def __post_init__(self) -> None:
-        require(self.floor in REFERENCES, "floor", "'batch' or 'example'", repr(self.floor))
-
     def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:
-        r, M, xi = broadcast.quality, len(rows), broadcast.patterns
-        p = sign_agreement(rows, xi, seed=seed)
-        floor = binary_entropy(reference_agreement(self.floor, r, M, xi, seed=seed))
+        p = sign_agreement(rows, broadcast.patterns, seed=seed)
+        floor = binary_entropy(self._expected(len(rows), broadcast, seed))
         weight = (binary_entropy(p) - floor) / (1 - floor)
         return Reading(min(max(weight, 0.0), 1.0), p)
 
 
 @dataclass(frozen=True)
-class Agreement(Rule):
+class Agreement(_Referred):
     """``w = clip((p - 1/2) / (p0 - 1/2), 0, 1)``: shuts out whatever disagrees.
 
     Source: theory/NOTES.md, "Agreement rule".
@@ -288,17 +253,10 @@ class Agreement(Rule):
     a noisy one.
     """
 
-    reference: str = "batch"
-
-    def __post_init__(self) -> None:
-        known = self.reference in REFERENCES
-        require(known, "reference", "'batch' or 'example'", repr(self.reference))
-
     def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:
-        r, M, xi = broadcast.quality, len(rows), broadcast.patterns
-        p = sign_agreement(rows, xi, seed=seed)
-        shares = nearest_shares(rows, xi)
-        p0 = reference_agreement(self.reference, r, M, xi, exposures=shares, seed=seed)
+        p = sign_agreement(rows, broadcast.patterns, seed=seed)
+        shares = nearest_shares(rows, broadcast.patterns)
+        p0 = self._expected(len(rows), broadcast, seed, shares)
         return Reading(min(max((p - 0.5) / (p0 - 0.5), 0.0), 1.0), p)
 
 

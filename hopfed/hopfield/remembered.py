@@ -13,16 +13,15 @@ not little beside ``r m`` votes confirm whatever the pattern was before, and do 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import erf, erfc, erfinv
 
 from hopfed.archetypes.subspace import SAME
-from hopfed.federation.aggregate import trimmed_mean
-from hopfed.federation.messages import Message
-from hopfed.hopfield.flat import Lines, flatten
+from hopfed.federation.messages import Lines, Message, flatten
+from hopfed.hopfield.guard import trimmed
 from hopfed.theory.resolution import expected_overlap
 
 ASTRAY = 0.1  # share of an archetype's examples that may be nearer to another pattern
@@ -48,10 +47,10 @@ class Votes:
         weights: Mapping[int, float],
         examples: Mapping[int, float],
         shape: tuple[int, int],
-        liars: int = 0,
+        byzantine: int = 0,
     ) -> Votes:
         """Add up what clients say, each example having one vote."""
-        total, spoken = cls.none(*shape), []
+        spoken = []
         for c, message in messages.items():
             voters = message["voters"].astype(np.float64)
             if voters.min(initial=0) < 0:
@@ -60,14 +59,18 @@ class Votes:
             sums = np.clip(message["votes"], -voters[:, None], voters[:, None]) * share
             voters = voters * share
             spoken.append((weights[c] * sums, weights[c] * voters, weights[c] ** 2 * voters))
-        cut = min(liars, (len(spoken) - 1) // 2)
-        if cut > 0:
-            return cls(*_trimmed(spoken, cut))
-        for sums, voters, squares in spoken:
-            total.sums[:] += sums
-            total.voters[:] += voters
-            total.squares[:] += squares
-        return total
+        L, cut = len(spoken), min(byzantine, (len(spoken) - 1) // 2)
+        if cut <= 0:
+            nothing = flatten(cls.none(*shape)).values()
+            return cls(*(sum(parts) for parts in zip(nothing, *spoken, strict=True)))
+
+        def total(i: int, k: int | slice = slice(None)) -> np.ndarray:
+            return L * trimmed(np.array([votes[i][k] for votes in spoken]), 1.0, cut)
+
+        # Pattern by pattern: all at once are as many copies as clients.
+        sums = np.array([total(0, k) for k in range(shape[0])]).reshape(shape)
+        # The noise is that of the examples that were not left out.
+        return cls(sums, total(1), total(2) * (L / (L - 2 * cut)))
 
     def among(self, K: int, rows: np.ndarray, counted: np.ndarray) -> Votes:
         """Votes for K patterns of which these are the `rows`, those for `counted` ones kept."""
@@ -75,19 +78,6 @@ class Votes:
         for name, array in flatten(wide).items():
             array[rows[counted]] = getattr(self, name)[counted]
         return wide
-
-
-def _trimmed(
-    spoken: Sequence[tuple[np.ndarray, ...]], cut: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sums, voters and squares of all, from the means without the `cut` extremes of either end."""
-    L, share = len(spoken), (cut + 0.5) / len(spoken)
-    sums = np.zeros_like(spoken[0][0])
-    for k in range(len(sums)):  # pattern by pattern: all at once are as many copies as clients
-        sums[k] = L * trimmed_mean([said[0][k] for said in spoken], share)
-    voters, squares = (L * trimmed_mean([said[i] for said in spoken], share) for i in (1, 2))
-    # The noise is that of the examples that were not left out.
-    return sums, voters, squares * (L / (L - 2 * cut))
 
 
 def separable(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import Traffic, below
 from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import FederationState, Played, play_round
+from hopfed.federation.rounds import FederationState, play_round
 from hopfed.hopfield.announcement import FEWER, GOOD, Announcement
 from hopfed.hopfield.batches import Batches, Source
 from hopfed.hopfield.classes import Classes, Memory
@@ -61,7 +62,7 @@ class Simulation:
     >>> len(played.metrics), played.faults
     (1, ())
     >>> print(played)
-    1 archetype after 1 round of 2 clients; `verdict` says whether the rows lie as it tells
+    1 archetype after 1 round of 2 clients; `verdict` says whether rows lie in them
     """
 
     patterns: np.ndarray = field(repr=False)
@@ -75,10 +76,9 @@ class Simulation:
     def __str__(self) -> str:
         K, rounds, clients = len(self.patterns), len(self.metrics), len(self.traffic.up)
         kind = "archetype" if self.classes is None else "class"
-        kinds, they = (kind, "it tells") if K == 1 else (PLURAL[kind], "they tell")
-        ends = "s" * (rounds != 1), "s" * (clients != 1)
-        after = f"after {rounds} round{ends[0]} of {clients} client{ends[1]}"
-        return f"{K} {kinds} {after}; `verdict` says whether the rows lie as {they}"
+        kinds = kind if K == 1 else PLURAL[kind]
+        after = f"round{'s' * (rounds != 1)} of {clients} client{'s' * (clients != 1)}"
+        return f"{K} {kinds} after {rounds} {after}; `verdict` says whether rows lie in them"
 
     @cached_property
     def verdict(self) -> tuple[str, str]:
@@ -99,9 +99,8 @@ class Simulation:
         ('ok', '2 classes explain how the columns depend on each other.')
         """
         if self.classes is None:
-            last = self.metrics[-1]
-            said = (last["status"], last["advice"]) if "status" in last else ()
-            return Announcement(self.patterns, judgement=said).verdict
+            judgement = self.metrics[-1]["status"], self.metrics[-1]["advice"]
+            return Announcement(self.patterns, judgement=judgement).verdict
         if not self.tables:
             return STATUS, "A source drew the rows, which are not kept."
         rows = concatenate([with_gaps(table) for table in self.tables])
@@ -163,43 +162,33 @@ def simulate(
     (3, 200)
     """
     check_seed(seed)
-    parts = _parts(channel, encoding, settings)
-    _check_parts(engine, participation)
+    own, guard, noise = _parts(channel, encoding, settings)
+    holds = engine is None or hasattr(engine, "step")
+    require(holds, "engine", "an engine, such as LocalEngine()", repr(engine))
+    holds = isinstance(participation, Participation | None)
+    require(holds, "participation", "a Participation, or None", repr(participation))
     graded = channel == "graded"
     source, members, rounds, columns = _source(clients, rounds, gaps=graded)
-    sent = encoding or _encoding(columns)
+    form = "counts" if columns <= COUNTED else "factors"
+    sent = encoding or Encoding(columns, form, min(64, columns))
     rule = f"of the {columns} columns of the examples"
     require(sent.n_sites == columns, "encoding", rule, f"{sent.n_sites} columns")
-    own, guard, noise = parts
     made = Classes(columns, **own) if graded else Patterns(sent, **own)
     method = HopfieldFederation(source, made, noise, guard)
-    play = partial(
-        play_round,
-        method,
-        seed=seed,
-        clients=members,
-        engine=LocalEngine() if engine is None else engine,
-        participation=participation,
-        minimum=minimum,
-    )
-    tables = source.owners if isinstance(source, Batches) else ()
-    return replace(_played(play, rounds, Traffic(members), graded), tables=tables)
-
-
-def _played(play: Callable[..., Played], rounds: int, traffic: Traffic, graded: bool) -> Simulation:
-    """Play one round and the others after it, each from the state before it."""
-    metrics: list[Metrics] = []
-    faults: list[str] = []
-    played = play(None, 0)
+    how: Any = {"seed": seed, "clients": members, "engine": engine or LocalEngine()}
+    how |= {"participation": participation, "minimum": minimum}
+    state = FederationState(method.server_start(seed))
+    metrics, faults, traffic = list[Metrics](), list[str](), Traffic(members)
     for t in range(rounds):
-        played = play(played.state, t) if t else played
+        played = play_round(method, state, t, **how)
+        state = played.state
         traffic.add(played.traffic)
         metrics.append(played.server_metrics)
         faults += [f"round {t}: {line}" for line in played.faults.words()]
-    server = played.state.server
-    classes = Memory(**below(server, "memory")) if graded else None
-    patterns = server["memory/patterns"] if classes is None else classes.patterns
-    return Simulation(patterns, tuple(metrics), traffic, tuple(faults), played.state, classes)
+    classes = Memory(**below(state.server, "memory")) if graded else None
+    patterns = state.server["memory/patterns"] if classes is None else classes.patterns
+    tables = source.owners if isinstance(source, Batches) else ()
+    return Simulation(patterns, tuple(metrics), traffic, tuple(faults), state, classes, tables)
 
 
 def _parts(
@@ -212,26 +201,11 @@ def _parts(
     none = channel == "symmetric" or encoding is None
     require(none, "encoding", "left out where classes are graded: sums travel", encoding)
     own = [f.name for f in fields(CHANNELS[channel]) if f.name not in GIVEN]
-    guards = [f.name for f in fields(Guard)]
-    unknown = sorted(settings.keys() - {*own, *guards, *BUDGET})
-    if unknown:
-        rule = f"some of {', '.join((*own, *guards, *BUDGET))}"
-        raise ArgumentError("settings", rule, ", ".join(unknown))
-    each = [{n: settings[n] for n in names if n in settings} for names in (own, guards, BUDGET)]
+    known = own, [f.name for f in fields(Guard)], BUDGET
+    unknown = ", ".join(sorted(settings.keys() - set(chain(*known))))
+    require(not unknown, "settings", f"some of {', '.join(chain(*known))}", unknown)
+    each = [{n: settings[n] for n in names if n in settings} for names in known]
     return each[0], Guard(**each[1]), Noise(**each[2]) if each[2] else None
-
-
-def _check_parts(engine: object, participation: object) -> None:
-    """Fail where a word or a number stands for what carries a federation out."""
-    holds = engine is None or hasattr(engine, "step")
-    require(holds, "engine", "an engine, such as LocalEngine()", repr(engine))
-    holds = isinstance(participation, Participation | None)
-    require(holds, "participation", "a Participation, or None", repr(participation))
-
-
-def _encoding(columns: int) -> Encoding:
-    form = "counts" if columns <= COUNTED else "factors"
-    return Encoding(columns, form, min(64, columns))
 
 
 def _source(

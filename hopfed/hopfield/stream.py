@@ -1,11 +1,12 @@
 """A federation's examples: who sees what, and the draws themselves.
 
-Source: arXiv:2603.19902, eqs. (22) to (26); theory/NOTES.md, "Mixture channel and exposure".
+Source: arXiv:2603.19902, eqs. (22) to (26); theory/NOTES.md, "Mixture channel and exposure",
+"Schedules of exposure".
 
-A round mixture (`hopfed.hopfield.schedules`) is dealt to clients by `supports` and
-`client_mixtures`, a number of examples by `budget`. An `ArchetypeStream` then draws the examples of
-any client and round from the seed alone, so that neither the order of calls nor the process changes
-them. Labels are for scores only.
+A schedule is a round mixture, an array (rounds, K) whose rows lie on the simplex: `sequential`,
+`cyclic`, `novelty_ramp`. It is dealt to clients by `supports` and `client_mixtures`. An
+`ArchetypeStream` then draws the examples of any client and round from the seed alone, so that
+neither the order of calls nor the process changes them. Labels are for scores only.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.random import check_seed, stream
@@ -55,36 +56,30 @@ class ArchetypeStream:
 
     archetypes: np.ndarray = field(repr=False)
     mixtures: np.ndarray = field(repr=False)
-    sample_sizes: np.ndarray = field(repr=False)
-    qualities: np.ndarray
+    sample_sizes: Any = field(repr=False)
+    qualities: Any
     seed: int
 
-    def __init__(
-        self,
-        archetypes: np.ndarray,
-        mixtures: np.ndarray,
-        sample_sizes: ArrayLike,
-        qualities: ArrayLike,
-        seed: int,
-    ):
-        sizes = np.asarray(sample_sizes)
-        _check_archetypes(archetypes)
-        _check_mixtures(mixtures, len(archetypes))
+    def __post_init__(self) -> None:
+        archetypes, mixtures = self.archetypes, self.mixtures
+        sizes, r = np.asarray(self.sample_sizes), np.asarray(self.qualities, dtype=np.float64)
+        fits = archetypes.ndim == 2 and archetypes.dtype == np.int8 and archetypes.size > 0
+        fits = fits and bool((np.abs(archetypes) == 1).all())
+        require(fits, "archetypes", "int8 (K, N) of +-1", f"{archetypes.dtype} {archetypes.shape}")
+        fits = mixtures.ndim == 3 and mixtures.shape[2] == len(archetypes) and mixtures.size > 0
+        require(fits, "mixtures", f"of shape (T, L, {len(archetypes)})", mixtures.shape)
+        simplex = np.allclose(mixtures.sum(axis=2), 1, rtol=0, atol=1e-8) and mixtures.min() >= 0
+        require(bool(simplex), "mixtures", "rows of shares, at least 0, that sum to 1", "others")
         cells = mixtures.shape[:2]
-        r = np.asarray(qualities, dtype=np.float64)
-        rule = f"a whole number, or one for each of {cells[0]} rounds and {cells[1]} clients"
-        require(
-            sizes.dtype.kind in "iu" and sizes.shape in ((), cells), "sample_sizes", rule, sizes
-        )
-        require(bool((sizes >= 0).all()), "sample_sizes", "at least 0", sizes.min())
+        rule = f"whole and at least 0, one for each of {cells[0]} rounds and {cells[1]} clients"
+        fits = sizes.dtype.kind in "iu" and sizes.shape in ((), cells) and bool((sizes >= 0).all())
+        require(fits, "sample_sizes", rule, sizes)
         rule = f"a number in [0, 1], or one for each of {cells[1]} clients"
         fits = r.shape in ((), cells[1:]) and bool(((r >= 0) & (r <= 1)).all())
-        require(fits, "qualities", rule, qualities)
-        object.__setattr__(self, "archetypes", archetypes)
-        object.__setattr__(self, "mixtures", mixtures)
+        require(fits, "qualities", rule, r)
         object.__setattr__(self, "sample_sizes", np.broadcast_to(sizes, cells).astype(np.int64))
         object.__setattr__(self, "qualities", np.broadcast_to(r, cells[1:]).copy())
-        object.__setattr__(self, "seed", check_seed(seed))
+        object.__setattr__(self, "seed", check_seed(self.seed))
 
     @property
     def rounds(self) -> int:
@@ -129,11 +124,54 @@ class ArchetypeStream:
         return found
 
 
+def sequential(K: int, rounds: int, overlap: float = 0.5) -> np.ndarray:
+    """Archetypes dominate one after the other, in stages of equal length.
+
+    `overlap` is the part of a stage over which dominance passes linearly to the next, half before
+    the border and half behind; the rest of the stage is a plateau. 0 switches at once.
+    """
+    require(rounds >= K, "rounds", f"at least one for each of {K} stages", rounds)
+    return _lead((np.arange(rounds) + 0.5) * K / rounds, K, overlap, cyclic=False)
+
+
+def cyclic(K: int, rounds: int, period: int, overlap: float = 0.5) -> np.ndarray:
+    """Archetypes dominate in turn, each once in `period` rounds, with an `overlap` as above."""
+    require(period >= K, "period", f"at least K = {K}", period)
+    return _lead((np.arange(rounds) % period + 0.5) * K / period, K, overlap, cyclic=True)
+
+
+def novelty_ramp(old: int, K: int, rounds: int, at: int, ramp: int) -> np.ndarray:
+    """The first `old` archetypes in equal shares; then the others ramp up until all K are equal.
+
+    A new archetype has the share ``min(1, (t - at + 1) / ramp) / K`` from round `at` on (5.2); a
+    `ramp` of 1 introduces all of them at once.
+    """
+    require(old < K, "old", f"below K = {K}, so that some are new", old)
+    require(at < rounds, "at", f"below the number of rounds, {rounds}", at)
+    progress = np.clip((np.arange(rounds)[:, None] - at + 1) / ramp, 0, 1)
+    before = (np.arange(K) < old) / old
+    return (1 - progress) * before + progress / K
+
+
+def _lead(position: np.ndarray, stages: int, overlap: float, *, cyclic: bool) -> np.ndarray:
+    """Weight of each stage at positions (T,) in [0, stages): 1 on plateaus, linear between."""
+    require(0 <= overlap <= 1, "overlap", "in [0, 1]", overlap)
+    stage = position.astype(int)
+    after = position - stage
+    border = np.minimum(after, 1 - after)  # distance to the nearer border
+    half = np.full_like(border, 0.5)
+    own = 0.5 + np.divide(border, overlap, out=half, where=border < overlap / 2)
+    other = np.where(after < 0.5, stage - 1, stage + 1)
+    other = other % stages if cyclic else np.clip(other, 0, stages - 1)
+    rows = np.arange(len(position))
+    lead = np.zeros((len(position), stages))
+    lead[rows, stage] = own
+    lead[rows, other] += 1 - own
+    return lead
+
+
 def supports(K: int, clients: int, share: float, seed: int) -> np.ndarray:
     """Draw which archetypes each client can see: bool (clients, K), together all of them."""
-    require(K >= 1, "K", "at least 1", K)
-    require(clients >= 1, "clients", "at least 1", clients)
-    require(0 < share <= 1, "share", "in (0, 1]", share)
     size = math.ceil(share * K - 1e-9)  # .7 of 10 is 7, whatever the last bit says
     covers = f"large enough for {clients} clients of {size} to cover K = {K} archetypes"
     require(size * clients >= K, "share", covers, share)
@@ -167,32 +205,9 @@ def client_mixtures(mixture: np.ndarray, supports: np.ndarray) -> np.ndarray:
     """
     require(mixture.ndim == 2, "mixture", "of shape (T, K)", mixture.shape)
     rule = f"bool of shape (L, {mixture.shape[1]})"
-    require(supports.dtype == bool, "supports", rule, supports.dtype)
-    require(supports.shape[1:] == mixture.shape[1:], "supports", rule, supports.shape)
+    fits = supports.dtype == bool and supports.shape[1:] == mixture.shape[1:]
+    require(fits, "supports", rule, f"{supports.dtype} {supports.shape}")
     require(bool(supports.any(axis=1).all()), "supports", "nonempty for each client", "none")
     held = mixture[:, None, :] * supports
     held = np.where(held.any(axis=2, keepdims=True), held, supports)
     return np.asarray(held / held.sum(axis=2, keepdims=True))
-
-
-def budget(total: int, rounds: int, clients: int) -> np.ndarray:
-    """Share out M_tot examples evenly (24): int64 (rounds, clients), no two differ by over 1."""
-    cells = rounds * clients
-    require(rounds >= 1 and clients >= 1, "budget", "over rounds and clients", (rounds, clients))
-    require(total >= cells, "total", f"at least {cells}, one each", total)
-    return np.diff(np.arange(cells + 1) * total // cells).reshape(rounds, clients)
-
-
-def _check_archetypes(archetypes: np.ndarray) -> None:
-    fits = archetypes.ndim == 2 and archetypes.dtype == np.int8 and archetypes.size > 0
-    require(fits, "archetypes", "int8 (K, N)", f"{archetypes.dtype} {archetypes.shape}")
-    require(bool((np.abs(archetypes) == 1).all()), "archetypes", "of +-1", "other values")
-
-
-def _check_mixtures(mixtures: np.ndarray, K: int) -> None:
-    fits = mixtures.ndim == 3 and mixtures.shape[2] == K and mixtures.size > 0
-    require(fits, "mixtures", f"of shape (T, L, {K})", mixtures.shape)
-    simplex = bool((mixtures >= 0).all()) and np.allclose(
-        mixtures.sum(axis=2), 1, rtol=0, atol=1e-8
-    )
-    require(simplex, "mixtures", "rows of shares that are at least 0 and sum to 1", "others")

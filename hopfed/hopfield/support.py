@@ -1,4 +1,4 @@
-"""What the operators of a round say for patterns: how much, against noise and without liars.
+"""What the operators of a round say for patterns: how much, against noise and lies.
 
 A pattern is tried along its own direction d, the part of it that is orthogonal to all the others:
 ``d^T C_c d`` is the mean of M_c squared projections. Noise alone gives ``s2_c (1 +- sqrt(2/M_c))``
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import pinvh
@@ -29,8 +30,8 @@ from scipy.optimize import nnls
 
 from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.federation.aggregate import trimmed_mean
 from hopfed.hopfield.evidence import Counted, along
+from hopfed.hopfield.guard import trimmed
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.operators import HebbianOperator
 
@@ -74,9 +75,8 @@ class Support:
     rest: np.ndarray
     # (K,) ``(xi_k . d_k)^2``, what an example of the pattern holds along its direction
     reach: np.ndarray
-    n_sites: int = 0  # N; 0 where patterns were not chosen by these operators
-    # (L,) variance of the noise that clients added on purpose, along a direction
-    added: np.ndarray | float = 0.0
+    n_sites: int  # N; 0 where patterns were not chosen by these operators
+    added: np.ndarray  # (L,) variance of the noise that clients added on purpose, along a direction
 
     @classmethod
     def of(
@@ -95,14 +95,19 @@ class Support:
         rest = np.maximum(noise, _outside(operators, patterns)) if careful else noise
         examples = np.array([op.n_examples for op in operators])
         reach = (patterns * d.T).sum(axis=1) ** 2
-        N, added = patterns.shape[1] if careful else 0, [2 * added_noise(op) for op in operators]
-        each = np.asarray(weights, float), noise, rest
-        return cls(held, examples, *each, reach, N, np.array(added))
+        added = np.array([2 * added_noise(op) for op in operators])
+        N, each = patterns.shape[1] if careful else 0, np.asarray(weights, float)
+        return cls(held, examples, each, noise, rest, reach, N, added)
+
+    @cached_property
+    def mass(self) -> np.ndarray:
+        """(L, 1) weighted examples of the clients."""
+        return (self.weights * self.examples)[:, None]
 
     def scores(self, clients: np.ndarray | None = None) -> np.ndarray:
         """Standard scores (K,) of the operators of `clients` pooled; of all when left out."""
         chosen = slice(None) if clients is None else clients
-        mass = (self.weights * self.examples)[chosen]
+        mass = self.mass[chosen, 0]
         total = mass.sum()
         if total <= 0:
             return np.zeros(self.held.shape[1])
@@ -116,23 +121,20 @@ class Support:
         spread = np.sqrt(2 * self.rest**2 / self.examples + self.added)
         return (self.held - self.rest[:, None]) / np.maximum(spread, 1e-300)[:, None]
 
-    def doubted(self, liars: int) -> np.ndarray:
+    def doubted(self, byzantine: int) -> np.ndarray:
         """Standard scores (K,) of the pooled operators without the strongest supporters of each."""
         noise = self.rest[:, None]
-        mass = (self.weights * self.examples)[:, None]
-        gain = mass * (self.held - noise)
-        added = np.broadcast_to(self.added, self.rest.shape)[:, None]
-        spread = mass**2 * (2 * noise**2 / self.examples[:, None] + added)
-        kept = np.argsort(gain, axis=0, kind="stable")[: len(gain) - liars]
+        gain = self.mass * (self.held - noise)
+        spread = self.mass**2 * (2 * noise**2 / self.examples[:, None] + self.added[:, None])
+        kept = np.argsort(gain, axis=0, kind="stable")[: len(gain) - byzantine]
         excess, variance = (np.take_along_axis(x, kept, axis=0).sum(axis=0) for x in (gain, spread))
         scores = excess / np.sqrt(np.maximum(variance, 1e-300))
         return np.where(excess > self._by_choice(kept), scores, 0.0)
 
     def _by_choice(self, kept: np.ndarray) -> np.ndarray:
         """What noise alone adds up to, at most, along a pattern that was chosen for it: (K,)."""
-        mass = (self.weights * self.examples)[:, None]
+        mass, purpose = self.mass, self.mass**2 * self.added[:, None]
         noise, squares = mass * self.rest[:, None], mass * self.weights[:, None]
-        purpose = mass**2 * np.broadcast_to(self.added, self.rest.shape)[:, None]
         total, held, spread, added = (
             np.take_along_axis(np.broadcast_to(x, self.held.shape), kept, axis=0).sum(axis=0)
             for x in (mass, noise, squares, purpose)
@@ -141,13 +143,13 @@ class Support:
         edge = np.hypot(2 * held * np.sqrt(aspect), np.sqrt(2 * self.n_sites * added))
         return np.asarray(2 / np.pi * (edge + held * aspect))
 
-    def behind(self, quality: float, liars: int = 0) -> np.ndarray:
+    def behind(self, quality: float, byzantine: int = 0) -> np.ndarray:
         """Weighted examples (K,) of each pattern, but those of its strongest supporters."""
         share = (self.held - self.rest[:, None]) / np.maximum(quality**2 * self.reach, 1e-300)
         if not np.any(self.added):  # noise is not to add up by its positive part
             share = np.clip(share, 0.0, 1.0)
-        each = share * (self.weights * self.examples)[:, None]
-        return np.asarray(np.sort(each, axis=0)[: len(each) - liars].sum(axis=0))
+        each = np.sort(share * self.mass, axis=0)
+        return np.asarray(each[: len(each) - byzantine].sum(axis=0))
 
     def agreement(self, groups: Sequence[np.ndarray], level: float = 3.0) -> np.ndarray:
         """Share of the `groups` of clients, index arrays, that support each pattern: (K,)."""
@@ -166,22 +168,21 @@ def corrected(
     patterns: np.ndarray,
     operators: Sequence[HebbianOperator],
     weights: Sequence[float],
-    liars: int,
+    byzantine: int,
     level: float,
 ) -> np.ndarray:
     """Turn those sites of the patterns, int8 (K, N), that the operators contradict."""
-    L, cut = len(operators), min(liars, (len(operators) - 1) // 2)
+    L, cut = len(operators), min(byzantine, (len(operators) - 1) // 2)
     if cut <= 0 or len(patterns) == 0:
         return patterns
     d, masses = dual_directions(patterns), np.array([op.n_examples for op in operators])
-    said = np.stack([np.asarray(op.matmat(d)).T for op in operators])  # (L, K, N)
-    held = np.einsum("lkn,nk->lk", said, d)
+    shown = np.stack([np.asarray(op.matmat(d)).T for op in operators])  # (L, K, N)
+    held = np.einsum("lkn,nk->lk", shown, d)
     scale, added = np.asarray(weights, float) * masses, np.array([*map(added_noise, operators)])
-    share, kept = (cut + 0.5) / L, L - 2 * cut
     fixed = patterns.copy()
     for k in range(len(patterns)):
-        middle = trimmed_mean([scale[c] * said[c, k] for c in range(L)], share)
-        noise = np.sqrt(np.median(scale**2 * (held[:, k] / masses + added)) / kept)
+        middle = trimmed(scale[:, None] * shown[:, k], 1.0, cut)
+        noise = np.sqrt(np.median(scale**2 * (held[:, k] / masses + added)) / (L - 2 * cut))
         fixed[k, patterns[k] * middle < -level * noise] *= -1
     return fixed
 
@@ -190,14 +191,14 @@ def agreed(
     found: Archetypes,
     counted: Counted,
     operators: Mapping[int, HebbianOperator],
-    liars: int,
+    byzantine: int,
     level: float,
     factored: Callable[[Sequence[int]], Archetypes],
 ) -> Archetypes:
     """Return `found`, or archetypes that explain all clients but some better than noise does."""
     clients, K = list(operators), counted.rank.n_detected
-    kept = len(clients) - liars
-    if liars == 0 or kept < 2 or K == 0:
+    kept = len(clients) - byzantine
+    if byzantine == 0 or kept < 2 or K == 0:
         return found
 
     def explained(patterns: np.ndarray) -> tuple[list[int], float]:
@@ -210,18 +211,18 @@ def agreed(
     left = explained(found.patterns)[1]
     if left <= number + level * np.sqrt(2 * number):
         return found
-    parts = np.array_split(np.array(clients), min(2 * liars + 1, len(clients)))
-    common = _common([factored(part.tolist()).patterns for part in parts], liars)
+    parts = np.array_split(np.array(clients), min(2 * byzantine + 1, len(clients)))
+    common = _common([factored(part.tolist()).patterns for part in parts], byzantine)
     others = factored(explained(common)[0])
     return others if explained(others.patterns)[1] < left - level**2 else found
 
 
-def _common(parts: Sequence[np.ndarray], liars: int) -> np.ndarray:
+def _common(parts: Sequence[np.ndarray], byzantine: int) -> np.ndarray:
     """Patterns that more groups have than may hold a liar, as the first of these has them."""
     found: list[np.ndarray] = []
     for pattern in np.concatenate(parts).astype(np.float64):
         shown = sum(bool((np.abs(part @ pattern) >= ALIKE * pattern.size).any()) for part in parts)
-        if shown > liars and not any(abs(x @ pattern) >= ALIKE * pattern.size for x in found):
+        if shown > byzantine and not any(abs(x @ pattern) >= ALIKE * pattern.size for x in found):
             found.append(pattern)
     return np.array(found).reshape(-1, parts[0].shape[1])
 

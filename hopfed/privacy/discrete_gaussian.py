@@ -66,9 +66,7 @@ class DiscreteGaussian:
 
         By the sub-Gaussian tail ``2 exp(-x^2 / (2 s))`` of each.
         """
-        require(0 < chance < 1, "chance", "in (0, 1)", chance)
-        counts = self.n_sites * (self.n_sites - 1) / 2
-        return float(np.sqrt(2 * self.variance * np.log(2 * counts / chance)))
+        return reach(self.variance, self.n_sites * (self.n_sites - 1) / 2, chance)
 
     def norm(self, chance: float = 1e-9) -> float:
         """Norm that the symmetric matrix of the noise does not exceed, but for a `chance`.
@@ -76,9 +74,13 @@ class DiscreteGaussian:
         As of Gaussian noise: ``2 sqrt(N s)`` bounds its mean, and beyond that it has the tail
         ``2 exp(-t^2 / (4 s))``.
         """
-        require(0 < chance < 1, "chance", "in (0, 1)", chance)
         tail = 2 * np.sqrt(np.log(2 / chance))
         return float(self.scale * (2 * np.sqrt(self.n_sites) + tail))
+
+
+def reach(variance: int, numbers: float, chance: float) -> float:
+    """Magnitude that the noise of so many `numbers` does not exceed, but for a `chance`."""
+    return float(np.sqrt(2 * variance * np.log(2 * numbers / chance)))
 
 
 def discrete_gaussian(variance: int, size: int, key: bytes) -> np.ndarray:

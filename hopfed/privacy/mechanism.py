@@ -30,13 +30,11 @@ from hopfed.theory import private
 
 @dataclass(frozen=True)
 class GaussianMechanism:
-    """Gaussian noise that makes `rounds` releases (epsilon, delta)-private together.
+    """Gaussian noise that makes a release (epsilon, delta)-private.
 
     Attributes
     ----------
     epsilon, delta : the budget; epsilon inf adds no noise.
-    rounds : releases T computed from the same examples. Gaussians compose exactly: T releases are
-        one of sqrt T times the sensitivity.
     clip : None for +-1 examples; otherwise rows have norm at most ``clip sqrt N``.
 
     Raises
@@ -52,18 +50,17 @@ class GaussianMechanism:
 
     epsilon: float
     delta: float
-    rounds: int = 1
     clip: float | None = None
 
     def __post_init__(self) -> None:
-        private.noise_multiplier(self.epsilon, self.delta, self.rounds)  # checks the budget
+        _ = self.noise_multiplier  # checks the budget
         holds = self.clip is None or 0 < self.clip < np.inf
         require(holds, "clip", "a finite number above 0, or None for +-1 examples", self.clip)
 
     @property
     def noise_multiplier(self) -> float:
         """z, the standard deviation of the noise of one release over its sensitivity."""
-        return private.noise_multiplier(self.epsilon, self.delta, self.rounds)
+        return private.noise_multiplier(self.epsilon, self.delta)
 
     def sensitivity(self, n_sites: int) -> float:
         """Norm of the largest change of a triangle of sums over `n_sites` between neighbours."""

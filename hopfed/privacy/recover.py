@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.noise import Sample
-from hopfed.spectral.rank import RankEstimate
+from hopfed.spectral.rank import Counting, RankEstimate
 from hopfed.theory import covariance, marchenko_pastur, private
 from hopfed.theory.covariance import Population
 
@@ -36,11 +35,6 @@ class PrivateTracyWidom:
 
     alpha: float = 1e-3  # in (0, 1)
     noise_radius: float = 0.0  # of the semicircle in C, at least 0
-
-    def __post_init__(self) -> None:
-        require(0 < self.alpha < 1, "alpha", "a false-alarm rate in (0, 1)", self.alpha)
-        finite = 0 <= self.noise_radius < np.inf
-        require(finite, "noise_radius", "a finite number of at least 0", self.noise_radius)
 
     def __call__(self, sample: Sample) -> RankEstimate:
         """Estimate the rank of `sample`, eigenvalues of an operator with noise."""
@@ -88,16 +82,11 @@ def private_spectrum(
     The `n_examples` of the spectrum is the number under which the same spikes would be seen
     without noise: what the factorisation takes for the resolution of its metric.
     """
+    size = operator.n_sites, operator.n_examples
     rule = PrivateTracyWidom(alpha, operator.radius)
-    counted: list[RankEstimate] = []
-
-    def count(values: np.ndarray, complete: bool) -> int:
-        sample = Sample(values, operator.n_sites, operator.n_examples, complete)
-        counted[:] = [rule(sample)]
-        return counted[0].n_detected
-
-    spectrum = eigenpairs(operator, count)
-    rank = counted[0]
+    counting = Counting(rule, lambda values, complete: Sample(values, *size, complete))
+    spectrum = eigenpairs(operator, counting)
+    rank = counting.estimate
     law = Population.flat(rank.variance), spectrum.aspect, operator.radius
     least = covariance.upper_edge(*law).critical / rank.variance - 1
     # Noise makes eigenvalues negative, which `eigenpairs` sets to 0: not the whole spectrum.

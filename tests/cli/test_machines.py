@@ -51,7 +51,7 @@ def test_bad_input_is_one_line(examples, tmp_path, capsys):
         ((*serve, "--columns", "60", "--minimum", "9"), "minimum must be 1 to the 3 clients"),
         ((*serve, "--columns", "60", "--clients", "99999999"), "clients must be in [1, 10000]"),
         ((*serve, "--columns", "1"), "columns must be at least 2"),
-        ((*serve, "--columns", "60", "--liars", "0.5"), "liars must be in [0, 1/2)"),
+        ((*serve, "--columns", "60", "--byzantine", "0.5"), "byzantine must be in [0, 1/2)"),
         ((*serve, "--columns", "60", "--set", "persistence=2"), "persistence must be 1 to the 1"),
         ((*serve, "--columns", "60", "--timeout", "0"), "--timeout must be a number above 0"),
         ((*serve, "--columns", "60", "--wait", "nan"), "'--wait': 'nan' is not a number"),
@@ -62,7 +62,7 @@ def test_bad_input_is_one_line(examples, tmp_path, capsys):
             "--out must be in a folder",
         ),
         ((*serve, "--columns", "60", "--listen", "here"), "--listen must be HOST:PORT"),
-        (("certs", str(tmp_path / "keys"), "--clients", "0"), "clients must be at least 1"),
+        (("certs", str(tmp_path / "keys"), "--clients", "0"), "clients must be 1 to 10000"),
     ):
         assert message in refused(capsys, *words)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from hopfed.errors import ArgumentError
-from hopfed.federation.aggregate import mean_tree, trimmed_mean, weighted_mean
+from hopfed.federation.aggregate import mean_tree, weighted_mean
 from hopfed.spectral.operators import FactorOperator, pool
 
 numbers = st.floats(-1e6, 1e6, width=32)
@@ -33,24 +33,6 @@ def test_the_weighted_mean_is_that_of_numpy(parts, data):
     weights = data.draw(st.lists(st.floats(0.01, 10), min_size=len(parts), max_size=len(parts)))
     expected = np.average(parts, axis=0, weights=weights)
     np.testing.assert_allclose(weighted_mean(list(parts), weights), expected, atol=1e-6)
-
-
-@given(stacks)
-def test_order_of_equal_clients_does_not_matter_for_robust_means(parts):
-    for share in (0.0, 0.2, 0.5):
-        a, b = trimmed_mean(list(parts), share), trimmed_mean(list(parts[::-1]), share)
-        np.testing.assert_array_equal(a, b)
-    np.testing.assert_allclose(trimmed_mean(list(parts), 0.5), np.median(parts, axis=0), rtol=1e-12)
-
-
-@given(stacks.filter(lambda p: len(p) >= 3), st.integers(0, 2), numbers)
-def test_one_client_moves_the_median_no_further_than_the_others_reach(parts, who, lie):
-    who %= len(parts)
-    parts[who] = lie * 1e6
-    others = np.delete(parts, who, axis=0)
-    moved = trimmed_mean(list(parts), 0.5)
-    assert (moved >= others.min(axis=0)).all()
-    assert (moved <= others.max(axis=0)).all()
 
 
 def test_classes_are_averaged_over_those_who_hold_them(asarray):
@@ -88,7 +70,6 @@ def test_trees_keep_names_kinds_and_counters(asarray):
         (lambda: weighted_mean([np.ones(2)], masks=[np.ones(3, bool)]), "masks must be over"),
         (lambda: weighted_mean([np.ones(2)], masks=[]), "masks must be one for each"),
         (lambda: mean_tree([{"a": np.ones(1)}, {"b": np.ones(1)}]), "parts must be of the same"),
-        (lambda: trimmed_mean([np.ones(2)], 0.6), "share must be in"),
     ],
 )
 def test_bad_input_is_one_clear_line(call, message):

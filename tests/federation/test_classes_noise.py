@@ -51,11 +51,11 @@ def test_questions_are_charged_until_the_budget_is_spent_and_repeats_are_free(tm
     replies = [ask(node, asked(), 0, 1, first.state, told(0.01 * i)) for i in range(12)]
     assert [bool(r.fault) for r in replies] == [False] * 10 + [True] * 2
     again = ask(node, asked(), 0, 1, first.state, told())
-    np.testing.assert_array_equal(again.up["signed"], replies[0].up["signed"])
+    np.testing.assert_array_equal(again.message["signed"], replies[0].message["signed"])
     started = ask(node, asked(), run="another", seed=5, client=3)
-    np.testing.assert_array_equal(started.up["pairs"], first.up["pairs"])
+    np.testing.assert_array_equal(started.message["pairs"], first.message["pairs"])
     same = ask(node, asked(), 0, 1, started.state, told(), run="another", seed=5, client=3)
-    np.testing.assert_array_equal(same.up["signed"], replies[0].up["signed"])
+    np.testing.assert_array_equal(same.message["signed"], replies[0].message["signed"])
 
 
 @pytest.mark.parametrize("change", ["order", "home", "terms", "operator", "row", "gap"])
@@ -65,11 +65,11 @@ def test_no_way_around_the_ledger_gives_fresh_noise(tmp_path, change):
     rng = np.random.default_rng(3)
     if change == "order":  # another order has a record of its own, and the same noise
         again = ask(client(tmp_path / "b", rows[rng.permutation(M)], home=tmp_path), asked())
-        np.testing.assert_array_equal(again.up["pairs"], first.up["pairs"])
+        np.testing.assert_array_equal(again.message["pairs"], first.message["pairs"])
         return
     if change == "home":  # started again, with the same home
-        again = ask(client(tmp_path / "b", rows, home=tmp_path), asked(liars=0.3, discount=0.5))
-        np.testing.assert_array_equal(again.up["pairs"], first.up["pairs"])
+        again = ask(client(tmp_path / "b", rows, home=tmp_path), asked(byzantine=0.3, discount=0.5))
+        np.testing.assert_array_equal(again.message["pairs"], first.message["pairs"])
         return
     other = {"terms": asked(epsilon=1 - 1e-9), "operator": private_patterns(Elsewhere(1), N, 1.0)}
     if change == "row":
@@ -82,7 +82,7 @@ def test_no_way_around_the_ledger_gives_fresh_noise(tmp_path, change):
         return
     reply = ask(client(tmp_path / "b", rows, home=tmp_path), other.get(change, asked()))
     assert reply.fault
-    assert not reply.up
+    assert not reply.message
     assert "released" in reply.reason or "have gaps" in reply.reason
 
 
@@ -106,8 +106,8 @@ def test_batches_have_budgets_of_their_own_and_no_row_is_in_two(tmp_path):
     node = client(tmp_path, np.concatenate([table(), table(seed=1)]))
     replies = [ask(node, asked(2), t) for t in (0, 1)]
     assert not any(r.fault for r in replies)
-    assert sum(int(r.up["examples"]) for r in replies) == 2 * M
-    assert not np.array_equal(replies[0].up["signed"], replies[1].up["signed"])
+    assert sum(int(r.message["examples"]) for r in replies) == 2 * M
+    assert not np.array_equal(replies[0].message["signed"], replies[1].message["signed"])
     refused(ask(node, asked(2), 2), "round must be in 0 .. 1")
 
 
@@ -139,8 +139,8 @@ def test_a_server_that_moves_a_border_a_little_reads_no_row_off(tmp_path):
     def question(means, shares, exchange=1):
         down = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
         reply = ask(node, asking, 0, exchange, state, down)
-        scaled = {name: array / PARTS for name, array in reply.up.items()}
-        return dataclasses.replace(reply, up=scaled)
+        scaled = {name: array / PARTS for name, array in reply.message.items()}
+        return dataclasses.replace(reply, message=scaled)
 
     assert not slices(rows, question, 0) & there
     spent = json.loads((tmp_path / "privacy" / "ledger").read_text())["released"][0]["spent"]["0"]
@@ -195,7 +195,7 @@ def test_whatever_is_asked_two_tables_that_differ_in_a_row_stay_as_near_as_is_sa
     other = -rows[0] if seed else rng.choice([-1, 1], N)
     node = client(tmp_path, rows, tmp_path)
     first = ask(node, asked())
-    assert first.up
+    assert first.message
     noise, loss, answered = ClassNoise(N, 1.0, 1e-5, 12), 0.0, 0
     asking = [(0, {"means": np.zeros((1, N), np.float32), "shares": np.ones(1, np.float32)})]
     asking += [(int(rng.integers(1, 9)), question(rng, rows[0], other)) for _ in range(20)]
@@ -246,7 +246,7 @@ def test_no_words_hold_the_secret_of_the_noise(tmp_path):
     secret = 2**255 + 12345
     asking = private_classes(Batches((rows,)), N, 1.0, secret=secret)
     assert str(secret) not in repr(asking)
-    for wrong in ({"looks": 0}, {"liars": 2.0}, {"delta": 3.0}, {"steps": "x"}):
+    for wrong in ({"looks": 0}, {"byzantine": 2.0}, {"delta": 3.0}, {"steps": "x"}):
         with pytest.raises(ArgumentError) as error:
             private_classes(Batches((rows,)), N, **{"epsilon": 1.0, "secret": secret} | wrong)
         assert str(secret) not in str(error.value)
@@ -266,7 +266,7 @@ def test_recipes_out_of_bounds_are_refused_in_a_line_and_charge_nothing(tmp_path
     reply = ask(client(tmp_path, table(), tmp_path), text)
     assert reply.fault
     assert "\n" not in reply.reason
-    assert not reply.up
+    assert not reply.message
     assert not (tmp_path / "privacy" / "ledger").exists()
 
 

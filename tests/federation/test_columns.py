@@ -27,11 +27,11 @@ def test_the_order_of_a_file_changes_no_bit_of_an_answer(tmp_path, asked):
     one = node(tmp_path / "one", rows, NAMES)
     other = node(tmp_path / "other", rows[:, ORDER], np.array(NAMES)[ORDER])
     first, second = (put(each, asked, TOLD) for each in (one, other))
-    assert first.up.keys() == second.up.keys() != set()
-    for name, array in first.up.items():
-        np.testing.assert_array_equal(array, second.up[name], err_msg=name)
+    assert first.message.keys() == second.message.keys() != set()
+    for name, array in first.message.items():
+        np.testing.assert_array_equal(array, second.message[name], err_msg=name)
     if asked is not GRADED:  # what is answered is of the columns as the server has them
-        np.testing.assert_array_equal(first.up["columns"], rows.sum(axis=0))
+        np.testing.assert_array_equal(first.message["columns"], rows.sum(axis=0))
 
 
 def test_noise_is_the_same_in_whatever_order_a_server_asks(tmp_path):
@@ -44,7 +44,7 @@ def test_noise_is_the_same_in_whatever_order_a_server_asks(tmp_path):
 
     def matrix(reply):
         found = np.zeros((N, N), np.int64)
-        found[np.tri(N, k=-1, dtype=bool)] = reply.up["counts"]
+        found[np.tri(N, k=-1, dtype=bool)] = reply.message["counts"]
         return found + found.T
 
     np.testing.assert_array_equal(matrix(plain)[np.ix_(ORDER, ORDER)], matrix(other))
@@ -63,14 +63,14 @@ def test_noise_about_classes_is_the_same_in_whatever_order_a_server_asks(tmp_pat
         assert not plain.fault, plain.reason
         assert not other.fault, other.reason
         for name in ("signed", "seen"):
-            np.testing.assert_array_equal(plain.up[name][:, ORDER], other.up[name])
-        np.testing.assert_array_equal(plain.up["counts"], other.up["counts"])
+            np.testing.assert_array_equal(plain.message[name][:, ORDER], other.message[name])
+        np.testing.assert_array_equal(plain.message["counts"], other.message["counts"])
         for name in more:
             full = np.zeros((2, N, N), np.int64)
-            full[:, *np.triu_indices(N, 1)] = plain.up[name]
+            full[:, *np.triu_indices(N, 1)] = plain.message[name]
             full += full.transpose(0, 2, 1)
             turned_pairs = full[:, ORDER][:, :, ORDER][:, *np.triu_indices(N, 1)]
-            np.testing.assert_array_equal(turned_pairs, other.up[name])
+            np.testing.assert_array_equal(turned_pairs, other.message[name])
     refused(put(site, asked, mixed, 1, down={**down, "means": means[:, 1:]}), "malformed")
 
 
@@ -89,7 +89,7 @@ def test_a_question_about_other_columns_is_not_answered_from_what_was_said_befor
     site = node(tmp_path, signs(), NAMES)
     first = put(site, method(), TOLD)
     second = put(site, method(), tuple(np.array(NAMES)[ORDER]))
-    np.testing.assert_array_equal(first.up["columns"][ORDER], second.up["columns"])
+    np.testing.assert_array_equal(first.message["columns"][ORDER], second.message["columns"])
 
 
 def test_tables_without_names_go_by_place():
@@ -143,7 +143,7 @@ def in_order(rows, config):
     return serve.served_archetypes(config, {k: v[None, None] for k, v in arrays.items()})
 
 
-CONFIG = serve.Config(columns=N, names=NAMES, clients=3, minimum=2, support=5.0, liars=0.0)
+CONFIG = serve.Config(columns=N, names=NAMES, clients=3, minimum=2, support=5.0, byzantine=0.0)
 
 
 @pytest.mark.parametrize("graded", rest_slow([False, True], 1))

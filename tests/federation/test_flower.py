@@ -10,7 +10,7 @@ from owners import federation
 
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call
-from hopfed.federation.engines.flower import FlowerEngine
+from hopfed.federation.engines.flower import ClientApp, FlowerEngine
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Field
@@ -26,7 +26,7 @@ def play(engine, what, rounds=3):
 
 @pytest.fixture(scope="module")
 def simulation():
-    with FlowerEngine.simulated() as engine:
+    with FlowerEngine() as engine:
         yield engine
 
 
@@ -65,15 +65,13 @@ def calls_of(states, t=0):
 
 
 def test_a_state_travels_in_neither_direction(simulation, monkeypatch):
-    sent = []
-    send = simulation.grid.send_and_receive
+    sent, call = [], ClientApp.__call__
 
-    def spy(messages, *, timeout=None):
-        replies = list(send(messages, timeout=timeout))
-        sent.extend([*messages, *replies])
-        return replies
+    def spy(app, message, here):
+        sent.extend([message, call(app, message, here)])
+        return sent[-1]
 
-    monkeypatch.setattr(simulation.grid, "send_and_receive", spy)
+    monkeypatch.setattr(ClientApp, "__call__", spy)
     outcomes = simulation.step(Counter(), calls_of([Counter().client_start(c, 0) for c in (0, 1)]))
     assert [int(o.state["steps"]) for o in outcomes] == [1, 1]
     assert len(outcomes[1].state["own"]) == 5000
@@ -133,7 +131,7 @@ def test_a_run_on_flower_is_resumed_to_the_same_bits(tmp_path):
     drift = find("drift")
     config = replace(preset(drift, "quick"), rounds=3, seeds=2)
     whole = execute(drift, config)
-    with FlowerEngine.simulated() as engine:
+    with FlowerEngine() as engine:
 
         def stop(done, planned):
             if done == 1:

@@ -32,7 +32,7 @@ def test_who_gets_which_file(tmp_path):
     assert first != second
     with pytest.raises(ArgumentError, match="without certificates"):
         make_keys(tmp_path / "keys", 2, ["x"])
-    with pytest.raises(ArgumentError, match="clients must be at least 1"):
+    with pytest.raises(ArgumentError, match="clients must be 1 to 10000"):
         make_keys(tmp_path / "other", 0, ["x"])
     mixed = tmp_path / "keys" / "mixed.key"
     for data in (first[0] + second[1], first[0], first[1], b"\xff\x00"):

@@ -28,7 +28,7 @@ def test_a_table_whose_columns_are_moved_has_no_fresh_noise(tmp_path):
     first = put(node(tmp_path, rows, NAMES, epsilon=4.0), NOISY, told)
     second = put(node(tmp_path, rows[:, ORDER], MIXED, epsilon=4.0), NOISY, told)
     assert not first.fault, first.reason
-    np.testing.assert_array_equal(first.up["counts"], second.up["counts"])
+    np.testing.assert_array_equal(first.message["counts"], second.message["counts"])
     assert len(json.loads((tmp_path / "privacy" / "ledger").read_text())["released"]) == 1
 
 

@@ -43,7 +43,7 @@ def test_a_question_made_again_gets_its_answer_from_any_process():
     for t in range(3):  # a new process each time
         states.append(ask(counting()[0], Counter(), t, state=states[-1]).state)
     for t in (1, 2, 2):
-        assert int(ask(counting()[0], Counter(), t, state=states[t]).up["steps"]) == t + 1
+        assert int(ask(counting()[0], Counter(), t, state=states[t]).message["steps"]) == t + 1
 
 
 def test_a_node_keeps_the_words_of_errors_that_may_quote_its_examples():

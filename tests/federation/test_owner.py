@@ -92,7 +92,7 @@ def test_with_epsilon_one_noisy_table_leaves_and_nothing_else(tmp_path):
         for t in range(2):
             for exchange, down in enumerate(({}, basis, patterns)):
                 replies.append(ask(node, each, t, exchange, None, down, client=i))
-    sent = [reply.up for reply in replies if reply.up]
+    sent = [reply.message for reply in replies if reply.message]
     assert all(set(up) == {"counts", "examples"} for up in sent)
     assert len(sent) == 4
     assert len({digest(up) for up in sent}) == 2

@@ -12,8 +12,9 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.batches import Batches
+from hopfed.hopfield.class_questions import LOST, RELATED, SLOPES
 from hopfed.hopfield.clients import ClassClient
-from hopfed.hopfield.relating import RELATED, answer
+from hopfed.hopfield.relating import answer
 from hopfed.kernels import pack
 
 FIRST = np.arange(8) < 4
@@ -43,7 +44,7 @@ def test_survey_weights_are_those_of_one_table():
     w = [each * scale for each, scale in zip(w, (1, 4, 2), strict=True)]
     owners = [replace(pack(a), counts=b) for a, b in zip(x, w, strict=True)]
     outcomes = [Column("y", each[:, None]) for each in y]
-    found, related = served(owners, outcomes, relate="y", liars=0.0, claim=100.0)
+    found, related = served(owners, outcomes, relate="y", byzantine=0.0, claim=100.0)
     one = recover(list(x), n_archetypes=3, weights=w)
     order = found.means.mean(axis=1).argsort(), one.means.mean(axis=1).argsort()
     np.testing.assert_allclose(found.means[order[0]], one.means[order[1]], atol=0.04)
@@ -80,15 +81,15 @@ def test_words_and_clients_without_the_outcome():
 def test_questions_that_are_none():
     x, y, _ = drawn(np.random.default_rng(5), 100)
     client = ClassClient(Batches((pack(x),), 1), 8)
-    asked = {"means": np.zeros((2, 8)), "shares": np.full(2, 0.5), "part": np.array(0)}
-    asked |= {"question": np.array(RELATED), "outcome": np.array([121], np.uint8)}
+    asked = {"means": np.zeros((2, 8)), "shares": np.full(2, 0.5)}
+    asked |= {"question": np.array(RELATED[0]), "outcome": np.array([121], np.uint8)}
     assert set(client.question(asked)) == set(asked)
     for wrong in (
-        {"part": np.array(9)},
-        {"part": np.array(2)},
+        {"question": np.array(99)},
+        {"question": np.array(SLOPES)},
         {"means": np.zeros((2, 7))},
         {"shares": np.full(2, np.nan)},
-        {"part": np.array(3), "along": np.zeros((2, 3, 9))},
+        {"question": np.array(LOST), "along": np.zeros((2, 3, 9))},
         {"outcome": np.array([255], np.uint8)},
     ):
         with pytest.raises(DataError, match="malformed message from the server"):
@@ -117,7 +118,7 @@ def test_owners_with_ages_on_machines(tmp_path):
         (tmp_path / f"{c}.csv").write_text("\n".join([",".join([*names, "age", "w"]), *lines]))
     with Machines(tmp_path, clients=3) as machines:
         asked = ("--graded", "--archetypes", "3", "--columns", "names.txt", "--relate", "age")
-        machines.serve("--minimum", "3", *asked, "--liars", "0")
+        machines.serve("--minimum", "3", *asked, "--byzantine", "0")
         machines.join_all("--data", "@.csv", "--outcome", "age", "--weights", "w")
         run = machines.run()
         assert machines.end("clients") == 0

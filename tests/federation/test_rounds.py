@@ -101,7 +101,12 @@ def test_a_round_goes_on_without_a_client_that_fails_and_says_why(kind, fault, r
     assert played.traffic.up[2] == 0
     assert 2 not in played.state.clients  # its state is not trusted either
     assert np.isnan(played.client_metrics["steps"][2])
-    without = play(Sum(exchanges=2), participation=Participation(leaves=(9, 9, 0)))
+
+    class Others(Participation):
+        def cohort(self, *_):
+            return [0, 1, 3]
+
+    without = play(Sum(exchanges=2), participation=Others())
     assert played.state.server["total"] == without.state.server["total"]
 
 
@@ -150,14 +155,6 @@ def test_who_is_late_takes_no_part_in_later_exchanges():
     played = play(Sum(), participation=late)
     assert 0 < (delays > 0).sum() < 4
     np.testing.assert_array_equal(played.traffic.up, np.where(delays > 0, 16, 32))
-
-
-def test_clients_join_and_leave():
-    who = Participation(joins=(0, 3), leaves=(2,))
-    assert who.members(0, 3) == [0, 2]
-    assert who.members(3, 3) == [1, 2]
-    played = play(Sum(), participation=who, clients=3)
-    assert played.faults.codes.tolist() == [0, Fault.ABSENT, 0]
 
 
 @pytest.mark.parametrize("rate", [0.3, 1.0])

@@ -12,7 +12,7 @@ import pytest
 
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.contract import Context
-from hopfed.federation.engines import Call
+from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import Fault
 from hopfed.federation.machines import server as server_module
 from hopfed.federation.machines.client import ClientProcess
@@ -23,10 +23,9 @@ from hopfed.federation.machines.server import (
     NUMBER,
     OPTIONS,
     Listening,
-    MachinesEngine,
     Server,
 )
-from hopfed.federation.machines.wire import Reply, parts, write_reply
+from hopfed.federation.machines.wire import parts, write_reply
 from hopfed.federation.messages import Field
 
 LIMIT = 10**5
@@ -62,7 +61,7 @@ def said():
 
 @pytest.fixture
 def server(keys, said):
-    with Server(Listening("127.0.0.1", 0, keys, LIMIT), 3, said.append) as listens:
+    with Server(Listening("127.0.0.1", 0, keys, LIMIT), 3, said.append, 30.0) as listens:
         yield listens
 
 
@@ -130,7 +129,7 @@ def test_a_client_does_not_pass_for_the_server_nor_for_one_beyond(keys, tmp_path
     """The certificate of a client names no address, and one of five is none of three."""
     make_keys(tmp_path / "five", 5, ["127.0.0.1"])
     with (
-        Server(Listening("127.0.0.1", 0, tmp_path / "five"), 3, said.append) as server,
+        Server(Listening("127.0.0.1", 0, tmp_path / "five"), 3, said.append, 30.0) as server,
         stream(tmp_path / "five", server, 4, iter([])) as fifth,
         pytest.raises(grpc.RpcError) as error,
     ):
@@ -163,7 +162,7 @@ def test_a_client_does_not_pass_for_the_server_nor_for_one_beyond(keys, tmp_path
         (lambda n: [(9).to_bytes(8, "little"), bytes(100)], "parts that are more"),
         (lambda n: [b"x"], "no message"),
         (lambda n: parts(n + b"\xff" * 50), "not packed arrays"),
-        (lambda n: parts(n + write_reply(Reply(fault=Fault.LATE))), "a reply with fault"),
+        (lambda n: parts(n + write_reply(Outcome(fault=Fault.LATE))), "a reply with fault"),
     ],
     ids=["long", "more", "none", "noise", "a fault of others"],
 )
@@ -180,7 +179,7 @@ def test_what_is_no_answer_costs_the_others_nothing(keys, server, said, sent, wo
         with stream(keys, server, 2, up()) as third:
             server.wait(3, 20.0)
             threading.Thread(target=lambda: (next(third, None), began.set()), daemon=True).start()
-            found = answers(MachinesEngine(server, 30.0))
+            found = answers(server)
     assert [found[c].fault for c in range(3)] == [Fault.NONE, Fault.NONE, Fault.MALFORMED]
     assert words in found[2].reason
     assert found[1].message["w"][0] == 1.0
@@ -192,7 +191,8 @@ def test_a_client_that_stalls_costs_the_exchange_its_time_and_no_more(keys, serv
     with joined(keys, server, 0), stream(keys, server, 2, silent(over)):
         server.wait(2, 20.0)
         began = time.monotonic()
-        found = answers(MachinesEngine(server, 2.0), (0, 2))
+        server.timeout = 2.0
+        found = answers(server, (0, 2))
         assert 2.0 <= time.monotonic() - began < 10.0
         over.set()
     assert found[0].fault == Fault.NONE
@@ -201,8 +201,8 @@ def test_a_client_that_stalls_costs_the_exchange_its_time_and_no_more(keys, serv
 
 
 def test_a_client_that_comes_back_is_asked_again(keys, server):
-    engine, found = MachinesEngine(server, 30.0), {}
-    asking = threading.Thread(target=lambda: found.update(answers(engine, (0, 1))))
+    found = {}
+    asking = threading.Thread(target=lambda: found.update(answers(server, (0, 1))))
     with joined(keys, server, 0):
         with stream(keys, server, 1, silent(threading.Event())) as dying:
             server.wait(2, 20.0)
@@ -215,12 +215,12 @@ def test_a_client_that_comes_back_is_asked_again(keys, server):
 
 def test_one_that_is_gone_is_waited_for_once(keys, server, monkeypatch):
     monkeypatch.setattr(server_module, "GRACE", 2.0)
-    engine, spent = MachinesEngine(server, 30.0), []
+    spent = []
     with joined(keys, server, 0):
         server.wait(1, 20.0)
         for _ in range(2):
             began = time.monotonic()
-            found = answers(engine, (0, 1))
+            found = answers(server, (0, 1))
             spent.append(time.monotonic() - began)
     assert found[1].reason.endswith("it is not there")
     assert spent[0] >= 2.0
@@ -248,8 +248,8 @@ def test_a_server_listens_and_waits_no_longer_than_told(keys, server):
     with pytest.raises(HopfedError, match=r"0 of at least 1 clients joined within 0\.1 s"):
         server.wait(1, 0.1)
     with pytest.raises(ArgumentError, match="--listen must be an address of this machine"):
-        Server(Listening("127.0.0.1", server.port, keys), 3, print).__enter__()
+        Server(Listening("127.0.0.1", server.port, keys), 3, print, 30.0).__enter__()
     with pytest.raises(ArgumentError, match=r"--keys must be a folder with ca\.pem"):
         Listening("127.0.0.1", 0, keys.parent)
     with pytest.raises(ArgumentError, match="timeout must be above 0"):
-        MachinesEngine(server, 0.0)
+        Server(Listening("127.0.0.1", 0, keys), 3, print, 0.0)

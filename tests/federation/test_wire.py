@@ -9,10 +9,10 @@ from rogue import packed, request, worded
 
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context
+from hopfed.federation.engines import Outcome
 from hopfed.federation.faults import REASON, Fault
 from hopfed.federation.machines.wire import (
     Gathered,
-    Reply,
     Request,
     parts,
     read_reply,
@@ -38,9 +38,9 @@ def test_messages_keep_every_bit_type_and_shape(down, state, seed):
     back = read_request(write_request(request))
     assert (back.recipe, back.last) == ("[]", True)
     assert (back.context.seed, back.context.round, back.context.client) == (seed, 3, 5)
-    reply = read_reply(write_reply(Reply(state, down, Fault.RAISED, "why")))
+    reply = read_reply(write_reply(Outcome(state, down, {}, Fault.RAISED, "why")))
     assert (reply.fault, reply.reason) == (Fault.RAISED, "why")
-    both = (down, back.down), (state, back.state), (down, reply.up), (state, reply.state)
+    both = (down, back.down), (state, back.state), (down, reply.message), (state, reply.state)
     for before, after in both:
         assert digest(before) == digest(after)
         assert all(after[name].flags.writeable for name in after if after[name].size)
@@ -49,13 +49,13 @@ def test_messages_keep_every_bit_type_and_shape(down, state, seed):
 def test_a_client_cannot_fill_the_server_with_its_state():
     for state in ({"x": np.zeros(600)}, {str(i): np.zeros(0) for i in range(5000)}):
         with pytest.raises(DataError, match="a state of more than"):
-            read_reply(write_reply(Reply(state)))
+            read_reply(write_reply(Outcome(state)))
 
 
 @pytest.mark.parametrize("change", [{"reason": None}, {"fault": int(Fault.LATE)}, {"fault": True}])
 def test_words_of_a_reply_that_are_none_are_errors_in_words(change):
-    data = write_reply(Reply({}, {"w": np.ones(2)}))
-    assert read_reply(worded(data, {})).up["w"].tolist() == [1.0, 1.0]
+    data = write_reply(Outcome({}, {"w": np.ones(2)}))
+    assert read_reply(worded(data, {})).message["w"].tolist() == [1.0, 1.0]
     with pytest.raises(DataError):
         read_reply(worded(data, change))
 
@@ -82,7 +82,7 @@ def test_arrays_of_a_reply_that_are_none_are_errors_in_words(entries):
 
 
 def test_what_a_client_says_cannot_steer_a_terminal():
-    data = write_reply(Reply(fault=Fault.RAISED, reason="gone\x1b[2J\nall well"))
+    data = write_reply(Outcome(fault=Fault.RAISED, reason="gone\x1b[2J\nall well"))
     assert read_reply(data).reason == "gone\\x1b[2J\\nall well"
     long = worded(data, {"reason": "\u202e" + "x" * 10**5})
     assert read_reply(long).reason == "\\u202e" + "x" * (REASON - 9) + "..."
@@ -99,7 +99,7 @@ def test_requests_that_are_none_are_errors_in_words(name, value):
 
 @given(st.binary(max_size=500), st.integers(0, 500), st.integers(0, 255), st.booleans())
 def test_whatever_comes_the_only_error_is_ours(noise, at, byte, reply):
-    made, read = (write_reply(Reply()), read_reply) if reply else (request(), read_request)
+    made, read = (write_reply(Outcome()), read_reply) if reply else (request(), read_request)
     data = bytearray(made)
     data[at % len(data)] = byte
     for damaged in (bytes(data), bytes(data[:at]), noise, b"hopfed-1" + noise, made + noise):

@@ -13,11 +13,10 @@ import hopfed
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.faults import Fault
-from hopfed.federation.messages import below
+from hopfed.federation.messages import below, flatten
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.classes import Memory
-from hopfed.hopfield.flat import flatten
 
 
 def memory_of(result):

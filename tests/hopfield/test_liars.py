@@ -20,7 +20,7 @@ from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import FORMS, unpack_patterns
 
 ASKING = {"groups": 4, "votes": True}
-BELIEVING = {"liars": 0.0, "claim": 10.0, "support": 0.0, "check": False} | ASKING
+BELIEVING = {"byzantine": 0.0, "claim": 10.0, "support": 0.0, "check": False} | ASKING
 WAYS = pytest.mark.parametrize("asking", [{}, ASKING], ids=["operators", "questions"])
 MANY = 3_000_000  # times 300 rows: a claim of about 10^9
 N = 200
@@ -147,7 +147,7 @@ def test_honest_clients_are_told_their_archetypes_in_silence():
 def test_what_one_client_alone_holds_is_told_only_where_everybody_is_believed():
     """The price of the defaults."""
     assert overlap(served([own(r=0.8)], 2)[1], U) < 0.3
-    assert overlap(served([own(r=0.8)], 2, settings={"liars": 0.0})[1], U) > 0.9
+    assert overlap(served([own(r=0.8)], 2, settings={"byzantine": 0.0})[1], U) > 0.9
     both = [own(r=0.8), own(r=0.8)]
     assert overlap(served(both, 1)[1], U) > 0.9
 

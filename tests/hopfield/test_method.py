@@ -12,22 +12,20 @@ from liars import assert_found
 from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError
 from hopfed.federation.faults import Fault
-from hopfed.federation.messages import below
+from hopfed.federation.messages import below, flatten
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.plasticity import Fixed, Smoothing, Structure
 from hopfed.hopfield.remembered import Remembered
-from hopfed.hopfield.schedules import NoveltyRamp, Sequential
-from hopfed.hopfield.stream import ArchetypeStream
+from hopfed.hopfield.stream import ArchetypeStream, novelty_ramp, sequential
 
 N, L = 150, 3
 
 
-def stream(K=3, rounds=6, schedule=None, M=120, r=0.8, seed=0, clients=L):
+def stream(K=3, rounds=6, mixture=None, M=120, r=0.8, seed=0, clients=L):
     xi = rademacher(K, N, np.random.default_rng(seed))
-    mixture = np.full((rounds, K), 1 / K) if schedule is None else schedule.mixture(K, rounds)
+    mixture = np.full((rounds, K), 1 / K) if mixture is None else mixture
     return ArchetypeStream(xi, np.repeat(mixture[:, None], clients, axis=1), M, r, seed)
 
 
@@ -65,7 +63,7 @@ def test_votes_make_patterns_exact_that_the_operator_leaves_blurred():
 
 
 def test_what_is_kept_apart_is_not_forgotten_and_what_is_blended_with_w_1_is():
-    source = stream(schedule=Sequential(overlap=0.0), rounds=6)
+    source = stream(mixture=sequential(3, 6, overlap=0.0), rounds=6)
     apart = play(of_patterns(source, Encoding(N), discount=0.0), 6)[-1]
     assert retrieval(patterns(apart), source.archetypes).magnetisation.min() > 0.99
     blended = of_patterns(source, Encoding(N), memory="common", discount=0.0, rule=Fixed(1.0))
@@ -80,7 +78,7 @@ def test_what_is_kept_apart_is_not_forgotten_and_what_is_blended_with_w_1_is():
 
 
 def test_novelty_is_found_when_it_comes_and_nothing_false_before():
-    source = stream(K=4, schedule=NoveltyRamp(old=2, at=4, ramp=2), rounds=8)
+    source = stream(K=4, mixture=novelty_ramp(2, 4, 8, at=4, ramp=2), rounds=8)
     method = of_patterns(
         source, Encoding(N), rule=Structure(), smoothing=Smoothing(ema=0.5), discount=0.0
     )
@@ -170,7 +168,7 @@ def test_the_server_keeps_a_secret_and_tells_nobody():
 
 
 def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
-    source = stream(schedule=Sequential(), rounds=6)
+    source = stream(mixture=sequential(3, 6), rounds=6)
     method = of_patterns(source, Encoding(N), rule=Structure(), discount=0.7)
     half = FederationState.of_arrays(play(method, 3)[-1].state.arrays())
     rest = play(method, 3, state=half, start=3)[-1].state.arrays()

@@ -18,7 +18,7 @@ from hopfed.hopfield.patterns import _operator_complaint
 
 N, M = 100, 3000
 U = rademacher(1, N, np.random.default_rng(99))[0]
-BELIEVING = {"liars": 0.0, "claim": 10.0}
+BELIEVING = {"byzantine": 0.0, "claim": 10.0}
 
 
 def noisy(made_up, honest, change=None, rounds=1, **settings):

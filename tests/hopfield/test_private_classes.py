@@ -117,7 +117,7 @@ def test_the_noise_is_as_large_as_it_says_and_another_one_for_every_question():
 
 
 def method(rows, N, rounds=1, **settings):
-    given = {"epsilon": 4.0, "liars": 0.1, **settings}
+    given = {"epsilon": 4.0, "byzantine": 0.1, **settings}
     return private_classes(Batches(tuple(rows), rounds), N, **given)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
-from hopfed.hopfield.schedules import Cyclic, Fixed, NoveltyRamp, Sequential
+from hopfed.hopfield.stream import cyclic, novelty_ramp, sequential
 
 fractions = st.floats(0, 1)
 
@@ -14,13 +14,11 @@ fractions = st.floats(0, 1)
 @given(st.integers(2, 9), st.integers(9, 40), fractions, st.data())
 def test_rows_lie_on_the_simplex(K, rounds, overlap, data):
     old, at, ramp = (data.draw(st.integers(1, most)) for most in (K - 1, rounds - 1, 50))
-    for schedule in (
-        Fixed(tuple(float(k) for k in range(K))),
-        Sequential(overlap),
-        Cyclic(data.draw(st.integers(K, 50)), overlap),
-        NoveltyRamp(old, at, ramp),
+    for rows in (
+        sequential(K, rounds, overlap),
+        cyclic(K, rounds, data.draw(st.integers(K, 50)), overlap),
+        novelty_ramp(old, K, rounds, at, ramp),
     ):
-        rows = schedule.mixture(K, rounds)
         assert rows.shape == (rounds, K)
         assert (rows >= 0).all()
         np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=0, atol=1e-12)
@@ -28,7 +26,7 @@ def test_rows_lie_on_the_simplex(K, rounds, overlap, data):
 
 @given(st.integers(1, 8), st.integers(1, 6), fractions)
 def test_sequential_gives_every_archetype_its_turn(K, length, overlap):
-    rows = Sequential(overlap).mixture(K, K * length)
+    rows = sequential(K, K * length, overlap)
     lead = rows.argmax(axis=1)
     assert (np.diff(lead) >= 0).all()
     assert set(lead) == set(range(K))
@@ -40,18 +38,18 @@ def test_sequential_gives_every_archetype_its_turn(K, length, overlap):
 @given(st.integers(1, 6), st.integers(1, 5), fractions)
 def test_cyclic_comes_round_again(K, length, overlap):
     period = K * length
-    rows = Cyclic(period, overlap).mixture(K, 3 * period)
+    rows = cyclic(K, 3 * period, period, overlap)
     np.testing.assert_array_equal(rows[period:], rows[:-period])
     # A turn later the next archetype stands where this one stood.
     np.testing.assert_allclose(np.roll(rows, 1, axis=1)[:-length], rows[length:], atol=1e-12)
-    hard = Cyclic(period, overlap=0.0).mixture(K, period)
-    np.testing.assert_array_equal(hard, Sequential(overlap=0.0).mixture(K, period))
+    hard = cyclic(K, period, period, overlap=0.0)
+    np.testing.assert_array_equal(hard, sequential(K, period, overlap=0.0))
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 20), st.integers(1, 10))
 def test_the_novelty_ramp_is_monotone_and_ends_in_equal_shares(old, new, at, ramp):
     K, rounds = old + new, at + ramp + 3
-    rows = NoveltyRamp(old, at, ramp).mixture(K, rounds)
+    rows = novelty_ramp(old, K, rounds, at, ramp)
     assert (rows[:at, old:] == 0).all()
     np.testing.assert_allclose(rows[:at, :old], 1 / old)
     np.testing.assert_allclose(np.diff(rows[at - 1 : at + ramp, old:], axis=0), 1 / (K * ramp))
@@ -61,11 +59,10 @@ def test_the_novelty_ramp_is_monotone_and_ends_in_equal_shares(old, new, at, ram
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Fixed((1.0, -1.0)), "exposures must be at least 0 each"),
-        (lambda: Fixed((1.0, 2.0)).mixture(3, 4), "exposures must be one for each of K = 3"),
-        (lambda: Sequential().mixture(4, 3), "rounds must be at least one for each of 4"),
-        (lambda: Cyclic(period=2).mixture(3, 9), "period must be at least K = 3, got 2"),
-        (lambda: NoveltyRamp(at=12).mixture(6, 12), "at must be below the number of rounds, 12"),
+        (lambda: sequential(4, 3), "rounds must be at least one for each of 4"),
+        (lambda: sequential(3, 9, 1.5), "overlap must be in [0, 1], got 1.5"),
+        (lambda: cyclic(3, 9, period=2), "period must be at least K = 3, got 2"),
+        (lambda: novelty_ramp(3, 6, 12, 12, 4), "at must be below the number of rounds, 12"),
     ],
 )
 def test_a_bad_setting_is_named_in_one_line(build, message):

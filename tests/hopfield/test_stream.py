@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.stream import ArchetypeStream, budget, client_mixtures, supports
+from hopfed.hopfield.stream import ArchetypeStream, client_mixtures, supports
 
 seeds = st.integers(0, 2**32)
 K, N, T, L = 4, 30, 3, 2
@@ -48,17 +48,6 @@ def test_client_mixtures_are_the_round_mixture_seen_through_the_supports(K, clie
     np.testing.assert_allclose(shares * own.sum(axis=2, keepdims=True), own, atol=1e-12)
 
 
-@given(st.integers(1, 10), st.integers(1, 10), st.integers(0, 10_000))
-def test_a_budget_is_spent_evenly_and_to_the_last_example(rounds, clients, spare):
-    total = rounds * clients + spare
-    sizes = budget(total, rounds, clients)
-    assert sizes.shape == (rounds, clients)
-    assert sizes.dtype == np.int64
-    assert sizes.sum() == total
-    assert sizes.min() >= 1
-    assert np.ptp(sizes) <= 1
-
-
 def test_the_order_of_calls_and_the_number_of_clients_change_nothing():
     data = federation()
     cells = [(t, c) for t in range(T) for c in range(L)]
@@ -75,12 +64,11 @@ def test_the_order_of_calls_and_the_number_of_clients_change_nothing():
     ("build", "message"),
     [
         (lambda: federation().examples(T, 0), "round must be in 0 .. 2, got 3"),
-        (lambda: federation(sizes=1.5), "sample_sizes must be a whole number"),
+        (lambda: federation(sizes=1.5), "sample_sizes must be whole"),
         (lambda: federation(qualities=1.2), "qualities must be a number in [0, 1]"),
         (lambda: federation(mixtures=np.ones((T, L, K))), "mixtures must be rows of shares"),
         (lambda: ArchetypeStream(XI * 1.0, np.ones((1, 1, K)), 1, 1, 0), "archetypes must be int8"),
         (lambda: supports(10, 3, 0.2, 0), "share must be large enough for 3 clients of 2 to cover"),
-        (lambda: budget(5, 2, 3), "total must be at least 6, one each, got 5"),
         (lambda: client_mixtures(np.ones((1, 2)), np.ones((1, 2))), "supports must be bool"),
     ],
 )

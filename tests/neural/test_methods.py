@@ -101,7 +101,7 @@ def test_stragglers_train_for_some_of_the_epochs_and_newcomers_for_theirs():
 @pytest.mark.parametrize("name", EVERY)
 def test_odd_batches_and_clients_that_never_came(name):
     made = make(name, examples=120, batch=1, lr=0.001)
-    played = play(made, 1, joins=(0, 0, 0, 99))
+    played = play(made, 1, absent=(3,))
     assert played.faults.codes.tolist() == [0, 0, 0, Fault.ABSENT]
     assert 3 not in played.state.clients
     assert all(not s.isnan().any() for s in scores(made, played.state))

@@ -109,7 +109,7 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
             raise ArgumentError(f"--{name}", "given, unless with --dry-run", "none")
     for line in table.notes:
         say(line)
-    _join(rows, names, filed, ledger, outcome, coding=table.coding, **options)
+    _join(rows, names, filed, ledger, outcome, table.coding, options)
 
 
 def _check_options(options: dict[str, Any]) -> bool:
@@ -123,7 +123,7 @@ def _check_options(options: dict[str, Any]) -> bool:
         )
     require(epsilon is None or epsilon > 0, "--epsilon", "a number above 0", epsilon)
     rules = {
-        "weights": "left out with --epsilon, which bounds what is told of rows that count once",
+        "weights": "left out with --epsilon, which bounds answers about rows that count once",
         "outcome": "left out with --epsilon: classes are related by exact sums (--trust-server)",
     }
     for name, rule in rules.items():
@@ -139,33 +139,28 @@ def _join(
     filed: np.ndarray | None,
     ledger: Any,
     outcome: Any,
-    *,
-    server: str,
-    ca: Path,
-    key: Path,
-    epsilon: float | None,
-    delta: float,
-    patience: float,
-    out_file: Path | None,
     coding: Any,
+    options: dict[str, Any],
 ) -> None:
+    """Take part until the federation is over, and keep what it found."""
     from hopfed.federation.machines.client import ClientProcess
     from hopfed.federation.machines.keys import client_key, read
     from hopfed.federation.machines.node import Node, Sparing
     from hopfed.hopfield.owner import ALLOWED, Owner, laid_out
 
-    address(server, "--server")
-    own = client_key(key)
-    if epsilon is None:
+    address(options["server"], "--server")
+    own = client_key(options["key"])
+    if options["epsilon"] is None:
         say(TRUST)
     else:
         ledger.check(rows)  # before the server is asked anything
-    owner, sparing = Owner(rows, ledger, epsilon, delta, names, filed, outcome), Sparing(say)
-    node = Node(owner.adapt, ALLOWED, sparing)
-    last = node.through(ClientProcess(server, read(ca, "--ca"), own, node, patience, say).run)
+    owner = Owner(rows, ledger, options["epsilon"], options["delta"], names, filed, outcome)
+    node, ca = Node(owner.adapt, ALLOWED, Sparing(say)), read(options["ca"], "--ca")
+    process = ClientProcess(options["server"], ca, own, node, options["patience"], say)
+    last = node.through(process.run)
     order, called = owner.order(last.columns)
     rows = rows if filed is None else laid_out(rows, filed)
-    _finish(last.down, len(order), out_file, order, called, coding, rows)
+    _finish(last.down, len(order), options["out_file"], order, called, coding, rows)
 
 
 def _finish(
@@ -179,23 +174,23 @@ def _finish(
 ) -> None:
     """Keep what the federation found, with its N columns in this order, and as they are called."""
     from hopfed.archetypes.weights import counted
-    from hopfed.hopfield.announcement import read as read_told
+    from hopfed.hopfield.announcement import read as read_last
     from hopfed.hopfield.verdict import STATUS, own_verdict
     from hopfed.tables.table import made_up
 
-    told = read_told(down, N)
-    K, kept = len(told.patterns), ""
+    found = read_last(down, N)
+    K, kept = len(found.patterns), ""
     own = coding if coding is not None and coding.columns == (names or made_up(N)) else None
     if out_file is not None:
-        told.archetypes(order, names, own).save(out_file)
+        found.archetypes(order, names, own).save(out_file)
         kept = f"; wrote {out_file}"
     say(f"the federation is over: {K} archetype{'s' * (K != 1)}{kept}")
-    if rows is not None and told.means is not None and told.verdict[0] == STATUS:
+    if rows is not None and found.means is not None and found.verdict[0] == STATUS:
         first = f"; {out_file} is kept, whatever happens now" if kept else ""
         say(f"looking how these classes fit your rows; nothing of it leaves{first}")
         groups = () if coding is None else coding.groups
         own_rows: Any = counted([rows])[0]
-        told = replace(told, own=own_verdict(own_rows, told.means[:, order], groups, names))
+        found = replace(found, own=own_verdict(own_rows, found.means[:, order], groups, names))
         if out_file is not None:
-            told.archetypes(order, names, own).save(out_file)
-    say(": ".join(told.verdict))
+            found.archetypes(order, names, own).save(out_file)
+    say(": ".join(found.verdict))

@@ -54,7 +54,9 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
     help="Of --graded: an outcome that clients have (join --outcome), of which means by archetype, "
     "or rates of these words, are told.",
 )
-@click.option("--liars", type=NUMBER, help="Share of clients that may lie together. [default: 0.1]")
+@click.option(
+    "--byzantine", type=NUMBER, help="Share of clients that may lie together. [default: 0.1]"
+)
 @click.option("--support", type=NUMBER, help="Fewest examples behind an archetype. [default: 50]")
 @click.option(
     "--set",
@@ -94,12 +96,12 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     tables without names.
 
     Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
-    strongest supporters, --liars of all rounded up, and if --support examples stand behind it: what
-    one client alone holds stays with it, and --liars 0 believes everybody. Whoever claims more than
-    three medians of examples counts for that. The log and the run file say what was bounded and
-    withheld, and whose. With --graded as many of the highest and lowest of every entry are left out
-    as may lie. With two clients, or where half lie together, nobody can know who lies: the
-    log says who supports what.
+    strongest supporters, --byzantine of all rounded up, and if --support examples stand behind it:
+    what one client alone holds stays with it, and --byzantine 0 believes everybody. Whoever claims
+    more than three medians of examples counts for that. The log and the run file say what was
+    bounded and withheld, and whose. With --graded as many of the highest and lowest of every entry
+    are left out as may lie. With two clients, or where half lie together, nobody can know who lies:
+    the log says who supports what.
 
     Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
     """
@@ -110,10 +112,11 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     from hopfed.cli.tables.relate import print_relation
     from hopfed.experiments import find
     from hopfed.experiments.runner import execute
-    from hopfed.federation.machines.server import Listening, MachinesEngine, Server
+    from hopfed.federation.faults import TooFewClientsError
+    from hopfed.federation.machines.server import Listening, Server
     from hopfed.federation.machines.wire import STOPPED
     from hopfed.hopfield.announcement import read
-    from hopfed.runs import blaming
+    from hopfed.runs import Run, blaming
 
     experiment = find("serve")
     for name in ("timeout", "wait", "limit"):
@@ -123,13 +126,13 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     keys = options["keys"]
     check_outputs(("--out", out_file, RUN), inputs=sorted(keys.glob("*")), resume=resume)
     host, port = address(options["listen"], "--listen")
-    limit = int(options["limit"] * 1e6)
-    listening = Listening(host, port, keys, limit)
+    listening = Listening(host, port, keys, int(options["limit"] * 1e6))
     seconds = -time.perf_counter()
-    with Server(listening, config.clients, say) as server:
+    about = config.clients, say, options["timeout"], config.names
+    with Server(listening, *about) as server:
         say(f"listening on {host}:{server.port} for {config.clients} clients")
-        engine = MachinesEngine(server, options["timeout"], config.names)
-        if resume and _complete(out_file):  # who was not told yet asks every few seconds
+        if resume and out_file.exists() and Run.load(out_file).complete:
+            # A client without the last word asks for it every few seconds.
             with suppress(HopfedError):
                 server.wait(config.clients, min(options["wait"], LATE))
         else:
@@ -137,48 +140,33 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
         try:
             with set_aside(out_file):
                 run = execute(
-                    experiment, config, out=out_file, resume=resume, engine=engine, at_once=True
+                    experiment, config, out=out_file, resume=resume, engine=server, at_once=True
                 )
         except HopfedError as error:
-            if _is_refused(error):
-                engine.tell(config.make().client, {STOPPED: np.ones(())})
-            raise HopfedError(f"{error}; {_advice(error)}") from None
-        with blaming(out_file, run.kind):  # what nobody would take is not told
-            told = read(experiment.announcement(config, run.arrays).message(), config.columns)
-        holding(run, told.archetypes(columns=config.names or None)).save(out_file)
-        engine.tell(config.make().client, told.message())
+            advice = "continue with --resume"
+            if isinstance(error, TooFewClientsError) and error.refused:
+                server.announce(config.make().client, {STOPPED: np.ones(())})
+                advice = (
+                    "serve anew with what these clients allow, or once they allow it go on with "
+                    "--resume"
+                )
+                if OtherColumnsError.public in str(error):
+                    advice = (
+                        "name the columns that all clients have once they have read their files: "
+                        "--columns FILE, one a line"
+                    )
+            raise HopfedError(f"{error}; {advice}") from None
+        with blaming(out_file, run.kind):  # what nobody would take is not sent
+            last = read(experiment.announcement(config, run.arrays).message(), config.columns)
+        holding(run, last.archetypes(columns=config.names or None)).save(out_file)
+        server.announce(config.make().client, last.message())
     print_summary(run)
-    status, advice = told.verdict
+    status, advice = last.verdict
     out.print(f"\n{shown(f'{status}: {advice}', LONGEST)}")
     if config.relate:
         print_relation(experiment.relation(config, run.arrays))
     rounds = f"{config.rounds} round{'s' * (config.rounds != 1)}"
     out.print(f"\n{rounds} in {seconds + time.perf_counter():.1f} s; wrote {shown(out_file)}")
-
-
-def _is_refused(error: HopfedError) -> bool:
-    """Whether a federation stopped because its clients refuse what it asks."""
-    from hopfed.federation.faults import TooFewClientsError
-
-    return isinstance(error, TooFewClientsError) and error.refused
-
-
-def _advice(error: HopfedError) -> str:
-    """Say how a federation that stopped goes on."""
-    if _is_refused(error) and OtherColumnsError.public in str(error):
-        return (
-            "name the columns that all clients have once they have read their files: --columns "
-            "FILE, one a line"
-        )
-    if _is_refused(error):
-        return "serve anew with what these clients allow, or once they allow it go on with --resume"
-    return "continue with --resume"
-
-
-def _complete(path: Path) -> bool:
-    from hopfed.runs import Run
-
-    return path.exists() and Run.load(path).complete
 
 
 def _columns(text: str) -> tuple[int, tuple[str, ...]]:
@@ -225,7 +213,7 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
         number, names = _columns(options["columns"])
         kept = config.names if number == config.columns else ()  # of the run that is resumed
         config = replace(config, columns=number, names=names or kept)
-    named = ["clients", "rounds", "minimum", "epsilon", "delta", "liars", "support"]
+    named = ["clients", "rounds", "minimum", "epsilon", "delta", "byzantine", "support"]
     named += ["archetypes", "relate"]
     given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
     given += ["graded=yes"] if options["graded"] else []

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from hopfed._lib.arrays import blas_threads
 from hopfed.errors import HopfedError
 from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.faults import Fault
@@ -31,7 +30,7 @@ class Outcome:
 
     # state, message, metrics: as the method gave them
     state: State = field(default_factory=dict, repr=False)
-    message: object = None
+    message: Any = None
     metrics: Metrics = field(default_factory=dict)
     fault: Fault = Fault.NONE  # fault, reason: why there is no answer, in a code and in words
     reason: str = ""
@@ -105,9 +104,3 @@ def unpickled(payload: bytes) -> Method:
             f"from a module ({error})"
         ) from None
     return method
-
-
-def answered(method: Method, calls: Sequence[Call]) -> list[Outcome]:
-    """Make calls as every engine does: the order of summation depends on the number of threads."""
-    with blas_threads(1):
-        return answers(method, calls)

@@ -39,10 +39,10 @@ class ClientProcess:
     key: tuple[bytes, bytes]  # certificate of the client and its key, PEM
     node: Node  # what answers
     patience: float  # seconds without a server after which to give up
-    say: Callable[[str], object]  # is told in words what happens
+    say: Callable[[str], object]  # takes in words what happens
     limit: int = LIMIT  # bytes that a message of the server may have
     _heard: float = 0.0  # moment of the server's last word that made sense
-    _told: set[str] = field(default_factory=set)  # what was said of it since it made sense
+    _reported: set[str] = field(default_factory=set)  # words about it since it made sense
     _away: bool = True
     _stream: Any = None
 
@@ -73,9 +73,10 @@ class ClientProcess:
             self._stream = stream = channel.stream_stream(CALL)(iter(up.get, None))
             taken, began = False, time.monotonic()
             try:
-                taken = WELCOME in stream.initial_metadata()
-                if taken:  # else to read says why not
-                    self._welcome()
+                taken = WELCOME in stream.initial_metadata()  # if not, to read says why
+                if taken and self._away:
+                    self.say(f"joined {self.server}")
+                self._away = self._away and not taken
                 self._listen(stream, up)
                 self._bear("the server ended the connection")
             except grpc.RpcError as error:
@@ -87,11 +88,6 @@ class ClientProcess:
             finally:
                 up.put(None)
                 stream.cancel()
-
-    def _welcome(self) -> None:
-        if self._away:
-            self.say(f"joined {self.server}")
-        self._away = False
 
     def _listen(self, stream: Any, up: queue.SimpleQueue[bytes | None]) -> None:
         """Answer what comes."""
@@ -105,18 +101,14 @@ class ClientProcess:
                 continue
             for each in parts(whole[:NUMBER] + self.node.written(whole[NUMBER:])):
                 up.put(each)
-            self._told.clear()
+            self._reported.clear()
             self._heard = time.monotonic()
             if self.node.finished.is_set():
                 up.put(None)
-                self._leave(stream)
+                over = threading.Event()  # the last answer goes out, if the server takes it
+                stream.add_callback(over.set)
+                over.wait(GOODBYE)
                 return
-
-    def _leave(self, stream: Any) -> None:
-        """Let the last answer go out, as long as the server takes it."""
-        over = threading.Event()
-        stream.add_callback(over.set)
-        over.wait(GOODBYE)
 
     def _lost(self, error: Any) -> None:
         """Say why there is no stream, or end where there will be none."""
@@ -146,9 +138,9 @@ class ClientProcess:
         silent = time.monotonic() - self._heard
         if silent > self.patience:
             raise HopfedError(f"{self.server}: {words}, for {silent:.0f} s")
-        if words not in self._told and len(self._told) < LINES:
+        if words not in self._reported and len(self._reported) < LINES:
             wait = f"asked again for {self.patience:.0f} s (--patience)"
             self.say(f"waiting for {self.server}: {words}; {wait}")
-            self._told.add(words)
+            self._reported.add(words)
             self._away = True
         self.node.finished.wait(min(SOON + silent / 4, RARELY))

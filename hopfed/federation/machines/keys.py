@@ -20,9 +20,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from hopfed._lib.outputs import check_folder
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError, shown
 
-CA, SERVER, CLIENT = "ca", "server", "client-"
+CLIENT = "client-"
 DAYS, MOST_DAYS = 365, 36_500
 MOST = 10_000  # clients
 LARGEST = 1 << 20  # bytes of a key or a certificate
@@ -32,24 +33,20 @@ _LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?")
 
 def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = DAYS) -> list[Path]:
     """Write an authority, a server's certificate and the keys of `clients` clients."""
-    if not 1 <= clients <= MOST:
-        raise ArgumentError("clients", f"1 to {MOST}" if clients > MOST else "at least 1", clients)
-    if not hosts:
-        raise ArgumentError("host", "given: the name under which clients reach the server", "none")
-    if not 1 <= days <= MOST_DAYS:
-        raise ArgumentError("days", f"1 to {MOST_DAYS}", days)
+    require(1 <= clients <= MOST, "clients", f"1 to {MOST}", clients)
+    require(bool(hosts), "host", "given: the name under which clients reach the server", "none")
+    require(1 <= days <= MOST_DAYS, "days", f"1 to {MOST_DAYS}", days)
     names = [_name(host) for host in dict.fromkeys(hosts)]
     folder = check_folder(folder, "folder", own=True)
-    for path in _files(folder, clients):
-        if os.path.lexists(path):
-            raise ArgumentError(
-                "folder", "one without certificates and keys (--overwrite replaces them)", path
-            )
-    written: list[Path] = []
+    files = ["ca.pem", "server.pem", "server.key", *(f"{CLIENT}{c}.key" for c in range(clients))]
+    paths, written = [folder / name for name in files], list[Path]()
+    for path in paths:
+        rule = "one without certificates and keys (--overwrite replaces them)"
+        require(not os.path.lexists(path), "folder", rule, path)
     try:
         folder.mkdir(0o755, parents=True, exist_ok=True)
         check_folder(folder, "folder", own=True)  # somebody may just have made it
-        for path, data in zip(_files(folder, clients), _made(clients, names, days), strict=True):
+        for path, data in zip(paths, _made(clients, names, days), strict=True):
             write_new(path, data, 0o600 if path.suffix == ".key" else 0o644)
             written.append(path)
     except OSError as error:
@@ -59,14 +56,8 @@ def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = DAYS
     return written
 
 
-def _files(folder: Path, clients: int) -> list[Path]:
-    names = [f"{CA}.pem", f"{SERVER}.pem", f"{SERVER}.key"]
-    names += [f"client-{c}.key" for c in range(clients)]
-    return [folder / name for name in names]
-
-
 def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterator[bytes]:
-    """What is in the files, in the order of `_files`."""
+    """What is in the files: of the authority, of the server, and of each client."""
     curve = ec.SECP256R1()
     authority, key = ec.generate_private_key(curve), ec.generate_private_key(curve)
     issuer = "hopfed authority"

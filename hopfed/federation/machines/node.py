@@ -13,41 +13,31 @@ from typing import Any
 
 from hopfed._lib.arrays import blas_threads
 from hopfed.errors import DataError, HopfedError, LocalError, OtherColumnsError, shown
+from hopfed.federation.engines import Outcome
 from hopfed.federation.faults import Fault
-from hopfed.federation.machines.wire import (
-    STOPPED,
-    Reply,
-    Request,
-    read_request,
-    write_reply,
-)
+from hopfed.federation.machines.wire import STOPPED, Request, read_request, write_reply
 from hopfed.federation.messages import as_message
 from hopfed.federation.recipes import Allowed, rebuild
 
-MOST = 5_000  # lines
+MOST = 5_000  # lines, with the one that says that no more follow
 
 
 @dataclass
 class Sparing:
     """Says each kind of line once, and at most so many lines."""
 
-    say: Callable[[str], object]  # is told them
-    most: int = MOST  # lines, with the one that says that no more follow
-    _said: set[str] = field(default_factory=set)
+    say: Callable[[str], object]  # takes them
+    _kinds: set[str] = field(default_factory=set)  # of the lines so far
 
     def __call__(self, words: str, kind: str = "") -> None:
         """Say `words`, unless words of the same kind, or the same words, were said."""
         kind = kind or words
-        if kind in self._said or len(self._said) >= self.most:
+        if kind in self._kinds or len(self._kinds) >= MOST:
             return
-        self._said.add(kind)
-        if len(self._said) < self.most:
-            self.say(words)
-        else:
-            self.say(
-                f"that was line {self.most:,} of what the server made this client say: "
-                "no more follow"
-            )
+        self._kinds.add(kind)
+        if len(self._kinds) == MOST:
+            words = f"that was line {MOST:,} that this server caused: no more follow"
+        self.say(words)
 
 
 @dataclass
@@ -68,46 +58,40 @@ class Node:
         """Answer a question in bytes."""
         return write_reply(self.answer(data))
 
-    def answer(self, data: bytes) -> Reply:
+    def answer(self, data: bytes) -> Outcome:
         """Answer a question; an error is an answer, too, without words that may quote rows."""
         try:
             request = read_request(data)
         except DataError as error:
             self.say(f"a request that is none: {shown(error)}")
-            return Reply(fault=Fault.RAISED, reason=shown(error))
+            return Outcome(fault=Fault.RAISED, reason=shown(error))
         if request.last:
             self.last = None if STOPPED in request.down else request
             self.finished.set()
-            return Reply()
+            return Outcome()
         c = request.context
         where, self.refused = f"round {c.round} exchange {c.exchange}", ""
         try:
-            reply = self._reply(request)
+            client = self.adapt(rebuild(request.recipe, self.allowed), request.columns)
+            state = request.state or client.client_start(c.client, c.seed)
+            with blas_threads(1):  # the order of summation depends on the number of threads
+                after, up, _ = client.client_step(state, request.down, c)
+            reply = Outcome(as_message(after), as_message(up))
         except Exception as error:  # whatever goes wrong here concerns this client alone
             words = shown(error if isinstance(error, HopfedError) else type(error).__name__)
-            told = error.public if isinstance(error, LocalError) else words
+            public = error.public if isinstance(error, LocalError) else words
             self.refused = shown(error)
             if isinstance(error, OtherColumnsError):  # which is said in the end
                 self.others = error
                 self.finished.set()
             else:
                 self.say(f"{where}: not answered: {self.refused}", self.refused)
-            return Reply(fault=Fault.RAISED, reason=told)
-        sent = {name: array for name, array in reply.up.items() if array.size}
+            return Outcome(fault=Fault.RAISED, reason=public)
+        sent = {name: array for name, array in reply.message.items() if array.size}
         sizes = ", ".join(f"{name} {array.nbytes:,} bytes" for name, array in sent.items())
         # Searches for classes ask hundreds of times: what is new in kind is said.
         self.say(f"{where}: sending {sizes}", f"{c.round} {sorted(sent)}")
         return reply
-
-    def _reply(self, request: Request) -> Reply:
-        c, client = (
-            request.context,
-            self.adapt(rebuild(request.recipe, self.allowed), request.columns),
-        )
-        state = request.state or client.client_start(c.client, c.seed)
-        with blas_threads(1):  # the order of summation depends on the number of threads
-            after, up, _ = client.client_step(state, request.down, c)
-        return Reply(as_message(after), as_message(up))
 
     def through(self, run: Callable[[], object]) -> Request:
         """Run a client to its end; return the last word."""

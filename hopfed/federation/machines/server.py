@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError, shown
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call, Outcome
@@ -28,7 +29,6 @@ from hopfed.federation.machines.wire import (
     LIMIT,
     PART,
     Gathered,
-    Reply,
     parts,
     read_reply,
     requests_of,
@@ -46,8 +46,8 @@ STOPPING = 5.0  # seconds that streams may take to end
 GRACE = 10.0  # seconds in which a client that was there may come back to an exchange
 NUMBER = 8  # bytes before a message: the number of its exchange
 CALL = "/hopfed/session"
-WELCOME = ("hopfed", "1")  # what a client is told first
-SAID = 10  # exchanges of a round that are reported where all answer
+WELCOME = ("hopfed", "1")  # what a client gets first
+REPORTED = 10  # exchanges of a round that are reported where all answer
 GOODBYE = 5.0  # seconds that the last word may take
 MOVES = 1_000  # lines about clients that come, go and are refused
 OPTIONS = (  # of the library, for both sides
@@ -74,11 +74,10 @@ class Listening:
     limit: int = LIMIT  # bytes of a client's answer
 
     def __post_init__(self) -> None:
-        if self.limit < 1:
-            raise ArgumentError("limit", "at least 1 byte", self.limit)
+        require(self.limit >= 1, "limit", "at least 1 byte", self.limit)
         for name in ("ca.pem", "server.pem", "server.key"):
-            if not (self.folder / name).is_file():
-                raise ArgumentError("--keys", f"a folder with {name}", self.folder)
+            there = (self.folder / name).is_file()
+            require(there, "--keys", f"a folder with {name}", self.folder)
         check_private(self.folder / "server.key")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
@@ -102,7 +101,7 @@ class _Exchange:
 
     number: int
     asked: Mapping[int, bytes]
-    replies: dict[int, Reply] = field(default_factory=dict)
+    replies: dict[int, Outcome] = field(default_factory=dict)
 
     def frames(self, client: int) -> bytes | None:
         if client in self.replies or client not in self.asked:
@@ -111,15 +110,28 @@ class _Exchange:
 
 
 class Server:
-    """Listens for clients; a context manager."""
+    """Listens for clients, and is the engine whose steps they make; a context manager.
 
-    def __init__(self, listening: Listening, clients: int, say: Say):
+    States travel with the questions. A client that has not answered within `timeout` seconds has
+    timed out. `columns` are the names of columns, if any, which go with every question.
+    """
+
+    def __init__(
+        self,
+        listening: Listening,
+        clients: int,
+        say: Say,
+        timeout: float,
+        columns: Sequence[str] = (),
+    ):
+        require(timeout > 0, "timeout", "above 0 seconds", timeout)
         self.listening, self.clients, self.say = listening, clients, say
+        self.timeout, self.columns = timeout, columns
         self.port = 0
         self._streams: dict[int, asyncio.Queue[bytes]] = {}
         self._exchange = _Exchange(0, {})
         self._missed: set[int] = set()  # clients that were not there in the last exchange
-        self._said = 0
+        self._logged = 0
 
     def __enter__(self) -> Server:
         self._loop = asyncio.new_event_loop()
@@ -195,11 +207,8 @@ class Server:
                 )
             time.sleep(0.02)
 
-    def ask(self, questions: Mapping[int, bytes], seconds: float) -> dict[int, Reply]:
+    async def _ask(self, questions: Mapping[int, bytes], seconds: float) -> list[Outcome]:
         """Answers of clients to their questions; a fault where none came in time."""
-        return self._run(self._ask(questions, seconds))
-
-    async def _ask(self, questions: Mapping[int, bytes], seconds: float) -> dict[int, Reply]:
         began = time.monotonic()
         self._exchange = now = _Exchange(self._exchange.number + 1, questions)
         for client, stream in self._streams.items():
@@ -223,8 +232,36 @@ class Server:
         spent = f"no answer in {time.monotonic() - began:.1f} s"
         for client in set(questions) - set(now.replies):
             why = "it is not there" if client in self._missed else "it is silent"
-            now.replies[client] = Reply(fault=Fault.TIMED_OUT, reason=f"{spent}: {why}")
-        return {client: now.replies[client] for client in questions}
+            now.replies[client] = Outcome(fault=Fault.TIMED_OUT, reason=f"{spent}: {why}")
+        return [now.replies[client] for client in questions]
+
+    def step(self, method: Any, calls: Sequence[Call]) -> list[Outcome]:
+        """Outcomes in the order of `calls`; the log says who answered."""
+        began, say = time.monotonic(), self.say
+        asked = requests_of(method, calls, self.columns)
+        outcomes = self._run(self._ask(asked, self.timeout))
+        at, seconds = calls[0].context, time.monotonic() - began
+        heard = sum(not outcome.fault for outcome in outcomes)
+        if at.exchange < REPORTED or heard < len(calls):  # searches ask hundreds of times
+            where = f"round {at.round} exchange {at.exchange}"
+            say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
+        for call, outcome in zip(calls, outcomes, strict=True):
+            if outcome.fault:
+                fault = outcome.fault.name.lower().replace("_", " ")
+                fault = "does not answer" if outcome.fault == Fault.RAISED else fault
+                after = "; its operators count" if at.exchange else ""
+                say(f"    client {call.context.client} {fault}: {outcome.reason}{after}")
+        return outcomes
+
+    def remark(self, t: int, lines: Sequence[str]) -> None:
+        """Say what the server makes of a round."""
+        for line in lines:
+            self.say(f"round {t}: {line}")
+
+    def announce(self, method: Any, down: Message) -> None:
+        """Send the last word of a federation to the clients that still listen."""
+        calls = [Call({}, down, Context(0, 0, 0, c)) for c in self.online()]
+        self._run(self._ask(requests_of(method, calls, self.columns, True), GOODBYE))
 
     async def _session(self, requests: Any, context: Any) -> None:
         """Hear a client as long as its stream lasts."""
@@ -243,7 +280,7 @@ class Server:
             raise
         if frame := self._exchange.frames(client):
             stream.put_nowait(frame)
-        self._tell(f"client {client} joined")
+        self._log(f"client {client} joined")
         self._changed.set()
         both = [asyncio.ensure_future(self._read(client, requests))]
         both.append(asyncio.ensure_future(self._write(stream, context)))
@@ -253,7 +290,7 @@ class Server:
             for task in both:
                 task.cancel()
             del self._streams[client]
-            self._tell(f"client {client} left")
+            self._log(f"client {client} left")
             self._changed.set()
         done, _ = await asyncio.wait(both)
         failed = next(
@@ -296,55 +333,14 @@ class Server:
         self._changed.set()
 
     def _refuse(self, client: int, words: str) -> None:
-        self._tell(f"refused: client {client} sent {words}")
+        self._log(f"refused: client {client} sent {words}")
         if client in self._exchange.asked:
-            reply = Reply(fault=Fault.MALFORMED, reason=f"sent {words}")
+            reply = Outcome(fault=Fault.MALFORMED, reason=f"sent {words}")
             self._exchange.replies.setdefault(client, reply)
         self._changed.set()
 
-    def _tell(self, words: str) -> None:
+    def _log(self, words: str) -> None:
         """Say something about a client, which must not fill the log."""
-        self._said += 1
-        if self._said <= MOVES:
+        self._logged += 1
+        if self._logged <= MOVES:
             self.say(words)
-
-
-class MachinesEngine:
-    """Steps of clients on other machines, whose states travel with the questions.
-
-    Who has not answered within `timeout` seconds has timed out. `columns` are the names of columns,
-    if any, which are told with every question.
-    """
-
-    def __init__(self, server: Server, timeout: float, columns: Sequence[str] = ()):
-        if timeout <= 0:
-            raise ArgumentError("timeout", "above 0 seconds", timeout)
-        self.server, self.timeout, self.columns = server, timeout, columns
-
-    def step(self, method: Any, calls: Sequence[Call]) -> list[Outcome]:
-        """Outcomes in the order of `calls`; the log says who answered."""
-        began, say = time.monotonic(), self.server.say
-        asked = requests_of(method, calls, self.columns)
-        outcomes = [reply.outcome for reply in self.server.ask(asked, self.timeout).values()]
-        at, seconds = calls[0].context, time.monotonic() - began
-        heard = sum(not outcome.fault for outcome in outcomes)
-        if at.exchange < SAID or heard < len(calls):  # searches ask hundreds of times
-            where = f"round {at.round} exchange {at.exchange}"
-            say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
-        for call, outcome in zip(calls, outcomes, strict=True):
-            if outcome.fault:
-                what = outcome.fault.name.lower().replace("_", " ")
-                what = "does not answer" if outcome.fault == Fault.RAISED else what
-                after = "; its operators count" if at.exchange else ""
-                say(f"    client {call.context.client} {what}: {outcome.reason}{after}")
-        return outcomes
-
-    def remark(self, t: int, lines: Sequence[str]) -> None:
-        """Say what the server makes of a round."""
-        for line in lines:
-            self.server.say(f"round {t}: {line}")
-
-    def tell(self, method: Any, down: Message) -> None:
-        """Send the last word of a federation to the clients that still listen."""
-        calls = [Call({}, down, Context(0, 0, 0, c)) for c in self.server.online()]
-        self.server.ask(requests_of(method, calls, self.columns, True), GOODBYE)

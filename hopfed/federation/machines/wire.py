@@ -61,23 +61,6 @@ class Request:
     columns: Sequence[object] = ()
 
 
-@dataclass(frozen=True)
-class Reply:
-    """What a client answers: its new state and a message, or why there is none."""
-
-    state: State = field(default_factory=dict, repr=False)
-    up: Message = field(default_factory=dict, repr=False)
-    fault: Fault = Fault.NONE
-    reason: str = ""
-
-    @property
-    def outcome(self) -> Outcome:
-        """The outcome of a step."""
-        if self.fault != Fault.NONE:
-            return Outcome(fault=self.fault, reason=self.reason)
-        return Outcome(self.state, self.up)
-
-
 def requests_of(
     client: Any, calls: Sequence[Call], columns: Sequence[str], last: bool = False
 ) -> dict[int, bytes]:
@@ -113,20 +96,21 @@ def read_request(data: bytes) -> Request:
     return Request(context, words["recipe"], last=words["last"], columns=words["columns"], **arrays)
 
 
-def write_reply(reply: Reply) -> bytes:
-    """Bytes of a reply."""
+def write_reply(reply: Outcome) -> bytes:
+    """Bytes of a reply: the new state of a client and its message, or why there is none."""
     words = {"fault": int(reply.fault), "reason": reply.reason[:REASON]}
-    return _written(words, {"up": reply.up, "state": reply.state})
+    return _written(words, {"up": reply.message or {}, "state": reply.state})
 
 
-def read_reply(data: bytes) -> Reply:
+def read_reply(data: bytes) -> Outcome:
     """Undo `write_reply`; the arrays are those of the sender, whatever a method expects."""
     words, arrays = _read(data, _ANSWERED, ("up", "state"))
     if words["fault"] not in (Fault.NONE, Fault.RAISED):  # the others are for the server to find
         raise DataError(f"a reply with fault {words['fault']}")
     if nbytes(arrays["state"]) > _STATE or len(arrays["state"]) > _STATE:
         raise DataError(f"a state of more than {_STATE} bytes")
-    return Reply(**arrays, fault=Fault(words["fault"]), reason=shown(words["reason"], REASON))
+    fault, reason = Fault(words["fault"]), shown(words["reason"], REASON)
+    return Outcome(arrays["state"], arrays["up"], fault=fault, reason=reason)
 
 
 def _written(words: Mapping[str, Any], messages: Mapping[str, Mapping[str, Any]]) -> bytes:

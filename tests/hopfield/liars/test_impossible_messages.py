@@ -13,9 +13,16 @@ from hopfed.federation.contract import Context
 from hopfed.federation.messages import malformed
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.clients import PatternClient, vote
-from hopfed.hopfield.encoding import FORMS, Encoding, lower, symmetric
+from hopfed.hopfield.encoding import (
+    FORMS,
+    Encoding,
+    lower,
+    operator_complaint,
+    projections_complaint,
+    symmetric,
+    votes_complaint,
+)
 from hopfed.hopfield.plasticity import Broadcast
-from hopfed.hopfield.possible import operator_complaint, projections_complaint, votes_complaint
 
 
 def project(x, V, seed):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hopfed.federation.messages import flatten
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.remembered import WORTH, Remembered, Votes
 from hopfed.theory.resolution import expected_overlap
 
