@@ -18,7 +18,6 @@ from hopfed.cli.options import (
     figure_option,
     file_option,
     flag,
-    for_networks,
     option,
 )
 from hopfed.cli.outputs import FIGURE, check_outputs, out_option
@@ -117,7 +116,7 @@ def _settings(
     given += options.pop("settings")
     given += ["precision=bfloat16"] if options.pop("autocast") else []
     given += ["compile=inductor"] if options.pop("compiled") else []
-    device = for_networks(options.pop("device"))
+    device = runs.for_networks(options.pop("device"))
     if device != "cpu":
         given.append(f"device={device}")
     said = {s.partition("=")[0].strip() for s in given}

@@ -61,12 +61,3 @@ def device_option(what: str, *, opens: bool = True) -> Any:
 
     words = f"Where {what}. [default: HOPFED_DEVICE, else cpu]"
     return click.option("--device", metavar="cpu|cuda[:N]", callback=chosen, help=words)
-
-
-def for_networks(device: str) -> str:
-    """Return a device that PyTorch can use; BackendError where it cannot."""
-    if device != "cpu":
-        from hopfed.neural.data.tensors import opened
-
-        opened(device)
-    return device

@@ -22,7 +22,6 @@ from hopfed.cli.options import (
     device_option,
     file_option,
     flag,
-    for_networks,
     json_option,
     option,
 )
@@ -592,3 +591,12 @@ def _answers(
     found = found_for(run_files[0], row_files, options)
     with err.status("assigning"):
         return answers_of(found, row_files)
+
+
+def for_networks(device: str) -> str:
+    """Return a device that PyTorch can use; BackendError where it cannot."""
+    if device != "cpu":
+        from hopfed.neural.data.tensors import opened
+
+        opened(device)
+    return device

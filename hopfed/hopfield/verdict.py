@@ -22,7 +22,6 @@ from hopfed.archetypes.mixture import Fit, Mixture, Prior, expect, improve
 from hopfed.archetypes.session import Owners, Session, means_inside
 from hopfed.archetypes.status import judge_classes
 from hopfed.federation.messages import Message
-from hopfed.federation.rounds import Session as Rounds
 from hopfed.hopfield.class_questions import LEARNT, MIXED, OFFERED, QUESTIONS, size_of
 from hopfed.kernels import Rows
 
@@ -119,7 +118,7 @@ class FewerError(Exception):
 class RoundSession(Session):
     """Clients of a round as owners of rows: a question is a message to each of them."""
 
-    def __init__(self, session: Rounds, clients: Sequence[int], n_columns: int, seed: int):
+    def __init__(self, session: Any, clients: Sequence[int], n_columns: int, seed: int):
         self.session, self.clients = session, list(clients)
         self.n_columns, self.seed = n_columns, seed
         # told, own: the classes last asked about, and what each client alone was told of them
