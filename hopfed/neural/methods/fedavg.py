@@ -124,10 +124,7 @@ class Averaged(NeuralMethod):
         return super().server_start(seed)
 
     def started(self, state: State) -> Message:
-        """The state by the names of clients' messages; before any round a message untrained.
-
-        Where messages are no networks, the first network is ``pack(self.initial(0))``.
-        """
+        """The state by the names of clients' messages; in round 0 a message untrained."""
         first = {n: a for n, a in untrained(self).items() if n != "examples"}
         return first | {n: a for n, a in state.items() if n in first}
 
