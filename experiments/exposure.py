@@ -23,7 +23,7 @@ from hopfed.experiments.shared.statistics import r_squared, stacked, with_spread
 from hopfed.figures.kinds import UNIT, Panel, against
 from hopfed.hopfield.channel import draw_examples
 from hopfed.recovery.recover import recover
-from hopfed.tables.files import reading
+from hopfed.tables.files import opened, reading
 from hopfed.theory import planning, spikes
 from hopfed.theory.resolution import expected_overlap
 
@@ -64,7 +64,7 @@ def pictures(data: str, K: int, seed: int) -> np.ndarray:
 @lru_cache(maxsize=2)
 def _load(data: str) -> tuple[np.ndarray, np.ndarray]:
     """Pictures and labels of the training split."""
-    with reading(data), np.load(data) as archive:
+    with opened(data) as file, reading(data), np.load(file) as archive:
         if "images" not in archive or "labels" not in archive:
             raise DataError(f"{data}: it must be an .npz with images and labels")
         images, labels = archive["images"], archive["labels"]

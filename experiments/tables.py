@@ -26,7 +26,7 @@ from hopfed.figures.kinds import Panel, by, paired
 from hopfed.kernels import unpack
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.tables.examples import as_examples
-from hopfed.tables.files import reading
+from hopfed.tables.files import opened, reading
 from hopfed.tables.reading import read_table
 
 TITLES = {  # of the printed tables, and how their numbers are written
@@ -98,7 +98,7 @@ def _from_file(path: Path) -> RealTable:
     An .npz holds rows X and perhaps labels y; a label column of a .csv is in `LABELS`.
     """
     if path.suffix == ".npz":
-        with reading(path), np.load(path) as archive:
+        with opened(path) as file, reading(path), np.load(file) as archive:
             labels = archive.get("y", None)
             return RealTable(path.stem, unpack(as_examples(archive["X"], gaps=True)), labels)
     label = LABELS.get(path.stem)

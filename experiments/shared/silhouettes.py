@@ -15,7 +15,7 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments.shared.letters import render_letters
-from hopfed.tables.files import reading
+from hopfed.tables.files import opened, reading
 
 PAPER_CLASSES = ("anchor", "Motorbikes 16", "bass")
 SIDE = 28  # of the letters, as of the silhouettes
@@ -92,7 +92,7 @@ def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
     keys = ("images", "labels", "split", "class_names")
-    with reading(path), np.load(path) as archive:
+    with opened(path) as file, reading(path), np.load(file) as archive:
         missing = [key for key in keys if key not in archive]
         if missing:
             raise DataError(f"{path}: silhouettes are {', '.join(keys)}: no {missing[0]}")

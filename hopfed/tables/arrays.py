@@ -68,6 +68,8 @@ def stored(path: Path) -> Stored:
     suffix = path.suffix.lower()
     with reading(path, f"cannot be read as {suffix[1:]}"):
         held = {".npy": _npy, ".npz": _npz, ".zarr": _zarr}.get(suffix, _hdf5)(path)
+        if not held.shape:
+            raise DataError(f"{path}: examples must be rows of a table, got 0 axes")
         columns = math.prod(held.shape[1:])
         if NAME * columns > max(DENSEST * held.size, SMALL):
             raise ValueError(f"{columns:,} columns are too many for a file of {held.size:,} bytes")
@@ -270,6 +272,8 @@ def zarr_array(path: Path) -> Any:
 
 def _folder(path: Path) -> int:
     """Bytes of all files of a folder of nothing but files, whose codecs run no code."""
+    if not path.is_dir():
+        raise ValueError("it is no folder")
     total = 0
     for folder, folders, files in os.walk(path):
         for name in (*folders, *files):
