@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from hopfed._lib.outputs import RUN
+from hopfed._lib.settings import require
 from hopfed.cli import HelpfulGroup, runs
 from hopfed.cli.numbers import COUNT, SEEDS
 from hopfed.cli.options import (
@@ -106,6 +107,9 @@ def _settings(
     """First seed and settings, taken out of `options`; those of a run that is continued stay."""
     file = options.pop("config_file")
     held = [] if file is None else _read(file)
+    for name, _, text in (setting.partition("=") for setting in held):  # before it is imported
+        same = name.strip() != "method" or text.strip() == method
+        require(same, "method", f"{method}, as on the command line", text)
     base, first = (fl.Config(), 0) if run_file is None else runs.held_settings(fl, run_file)
     if run_file is not None and base.method != method:
         raise ArgumentError("METHOD", f"{base.method}, as in {run_file}", method)

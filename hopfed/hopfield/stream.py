@@ -1,7 +1,6 @@
 """A federation's examples: who sees what, and the draws themselves.
 
-Source: arXiv:2603.19902, eqs. (22) to (26); theory/NOTES.md, "Mixture channel and exposure",
-"Schedules of exposure".
+Source: arXiv:2603.19902, eqs. (22) to (26); theory/NOTES.md, "Mixture channel and exposure".
 
 A schedule is a round mixture, an array (rounds, K) whose rows lie on the simplex: `sequential`,
 `cyclic`, `novelty_ramp`. It is dealt to clients by `supports` and `client_mixtures`. An

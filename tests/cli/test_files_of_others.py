@@ -38,6 +38,7 @@ def folder(tmp_path, monkeypatch):
         'models = ["evil.py:Net"]',
         'models = ["timm:/evil.py:Net"]',
         'method = "evil:Net"',
+        'method = "evil.py:Net"',
         'keep = "elsewhere/states"',
         "lr = " + "9" * 5_000,
         "options = 3",
@@ -60,7 +61,8 @@ def test_a_run_file_names_no_folder_to_write_and_no_code_in_a_folder_like_a_libr
     quick = ("--clients", 3, "--models", "mlp:4", "--rounds")
     assert hopfed("fl", "run", "fedavg", *quick, 1, "--out", "a.h5")[0] == 0
     run = Run.load("a.h5")
-    for change in ({"keep": str(folder / "out")}, {"models": ["timm:/evil.py:Net"]}):
+    changes = {"keep": str(folder / "out")}, {"models": ["timm:/evil.py:Net"]}
+    for change in (*changes, {"method": "evil.py:Net"}, {"method": "evil:Net"}):
         replace(run, config=run.config | change | {"seeds": 2}).save("evil.h5")
         status, _, words = hopfed("run", "fl", "--resume", "--out", "evil.h5")
         assert (status, words.count("\n")) == (2, 1)

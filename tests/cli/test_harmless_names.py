@@ -17,14 +17,14 @@ NAME = f"a\n\n{FORGED}\x1b[2J\n1,500 examples ("
 N = 40
 
 
-def two_classes(M, pairs=4):
+def two_classes(M, pairs=4, share=0.6):
     """Rows (M, N) of +-1 of two classes, and their means; columns p and 16 + p agree more often
     than their classes say, but not so often that one counts as a copy of the other."""
     rng = np.random.default_rng(0)
     means = 2 * rng.beta(0.7, 0.7, (2, N)) - 1
     x = np.where(rng.random((M, N)) < (1 + means[rng.integers(2, size=M)]) / 2, 1, -1)
     for p in range(pairs):
-        x[:, 16 + p] = np.where(rng.random(M) < 0.6, x[:, p], x[:, 16 + p])
+        x[:, 16 + p] = np.where(rng.random(M) < share, x[:, p], x[:, 16 + p])
     return x.astype(np.int8), means
 
 
@@ -34,9 +34,9 @@ def is_harmless(text):
 
 @pytest.fixture
 def hostile(tmp_path):
-    """A table of which one of two columns that mostly agree has a name that is a verdict."""
-    x, _ = two_classes(1500)
-    names = [NAME if j == 1 else f"q{j}" for j in range(N)]
+    """A table whose columns, of which pairs mostly agree, have names that are verdicts."""
+    x, _ = two_classes(1500, 8, 0.8)
+    names = [f"{NAME}{j}" for j in range(N)]
     with open(tmp_path / "a.csv", "w", newline="") as file:
         csv.writer(file).writerows([names, *np.where(x > 0, "yes", "no")])
     return tmp_path / "a.csv"
@@ -53,7 +53,7 @@ def test_a_name_of_a_column_is_no_line_of_a_verdict(hostile, hopfed, tmp_path):
     assert status == 0, errors
     assert is_harmless(text + errors)
     assert is_harmless(load(run).summary())
-    assert load(run).columns[1] == NAME  # which the file keeps as it is
+    assert load(run).columns[1] == f"{NAME}1"  # which the file keeps as it is
 
 
 def test_words_of_a_strangers_file_are_shown_as_one_harmless_line(hopfed, tmp_path):

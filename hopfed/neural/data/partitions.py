@@ -1,6 +1,7 @@
 """`partition`: divides a dataset among clients, each with training, validation and test parts.
 
-Sources: arXiv:2003.00295 (pachinko); theory/NOTES.md, "Domains and public data". A scheme returns the data (turned, by `rotation`) and the rows of each client.
+Sources: arXiv:2003.00295 (pachinko); theory/NOTES.md, "Domains and public data". A scheme returns
+the data (turned, by `rotation`) and the rows of each client.
 """
 
 from __future__ import annotations
