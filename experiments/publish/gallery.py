@@ -26,9 +26,8 @@ from hopfed.errors import HopfedError
 FOLDER = Path(__file__).parents[2] / "figures" / "gallery"
 COLOURS = 256  # number of colours of a stored picture
 HEAD = (
-    "# Gallery\n\nMade by `make gallery`; one alone by `hopfed run NAME --preset PRESET --out "
-    "NAME.h5` and `hopfed figure NAME.h5 --out NAME.png`. Preset and `--set data=FILE` stand "
-    "behind the caption."
+    "# Gallery\n\nMade by `make gallery`, or `hopfed run NAME --preset PRESET --out NAME.h5` and "
+    "`hopfed figure NAME.h5 --out NAME.png`; preset and data stand behind the caption."
 )
 
 
