@@ -101,6 +101,7 @@ def bad_inputs(tmp_path):
         (("good.npy", "wide.npy"), "equal width"),
         (("good.npy", "--quality", "1.5"), "--quality must be auto or a number in (0, 1]"),
         (("good.npy", "--clients", "99"), "clients must be between"),
+        (("good.npy", "--clients", "2", "--blocks", "3"), "--blocks must be left out with"),
         (("good.npy", "good.npy", "--clients", "2"), "--clients must be left out"),
         (("good.npy", "--seed", "-1"), "'--seed': -1 is not a whole number"),
         ((), "Missing argument"),

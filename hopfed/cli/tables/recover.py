@@ -282,6 +282,8 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
         raise ArgumentError("--memory", "left out with --dask: its workers hold the rows", "both")
     if options["dask"] is not None and options["weights"] is not None:
         raise ArgumentError("--weights", "left out with --dask", options["weights"])
+    if options["clients"] is not None and options["blocks"] > 1:
+        raise ArgumentError("--blocks", "left out with --clients, which deals rows", "both")
     if options["clients"] is not None and options["dask"] is None and len(files) > 1:
         raise ArgumentError("--clients", "left out when there are several files", len(files))
     ending = check_ending("--out", options["out_file"])
