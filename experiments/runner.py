@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from hopfed._lib.cluster import cluster
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import check_writable
-from hopfed._lib.processes import begin_worker, end_pool, first_done
+from hopfed._lib.processes import Pool, end_pool, first_done
 from hopfed._lib.settings import require, to_plain
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.experiments import ON_DEVICE, Arrays, name_of
@@ -286,9 +286,7 @@ def opened(engine: str | Engine, workers: int, by_seed: bool) -> Iterator[Worker
 def _pool(workers: int) -> Iterator[Executor]:
     """Processes that end with the context, even after an error."""
     others = set(multiprocessing.active_children())
-    # Spawned, not forked: a fork would inherit threads of BLAS and Numba in an unknown state.
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, spawn, initializer=begin_worker)
+    pool = Pool(workers)
     try:
         yield pool
     except BaseException:

@@ -8,10 +8,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
@@ -20,7 +20,39 @@ PATIENCE = 5.0  # seconds for the threads of a pool to end
 LOOK = 1.0  # seconds between two looks whether a pool that says nothing is broken
 
 
-def begin_worker() -> None:
+class Pool(ProcessPoolExecutor):
+    """Worker processes, each started when a call finds none that is idle.
+
+    Spawned, not forked: a fork would inherit threads of BLAS and Numba in an unknown state. Ctrl-C
+    waits until a process has started: a child whose first words are cut off prints a traceback.
+    """
+
+    def __init__(self, workers: int):
+        super().__init__(workers, multiprocessing.get_context("spawn"), initializer=_begin_worker)
+
+    def submit(self, *arguments: Any, **options: Any) -> Future[Any]:
+        """Hand in a call."""
+        with _interrupts_held():
+            return super().submit(*arguments, **options)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let Ctrl-C have its effect after the body; only the main thread hears of it at all."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
+def _begin_worker() -> None:
     """Prepare a worker: one thread, no word on Ctrl-C, and an end when its parent ends."""
     os.environ["HOPFED_NUM_THREADS"] = "1"
     signal.signal(signal.SIGINT, signal.SIG_IGN)

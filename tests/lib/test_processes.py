@@ -2,23 +2,39 @@
 
 import multiprocessing
 import os
+import signal
 import time
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import popen_spawn_posix
 
 import pytest
 
 from hopfed._lib import processes
-from hopfed._lib.processes import begin_worker, end_pool, first_done
+from hopfed._lib.processes import Pool, end_pool, first_done
 
 
 @pytest.fixture
 def pool():
     others = set(multiprocessing.active_children())
-    spawn = multiprocessing.get_context("spawn")
-    made = ProcessPoolExecutor(1, spawn, initializer=begin_worker)
+    made = Pool(1)
     yield made
     end_pool(made, others)
+
+
+def test_ctrl_c_while_a_process_starts_waits_until_it_has(pool, monkeypatch):
+    """Else the child has half of what it reads first, and says so in a traceback."""
+    launch, launched = popen_spawn_posix.Popen._launch, []
+
+    def interrupted(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        launch(*arguments)
+        launched.append(arguments)
+
+    monkeypatch.setattr(popen_spawn_posix.Popen, "_launch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pool.submit(os.getpid)
+    assert len(launched) == 1
 
 
 def test_the_first_that_are_done(pool):

@@ -26,7 +26,7 @@ from typing import Any
 
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.cluster import cluster
-from hopfed._lib.processes import begin_worker, end_pool, first_done
+from hopfed._lib.processes import Pool, end_pool, first_done
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Method
 from hopfed.federation.engines import Call, Outcome, answers, shares, unpickled
@@ -87,8 +87,7 @@ class PoolEngine:
     def _begin(self) -> None:
         if self._pool is None:
             self._others = set(multiprocessing.active_children())
-            spawn = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.workers, spawn, initializer=begin_worker)
+            self._pool = Pool(self.workers)
 
     def _end_workers(self) -> None:
         if isinstance(self._pool, ProcessPoolExecutor):
