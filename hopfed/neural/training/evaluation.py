@@ -48,8 +48,9 @@ class Network:
 
     def outputs(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return features and logits of the inputs `x`, without gradients."""
+        net = self.model.eval() if self.model.training else self.model
         with torch.inference_mode():
-            features, logits, *_ = forward_of(self.model.eval())(self.params, x, *self.more)
+            features, logits, *_ = forward_of(net)(self.params, x, *self.more)
         return features, logits
 
     def embed(self, data: Tensors, rows: np.ndarray) -> Embedded:

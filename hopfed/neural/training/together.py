@@ -18,6 +18,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -46,7 +47,8 @@ from hopfed.neural.training.training import (
 
 Loss = Callable[..., Tensor]  # (parameters, inputs, labels, mask, extra) -> loss, or losses
 
-LARGE = 5e7  # FLOPs of a client's step, forward and backward, from which a CPU stacks nobody
+# FLOPs of a client's step, forward and backward, nothing frozen, from which a CPU stacks nobody.
+LARGE = 2.5e7
 # Largest number of bytes of parameters, gradients and moments in one stack. On a CPU a wider stack
 # gains nothing and does not fit into the caches; on other devices the limit is their memory.
 ROOM = {"cpu": 1 << 26}
@@ -103,7 +105,7 @@ def _together(job: Job, data: Tensors) -> bool:
     if training.way == "stacked" or data.device.type != "cpu" or not len(job.rows):
         return True
     size = len(job.rows[: training.batch]) if job.plan is None else len(job.plan[0])
-    return size * step_flops(job, data, size) < LARGE
+    return size * step_flops(replace(job, frozen=()), data, size) < LARGE
 
 
 def stacks(jobs: Sequence[Job], room: int) -> list[list[Job]]:
@@ -149,7 +151,8 @@ def train_alone(job: Job, data: Tensors) -> None:
     losses: list[Tensor] = []
     for rows in job.steps():
         x, y = data.batch(data.rows(rows), draws if job.augment else None)
-        if len(x) == 1 and has_batch_norm(job.net):
+        lone = len(x) == 1 and has_batch_norm(job.net)
+        if lone:
             job.net.eval()  # one example has no statistics: the running ones are taken
         if training.record_bound:
             loss, grads = _of_records(job, params, x, y, extra, noises)
@@ -157,7 +160,8 @@ def train_alone(job: Job, data: Tensors) -> None:
             with training.casting(data.device):
                 loss = loss_of(params, x, y, None, extra)
             grads = torch.autograd.grad(loss, weights, materialize_grads=True)
-        job.net.train()
+        if lone:
+            job.net.train()
         with torch.no_grad():
             named = dict(zip(names, grads, strict=True))
             directed = named if job.direct is None else job.direct(named, extra)
