@@ -142,7 +142,7 @@ class Relation:
             made |= {"odds": self.odds.ravel(), "odds_error": self.odds_errors.ravel()}
         return made
 
-    def said(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """Say what the tests say, a line each, and how many rows were left out."""
         lines = [
             f"{shown(name)}: Wald's chi2({degrees}) = {value:.2f}, p = {p:.2g}"
@@ -180,7 +180,7 @@ class Relation:
         columns = self.table()
         rows = zip(*columns.values(), strict=True)
         lines = [", ".join(f"{c:.4g}" if isinstance(c, float) else str(c) for c in r) for r in rows]
-        return "\n".join([", ".join(columns), *lines, *self.said()])
+        return "\n".join([", ".join(columns), *lines, *self.sentences()])
 
 
 def relate(

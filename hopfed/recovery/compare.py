@@ -72,7 +72,7 @@ class Comparison:
     found: tuple[Archetypes, ...] = field(repr=False)
     taken: Archetypes = field(repr=False)
 
-    def said(self) -> str:
+    def sentence(self) -> str:
         """Say which number hopfed takes, and why; and which BIC takes."""
         best = int(self.table["archetypes"][self.table["BIC"].argmin()])
         taken = self.taken
@@ -111,7 +111,7 @@ class Comparison:
             ", ".join([*(f"{x[i]:,.{COLUMNS[name]}f}" for name, x in self.table.items()), status])
             for i, status in enumerate(self.statuses)
         ]
-        return "\n".join([names, *lines, self.said()])
+        return "\n".join([names, *lines, self.sentence()])
 
 
 def compare(

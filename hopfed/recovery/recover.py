@@ -206,8 +206,8 @@ def run_recovery(
         with blas_threads(1 if any(map(on_device, clients)) else None):
             recovery = _fitted(session, patterns, channel, apart, called, n_archetypes, steps)
         found = _filled(recovery.archetypes, apart, clients)
-    said = f" {told}" if (told := apart.said(called, known)) else ""
-    advice = found.advice + said + in_words(clients)
+    left_out = apart.advice(called, known)
+    advice = found.advice + (f" {left_out}" if left_out else "") + in_words(clients)
     residual = recovery.residual
     if residual is not None:
         residual = replace(residual, columns=apart.kept[residual.columns])

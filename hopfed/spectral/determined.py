@@ -156,7 +156,7 @@ class Determined:
         """(N,) whether a column was left out that holds one value, or none."""
         return self.single & ~self.whole
 
-    def said(self, names: Sequence[str] | None, known: Sequence[Sequence[int]] = ()) -> str:
+    def advice(self, names: Sequence[str] | None, known: Sequence[Sequence[int]] = ()) -> str:
         """Sentences about the columns that were left out, and levels nobody knew of; or nothing."""
 
         def listed(which: Sequence[int]) -> str:
@@ -478,7 +478,7 @@ class _Search:
         i, j = np.nonzero(np.triu(alike))
         if not len(i):
             return []
-        sure = self.told(i, j) > 2 * np.log(len(R)) + NATS
+        sure = self.information(i, j) > 2 * np.log(len(R)) + NATS
         alike[i[~sure], j[~sure]] = alike[j[~sure], i[~sure]] = False
         left, found = alike.any(axis=1), []
         links = alike.sum(axis=1) + (self.level >= 0) * len(R)  # levels stay together
@@ -490,7 +490,7 @@ class _Search:
                     found.append(np.concatenate([[a], others]))
         return found
 
-    def told(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    def information(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Nats that pairs of columns say of each other."""
         p = self.pairs
         n = np.maximum(p.both[i, j], 1)

@@ -121,7 +121,7 @@ def test_numbers_beside_each_other(tmp_path, monkeypatch):
     np.testing.assert_allclose(table["AIC"] + 2 * table["log_likelihood"], [12, 26])
     assert table["entropy"][0] == 1
     assert (np.diff(table["smallest"]) < 0).all()
-    assert f"hopfed takes {len(compared.taken)}" in compared.said()
+    assert f"hopfed takes {len(compared.taken)}" in compared.sentence()
     monkeypatch.setitem(sys.modules, "pandas", None)  # which not everybody has
     assert repr(compared).startswith("archetypes, log_likelihood, parameters, BIC")
     compared.to_csv(tmp_path / "compared.csv")

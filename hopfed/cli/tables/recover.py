@@ -158,7 +158,7 @@ def _compare(tables: list[Any], how: dict[str, Any], options: dict[str, Any]) ->
         row = (f"{x[i]:,.{COLUMNS[name]}f}" for name, x in compared.table.items())
         grid.add_row(*row, status)
     out.print(grid)
-    out.print(f"\n{compared.said()}")
+    out.print(f"\n{compared.sentence()}")
     out.print(
         "log L: nats of all rows; p: parameters; entropy 1: every row is sure of its class; least: "
         "rows of the smallest; residual: what is left between columns, of the edge of noise"

@@ -90,5 +90,5 @@ def print_relation(answer: Any) -> None:
     for row in zip(*columns.values(), strict=True):
         grid.add_row(*(f"{x:.4g}" if isinstance(x, float) else shown(x) for x in row))
     out.print(grid)
-    for line in answer.said():
+    for line in answer.sentences():
         out.print(line)
