@@ -27,7 +27,8 @@ FOLDER = Path(__file__).parents[2] / "figures" / "gallery"
 COLOURS = 256  # number of colours of a stored picture
 HEAD = (
     "# Gallery\n\nMade by `make gallery`, or `hopfed run NAME --preset PRESET --out NAME.h5` and "
-    "`hopfed figure NAME.h5 --out NAME.png`; preset and data stand behind the caption."
+    "`hopfed figure NAME.h5 --out NAME.png`; behind the caption stand data, and a PRESET that is "
+    "not `quick`."
 )
 
 
@@ -72,7 +73,8 @@ def index(folder: Path = FOLDER) -> str:
         name, caption, plain = picture["name"], picture["caption"], "commands" not in picture
         if (folder / f"{name}.png").is_file():
             if plain:  # the head says how it is made
-                caption += f" `{' '.join([picture['preset'], picture.get('data', '')]).strip()}`"
+                more = picture["preset"].replace("quick", ""), picture.get("data", "")
+                caption += f" `{' '.join(filter(None, more))}`" if any(more) else ""
             parts.append(f"## {name}\n\n{caption}\n\n![{name}]({name}.png)")
             if not plain:
                 parts.append("\n".join(f"    $ {command}" for command in commands(picture)))
