@@ -2,12 +2,13 @@
 
 import json
 import shlex
+from itertools import pairwise
 
 import pytest
 from click.testing import CliRunner
 from commands import parsed
 
-from hopfed._lib.settings import to_plain
+from hopfed._lib.settings import to_plain, with_settings
 from hopfed.errors import HopfedError
 from hopfed.experiments import find, preset
 from hopfed.experiments.publish import gallery, results
@@ -35,9 +36,11 @@ def test_pages_are_what_the_script_writes(page):
 def test_rows_quote_runs_of_the_presets_they_name():
     for row in results.ROWS:
         kept = results.kept_by(row)
-        assert parsed(shlex.split(results.command(row))[1:]) == "run"
-        wanted = to_plain(preset(find(row["experiment"]), row.get("preset", "paper")))
-        wanted = json.loads(json.dumps(wanted))
+        words = shlex.split(results.command(row))
+        assert parsed(words[1:]) == "run"
+        start = preset(find(row["experiment"]), row.get("preset", "paper"))
+        with_settings(start, [word for option, word in pairwise(words) if option == "--set"])
+        wanted = json.loads(json.dumps(to_plain(start)))
         free = {"seeds", "data", "table", "sections"}  # said in the command
         for name in wanted.keys() & kept["config"].keys() - free:
             said = row.get("part") and f"{name}=" in results.command(row)
