@@ -15,13 +15,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.joint_diagonalization import group_projections, joint_candidates
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.subspace import Subspace, accepted, merge, select
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, at_least, within
+from hopfed.experiments.settings import RISING, Floats, Rule, Settings, at_least, within
 from hopfed.experiments.shared.letters import LETTERS, render_letters
 from hopfed.experiments.shared.statistics import counted_spectrum, mean_and_error, stacked
 from hopfed.figures.kinds import UNIT, Panel, over, paired
@@ -74,26 +73,27 @@ VARIANTS = {
 SINGLE_LAYER = {"repulsion": "no_early_stop", "paper": "paper_one_layer"}
 
 
+SQUARE = Rule(lambda n: n >= 100 and math.isqrt(n) ** 2 == n, "a square, at least 100")
+
+
+def some(config: Any) -> Rule:
+    """Archetypes, of which a few examples each are there."""
+    return within(f"[2, {min(config.N, config.M) // 4}]")
+
+
 class Config(Settings):
     """Settings."""
 
-    N: Annotated[int, at_least(100), "sites, a square: the pixels of the letters"] = 400
+    N: Annotated[int, SQUARE, "sites: the pixels of the letters"] = 400
     M: Annotated[int, at_least(50), "examples"] = 2000
-    few: Annotated[int, at_least(2), "random archetypes, of unequal exposures"] = 15
-    many: Annotated[int, at_least(2), "of equal ones"] = 40
+    few: Annotated[int, some, "random archetypes, of unequal exposures"] = 15
+    many: Annotated[int, some, "of equal ones"] = 40
     tilt: Annotated[float, at_least(1), "largest over smallest exposure of the few"] = 4.0
-    qualities: Annotated[Floats, within("(0, 1]", rising=True), "values of r"] = (
+    qualities: Annotated[Floats, within("(0, 1]"), RISING, "values of r"] = (
         0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0,
     )  # fmt: skip
     patience: Annotated[int, at_least(1), "passes without a find that end a search"] = 3
     seeds: int = 5
-
-    def validate(self) -> None:
-        """Refuse sites that are no square, and too many archetypes."""
-        require(math.isqrt(self.N) ** 2 == self.N, "N", "a square, at least 100", self.N)
-        most = min(self.N, self.M) // 4
-        for name in ("few", "many"):
-            require(getattr(self, name) <= most, name, f"2 to {most}", getattr(self, name))
 
     def archetypes(self, setting: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Draw the archetypes (K, N) of a setting and their exposures (K,)."""

@@ -12,9 +12,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
+from hopfed.experiments.settings import RISING, Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import load_silhouettes
 from hopfed.experiments.shared.statistics import by_name, crossing, half_lost, limit
 from hopfed.figures.kinds import UNIT, Panel, by, matrix, over
@@ -32,11 +31,11 @@ class Config(Settings):
     """Settings."""
 
     N: Annotated[int, at_least(10), "sites of random patterns"] = 2000
-    loads: Annotated[Floats, within("[0, 1)", rising=True), "values of K / N"] = (
+    loads: Annotated[Floats, lambda s: within(f"[{1 / s.N}, 1)"), RISING, "values of K / N"] = (
         0.02, 0.05, 0.1, 0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.2, 0.3, 0.36, 0.4, 0.43, 0.46,
         0.5, 0.9,
     )  # fmt: skip
-    flips: Annotated[Floats, within("[0, 0.5)", rising=True), "shares of the sites, in cues"] = (
+    flips: Annotated[Floats, within("[0, 0.5)"), RISING, "shares of the sites, in cues"] = (
         0.0, 0.05, 0.1, 0.2, 0.3, 0.4,
     )  # fmt: skip
     cues: Annotated[int, at_least(1), "patterns that are asked for at each point"] = 20
@@ -45,26 +44,21 @@ class Config(Settings):
     beta: Annotated[float, "of the rule exponential"] = 1.0
     data: Annotated[str, "file of silhouettes; empty for letters"] = ""
     dense_sites: Annotated[int, at_least(10), "of the law of n = 3"] = 200
-    dense_loads: Annotated[Floats, within("[0, 9)", rising=True), "3 K / N^2 of it"] = (
+    dense_loads: Annotated[Floats, within("[0, 9)"), RISING, "3 K / N^2 of it"] = (
         0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4,
     )  # fmt: skip
     exp_sites: Annotated[int, at_least(10), "of the law of the exponential rule"] = 32
     exp_beta: Annotated[float, "of it"] = 0.5
-    exp_rates: Annotated[Floats, within("[0, 0.6)", rising=True), "log(K) / N of it"] = (
+    exp_rates: Annotated[Floats, within("[0, 0.6)"), RISING, "log(K) / N of it"] = (
         0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.38,
     )  # fmt: skip
-    sizes: Annotated[Ints, at_least(100, rising=True), "sites of finite memories"] = (
+    sizes: Annotated[Ints, at_least(100), RISING, "sites of finite memories"] = (
         500, 1000, 2000, 4000,
     )  # fmt: skip
-    ratios: Annotated[Floats, within("[0, 2)", rising=True), "loads over capacity, of these"] = (
+    ratios: Annotated[Floats, within("[0, 2)"), RISING, "loads over capacity, of these"] = (
         0.95, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4,
     )  # fmt: skip
     seeds: int = 4
-
-    def validate(self) -> None:
-        """Refuse a load of less than one pattern."""
-        least = 1 / self.N
-        require(min(self.loads) >= least, "loads", f"at least {least:g}", self.loads)
 
     @property
     def rules(self) -> tuple[Rule, ...]:

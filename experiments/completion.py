@@ -16,7 +16,7 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
+from hopfed.experiments.settings import RISING, Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import load_silhouettes
 from hopfed.experiments.shared.statistics import by_name
 from hopfed.figures.kinds import Panel, by, over
@@ -43,7 +43,7 @@ class Config(Settings):
 
     N: Annotated[int, at_least(10), "sites of the stored patterns"] = 400
     K: Annotated[int, at_least(1), "number of them"] = 60
-    masked: Annotated[Floats, within("(0, 1)", rising=True), "shares that are missing"] = (
+    masked: Annotated[Floats, within("(0, 1)"), RISING, "shares that are missing"] = (
         0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95,
     )  # fmt: skip
     cues: Annotated[int, at_least(1), "patterns or rows that are completed"] = 60

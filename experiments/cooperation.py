@@ -13,9 +13,8 @@ import numpy as np
 from scipy.special import erf
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
+from hopfed.experiments.settings import Floats, Ints, Settings, at_least, like, reaching, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.experiments.structured import rounds_until
@@ -38,9 +37,17 @@ class Config(Settings):
     first: Annotated[Floats, within("(0, 1)"), "quality of a row's first client"] = (
         0.8, 0.8, 0.2, 0.08, 0.08,
     )  # fmt: skip
-    others: Annotated[Floats, within("(0, 1)"), "of all others"] = (0.8, 0.2, 0.2, 0.08, 0.08)
-    clients: Annotated[Ints, at_least(2), "of each row"] = (3, 3, 3, 3, 24)
-    examples: Annotated[Ints, "per client and round, of each row"] = (400, 400, 400, 400, 33)
+    others: Annotated[Floats, within("(0, 1)"), like("first"), "of all others"] = (
+        0.8,
+        0.2,
+        0.2,
+        0.08,
+        0.08,
+    )
+    clients: Annotated[Ints, at_least(2), like("first"), "of each row"] = (3, 3, 3, 3, 24)
+    examples: Annotated[Ints, reaching("K"), like("first"), "per client and round"] = (
+        400, 400, 400, 400, 33,
+    )  # fmt: skip
     alone: Annotated[int, at_least(1), "clients of each row that also work alone"] = 3
     weight: Annotated[float, "w of the fixed rule"] = 0.6
     discount: Annotated[float, "share of the evidence that is left after a round"] = 1.0
@@ -48,13 +55,6 @@ class Config(Settings):
     votes: Annotated[bool, "whether clients vote on the patterns"] = True
     alpha: Annotated[float, "false-alarm rate of each round's count"] = 1e-3
     seeds: int = 3
-
-    def validate(self) -> None:
-        """Refuse rows of one name, and batches that cannot show K spikes."""
-        self.same_length("first", "others", "clients", "examples")
-        own = len(self.rows) == len(self.first)
-        require(own, "first", "a row of its own each", "; ".join(self.rows))
-        require(min(self.examples) >= self.K, "examples", f"at least K = {self.K}", self.examples)
 
     @property
     def rows(self) -> dict[str, tuple[Floats, int]]:

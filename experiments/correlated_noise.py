@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
 from hopfed.experiments.shared import noise as _noise
@@ -29,17 +28,13 @@ class Config(Mixed):
     """Settings."""
 
     N: Annotated[int, at_least(20), "sites"] = 300
-    ratio: Annotated[float, above(0), "aspect ratio q = N / M"] = 0.5
+    ratio: Annotated[float, lambda s: within(f"(0, {s.N / 20}]"), "aspect ratio q = N / M"] = 0.5
     qualities: Annotated[Floats, within("[0, 1)"), "r of the examples; 0 is the null"] = (
         0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4,
     )  # fmt: skip
     rhos: Annotated[Floats, within("(-1, 1)"), "lag-one correlations"] = (0.3, 0.6)
     blocks: Annotated[Floats, above(0), "relative variances of the last noise"] = (0.4, 0.8, 1.8)
     seeds: int = 10
-
-    def validate(self) -> None:
-        """Refuse too few examples."""
-        require(self.ratio <= self.N / 20, "ratio", "in (0, N / 20]", self.ratio)
 
     @property
     def noises(self) -> list[tuple[_noise.Family, np.ndarray]]:

@@ -14,9 +14,8 @@ import numpy as np
 from scipy.optimize import linprog
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
+from hopfed.experiments.settings import Floats, Ints, Rule, Settings, at_least, within
 from hopfed.experiments.shared.statistics import by_name, with_spread
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import draw_examples, rademacher
@@ -24,29 +23,23 @@ from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import marchenko_pastur, spikes
 
 PLACES = ("above", "below", "inside")
+SEVERAL = Rule(lambda v: len(set(v)) > 1, "two values at least", whole=True)
 TOGETHER = 5  # archetypes whose overlap is varied
 
 
 class Config(Settings):
     """Settings."""
 
-    N: Annotated[Ints, at_least(30), "sites, two values at least"] = (100, 200, 400, 800)
-    ratios: Annotated[Floats, above(0), "q = N / M of the band; the first of all"] = (
+    N: Annotated[Ints, at_least(30), SEVERAL, "sites"] = (100, 200, 400, 800)
+    ratios: Annotated[Floats, lambda s: within(f"(0, {min(s.N) / 8}]"), "q; the first of all"] = (
         0.5, 0.25, 1.0, 2.0,
     )  # fmt: skip
-    K: Annotated[Ints, at_least(1), "numbers of archetypes of the lemma"] = (2, 5, 10, 20)
+    K: Annotated[Ints, lambda s: within(f"[1, {min(s.N)}]"), "of the lemma"] = (2, 5, 10, 20)
     overlaps: Annotated[Floats, within("[0, 1)"), "eps"] = (0.0, 0.05, 0.1, 0.2, 0.4)
     quality: Annotated[float, within("(0, 1)"), "r of the examples of those that overlap"] = 0.6
     nulls: Annotated[int, at_least(1), "noise matrices of each size, ratio and seed"] = 10
     delta: Annotated[float, within("(0, 1)"), "chance to leave the band"] = 0.05
     seeds: int = 30
-
-    def validate(self) -> None:
-        """Refuse one size alone, too few examples, and more archetypes than sites."""
-        require(len(set(self.N)) >= 2, "N", "two values at least", self.N)
-        fewest = min(self.N) / max(self.ratios)
-        require(fewest >= 8, "ratios", "such that N / q is at least 8", self.ratios)
-        require(max(self.K) <= min(self.N), "K", "in 1 .. N", self.K)
 
 
 def measure(seed: int, config: Config) -> Arrays:

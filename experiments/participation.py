@@ -15,9 +15,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtr
 
 from hopfed._lib.random import derive, stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, above, at_least, within
+from hopfed.experiments.settings import Floats, Settings, above, at_least, like, within
 from hopfed.experiments.shared.federation import More, hopfield, play
 from hopfed.experiments.shared.statistics import first_round, mean_and_sd, with_spread
 from hopfed.federation.engines import Engine
@@ -51,17 +50,19 @@ class Config(Settings):
     )  # fmt: skip
     share: Annotated[float, within("(0, 1]"), "part of the archetypes that a client holds"] = 0.5
     rates: Annotated[Floats, "of participation, by variant"] = (0.1, 0.2, 0.4, 0.7, 1.0, 0.4, 1.0)
-    late: Annotated[Floats, "share of late clients"] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5)
+    late: Annotated[Floats, like("rates"), "shares late"] = (
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.5,
+        0.5,
+    )
     delay: Annotated[int, "longest delay in rounds"] = 3
     discount: Annotated[float, within("(0, 1]"), "evidence left after a round"] = 0.8
     alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 1e-3
     seeds: int = 5
-
-    def validate(self) -> None:
-        """Refuse variants of one name."""
-        self.same_length("rates", "late")
-        distinct = len(self.variants) == len(self.rates)
-        require(distinct, "rates", "different, or with different shares late", self.rates)
 
     @property
     def variants(self) -> dict[str, Participation]:

@@ -12,10 +12,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.archetypes.factorize import METHODS
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, among, at_least, within
+from hopfed.experiments.settings import Floats, Ints, Settings, among, at_least, like, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.published import published_patterns
 from hopfed.experiments.shared.silhouettes import decorrelate, load_silhouettes, spread
@@ -36,26 +35,18 @@ class Config(Settings):
 
     data: Annotated[str, "file of silhouettes; empty for letters"] = ""
     pictures: Annotated[Ints, at_least(2), "in each set"] = (THE_PAPERS, THE_PAPERS, 13, 25)
-    overlap: Annotated[Floats, within("(0, 1]"), "most after decorrelation"] = (
+    overlap: Annotated[Floats, within("(0, 1]"), like("pictures"), "most after decorrelation"] = (
         1.0, 0.1, 1.0, 1.0,
     )  # fmt: skip
     qualities: Annotated[Floats, within("(0, 1)"), "r of all clients, for each set"] = (0.6, 0.8)
     clients: Annotated[int, at_least(1)] = 3
     rounds: Annotated[int, at_least(1)] = 12
-    examples: Annotated[int, "over all rounds and clients"] = 4_000
+    examples: Annotated[int, lambda s: at_least(s.clients * s.rounds), "over all of them"] = 4_000
     weight: Annotated[float, "w, share of fresh data in what clients send"] = 0.6
     discount: Annotated[float, "share of the evidence that is left after a round"] = 1.0
     memory: Annotated[str, "separate, common or literal"] = "separate"
     factoriser: Annotated[str, among((*METHODS, "paper")), "of the server"] = "auto"
     seeds: int = 3
-
-    def validate(self) -> None:
-        """Refuse sets of one name, and rounds without an example."""
-        self.same_length("pictures", "overlap")
-        own = len(self.sets) == len(self.pictures) * len(self.qualities)
-        require(own, "pictures", "a set of its own each", ", ".join(self.sets))
-        least = self.clients * self.rounds
-        require(self.examples >= least, "examples", f"at least {least}, one each", self.examples)
 
     @property
     def sets(self) -> dict[str, tuple[int, float, float]]:
