@@ -262,9 +262,7 @@ def test_effective_exposures_foresee_the_leading_eigenvalue(discount):
 
 def test_a_liar_adds_the_same_examples_in_every_exchange():
     byzantine = find("byzantine")
-    small = byzantine.Config(
-        N=80, K=2, clients=10, rounds=3, attackers=(2,), amplitudes=(0.3,), few=2
-    )
+    small = byzantine.Config(N=80, K=2, clients=10, rounds=3, attackers=(2,), few=2)
     xi = rademacher(small.K, small.N, stream(0, "byzantine"))
     liar, honest = (byzantine._method(small, xi, s, 0) for s in ("2 fixed", "clean"))
     x = liar.lie.pattern(1).astype(float)
