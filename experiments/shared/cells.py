@@ -22,10 +22,11 @@ import numpy as np
 from hopfed._lib.settings import require, with_settings
 from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.settings import Words, among
+from hopfed.experiments.shared.curves import accuracy
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState
-from hopfed.figures.kinds import Panel, against, over, paired, styles
+from hopfed.figures.kinds import Panel, over, paired, styles
 
 CLIENT = ("client/loss", "client/flops")  # metrics of a client that every method reports
 ALL = "all"
@@ -432,30 +433,8 @@ def _table_panels(
     # The reference comes last, in grey.
     order = {c.row: c.key for c in table if c.row != reference}
     order["test"] = next(c.key for c in table if c.row == reference)
-    tests = {row: held[key]["test"].mean(axis=2) for row, key in order.items()}
-    scored = {row: np.flatnonzero(~np.isnan(test[0])) for row, test in tests.items()}
-    curves = {row: test[:, scored[row]] for row, test in tests.items()}
-    made, at = [], (next(iter(scored.values())) + 1).tolist()
-    if len(at) > 1:
-        words: dict[str, Any] = {"xlabel": "round", "ylabel": "test accuracy", "band": "error"}
-        made.append(over("accuracy over rounds", at, curves, legend="", **words))
-    costs = {row: fl.costs(held[key]) for row, key in order.items()}
-    spent = {
-        "MB": {row: (up + down) / 1e6 for row, (up, down, *_) in costs.items()},
-        "GFLOP": {row: flops / 1e9 for row, (_, _, flops, _) in costs.items()},
-    }
-    for name, by_row in spent.items():
-        points: dict[str, tuple[Any, Any]] = {}
-        for row, cost in by_row.items():
-            x, y = cost[:, scored[row]].mean(axis=0), curves[row].mean(axis=0)
-            # Rounds after the last that changed anything, as of a method of one round, need not be.
-            moved = np.flatnonzero(np.diff(y) != 0)
-            last = 2 + int(moved[-1]) if len(moved) else 1
-            points[row] = x[:last], y[:last]
-        points = {row: pair for row, pair in points.items() if pair[0][-1] > 0}
-        words = {"xlabel": f"{name} of a client", "log": "x", "legend": "", "joined": True}
-        if points:
-            made.append(against("over cost", points, diagonal=False, **words))
+    lines = {row: (held[key], "test") for row, key in order.items()}
+    made = accuracy(lines, legend="")
     base = chosen[order["test"]].mean(axis=1)
     gains = {"": 100 * np.stack([chosen[c.key].mean(axis=1) - base for c in table], axis=1)}
     title = f"points over {reference}, paired by seed"
