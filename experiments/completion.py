@@ -16,6 +16,7 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
+from hopfed.experiments.capacity import NAMES, PATTERNS, RULES
 from hopfed.experiments.settings import RISING, Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import load_silhouettes
 from hopfed.experiments.shared.statistics import by_name
@@ -23,12 +24,10 @@ from hopfed.figures.kinds import Panel, by, over
 from hopfed.kernels import unpack
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.energies import complete, log_likelihoods, log_sum_exp
-from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Projector, Rule
+from hopfed.memory.rules import Dense, Exponential, Projector
 from hopfed.tables.examples import as_examples
 from hopfed.tables.formats import read_numbers
 
-PATTERNS = ("random", "pictures")
-RULES: tuple[Rule, ...] = (Hebb(), Dreamed(1.0), Projector(), Dense(3), Exponential(1.0))
 WRONG = 0.05  # share of the observed sites of a stored pattern that are flipped
 METHODS = ("commoner value", "projector", "dense", "nearest row", "graded", "true classes")
 STEPS, STARTS = 60, 3  # of expectation maximisation
@@ -150,14 +149,14 @@ def fit_classes(rows: np.ndarray, K: int, rng: np.random.Generator) -> Classes:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Right shares where half is masked, and the largest share masked that is filled."""
-    masked, rules = np.array(config.masked), [rule.name for rule in RULES]
+    masked = np.array(config.masked)
     half = int(np.abs(masked - 0.5).argmin())
     right = {name: arrays[f"{name}/right"].mean(axis=0) for name in (*PATTERNS, "table")}
     most = [float(masked[row >= 0.99].max(initial=0)) for row in right["random"]]
     gap = right["table"][METHODS.index("true classes")] - right["table"][METHODS.index("graded")]
     return {
-        **{name: by_name(rules, right[name][:, half]) for name in PATTERNS},
-        "most_random": by_name(rules, most),
+        **{name: by_name(NAMES, right[name][:, half]) for name in PATTERNS},
+        "most_random": by_name(NAMES, most),
         "table": by_name(METHODS, right["table"][:, half]),
         "below_best": float(100 * gap.max()),
         "classes": ", ".join(str(k) for k in arrays["table/classes"]),
@@ -166,8 +165,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Right entries over the share that is masked: stored patterns, and rows that were not."""
-    rules = [rule.name for rule in RULES]
-    held: dict[str, Any] = {"random patterns": ("random", rules), "pictures": ("pictures", rules)}
+    held: dict[str, Any] = {"random patterns": ("random", NAMES), "pictures": ("pictures", NAMES)}
     held["rows that were not stored"] = "table", METHODS
     words: dict[str, Any] = {"xlabel": "share masked", "ylim": (0.45, 1.02)}
     return [

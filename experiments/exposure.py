@@ -19,11 +19,11 @@ from hopfed.errors import DataError
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.letters import LETTERS, render_letters
+from hopfed.experiments.shared.silhouettes import read_pictures
 from hopfed.experiments.shared.statistics import r_squared, stacked, with_spread
 from hopfed.figures.kinds import UNIT, Panel, against
 from hopfed.hopfield.channel import draw_examples
 from hopfed.recovery.recover import recover
-from hopfed.tables.files import opened, reading
 from hopfed.theory import planning, spikes
 from hopfed.theory.resolution import expected_overlap
 
@@ -64,14 +64,8 @@ def pictures(data: str, K: int, seed: int) -> np.ndarray:
 @lru_cache(maxsize=2)
 def _load(data: str) -> tuple[np.ndarray, np.ndarray]:
     """Pictures and labels of the training split."""
-    with opened(data) as file, reading(data), np.load(file) as archive:
-        if "images" not in archive or "labels" not in archive:
-            raise DataError(f"{data}: it must be an .npz with images and labels")
-        images, labels = archive["images"], archive["labels"]
-        train = archive["split"] == "train" if "split" in archive else np.ones(len(labels), bool)
-    if images.ndim != 3 or labels.shape != images.shape[:1]:
-        raise DataError(f"{data}: images must be (n, side, side), with a label for each")
-    return images[train], labels[train]
+    images, labels, split = read_pictures(data)
+    return images[split == "train"], labels[split == "train"]
 
 
 def gini(shares: np.ndarray) -> float:
