@@ -122,7 +122,7 @@ def _by_size(config: Config, seed: int) -> np.ndarray:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Critical loads, gaps to theory below them, and basins."""
+    """Critical loads, and basins."""
     loads, flips, ratios = (np.array(x) for x in (config.loads, config.flips, config.ratios))
     overlap, returned = arrays["random/overlap"], arrays["random/returned"]
     by_size: dict[str, Any] = {}
@@ -130,8 +130,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     for i, (name, t) in enumerate(TIMES.items()):
         capacity = float(storage.capacity(t))
         summary[f"critical_{name}"] = crossing(loads, returned[:, i, :, 0].mean(axis=0))
-        below = loads < 0.9 * capacity
-        summary[f"gap_{name}"] = gap(overlap[:, i, :, 0][:, below], loads[below], t)
         shares = arrays["sizes/returned"][:, i]
         found = np.array([half_lost(ratios, shares[:, j]) for j in range(len(config.sizes))])
         by_size[name] = found.tolist()
@@ -159,15 +157,6 @@ def basin(flips: np.ndarray, overlap: np.ndarray) -> float:
     """Largest share of flips from which .95 is reached, linear between those tried."""
     found = crossing(flips, overlap, 0.95)
     return found if found is not None else float(flips[-1] if overlap[0] >= 0.95 else 0)
-
-
-def gap(overlap: np.ndarray, loads: np.ndarray, t: float) -> float:
-    """Largest gap of mean overlaps (seeds, loads) to theory, in standard errors over the seeds."""
-    if len(overlap) < 2 or not len(loads):
-        return 0.0
-    error = overlap.std(axis=0, ddof=1) / len(overlap) ** 0.5
-    off = np.abs(overlap.mean(axis=0) - storage.magnetisation(loads, t))
-    return float((off / np.maximum(error, 1e-4)).max())
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:

@@ -21,7 +21,7 @@ from hopfed.experiments.structured import rounds_until
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import Panel, by_round
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.plasticity import Fixed, Structure
+from hopfed.hopfield.plasticity import Fixed
 from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.theory.profile import profile_spikes
 
@@ -89,16 +89,12 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     how: dict[str, Any] = {name: getattr(config, name) for name in names}
     arrays: Arrays = {}
     for row, (qualities, M) in config.rows.items():
-        size, fixed = len(qualities), Fixed(config.weight)
+        size, how["rule"] = len(qualities), Fixed(config.weight)
         mixtures = np.full((config.rounds, size, config.K), 1 / config.K)
         source = ArchetypeStream(xi, mixtures, M, qualities, seed)
-        together: dict[str, Any] = {"fixed": (source, fixed), "structure": (source, Structure())}
-        alone = {f"alone {c}": (Alone(source, c), fixed) for c in range(min(config.alone, size))}
-        for clients, held in ((size, together), (1, alone)):
-            methods = {
-                f"{row}/{k}": hopfield(batches, config.N, rule=rule, **how)
-                for k, (batches, rule) in held.items()
-            }
+        alone = {f"alone {c}": Alone(source, c) for c in range(min(config.alone, size))}
+        for clients, held in ((size, {"fixed": source}), (1, alone)):
+            methods = {f"{row}/{k}": hopfield(b, config.N, **how) for k, b in held.items()}
             arrays |= play(methods, xi, (seed, config, engine), clients=clients)
         groups = [qualities, *((r,) for r in qualities[: config.alone])]
         at = range(1, config.rounds + 1)
@@ -121,10 +117,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     summary: dict[str, Any] = {}
     for row, (qualities, _) in config.rows.items():
         alone = [f"alone {c}" for c in range(min(config.alone, len(qualities)))]
-        m = {k: arrays[f"{row}/{k}/magnetisation"] for k in ("fixed", "structure", *alone)}
+        m = {k: arrays[f"{row}/{k}/magnetisation"] for k in ("fixed", *alone)}
         worst = np.stack([m[k] for k in alone]).mean(axis=(2, 3)).argmin(axis=0)
         m["alone"] = np.stack([m[alone[w]][s] for s, w in enumerate(worst)])
-        for k in ("alone", "fixed", "structure"):
+        for k in ("alone", "fixed"):
             rounds = rounds_until(m[k].min(axis=2) >= FOUND)
             summary |= {
                 f"mean_{k}/{row}": mean_and_sd(m[k].mean(axis=(1, 2))),
@@ -132,8 +128,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
                 f"rounds_{k}/{row}": float(np.median(np.nan_to_num(rounds, nan=np.inf))),
             }
         summary[f"last_foreseen/{row}"] = float(arrays[f"{row}/foreseen/magnetisation"][0, -1, 0])
-        for k in ("fixed", "structure"):
-            summary[f"false_{k}/{row}"] = int(arrays[f"{row}/{k}/false"][:, -1].max())
+        summary[f"false_fixed/{row}"] = int(arrays[f"{row}/fixed/false"][:, -1].max())
     return summary
 
 
@@ -143,7 +138,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     made = []
     for what in ("magnetisation", "false"):
         for name in names:
-            held = {k: arrays[f"{name}/{k}/{what}"] for k in ("fixed", "structure")}
+            held = {"fixed": arrays[f"{name}/fixed/{what}"]}
             alone = range(min(config.alone, len(config.rows[name][0])))
             held["alone"] = np.concatenate([arrays[f"{name}/alone {c}/{what}"] for c in alone])
             lines = {k: v.mean(axis=2) if v.ndim == 3 else v for k, v in held.items()}

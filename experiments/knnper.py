@@ -17,7 +17,6 @@ from itertools import product
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import with_settings
@@ -181,9 +180,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         means = [weights[sizes == n].mean() for sizes, weights in found if n in sizes]
         if means:
             summary[f"{WEIGHTS}/best/{n}"] = mean_and_sd(np.array(means))
-    if all(len(set(sizes)) > 1 and len(set(weights)) > 1 for sizes, weights in found):
-        ranks = [spearmanr(*pair).statistic for pair in found]
-        summary[f"{WEIGHTS}/rank correlation"] = mean_and_sd(np.array(ranks))
     return summary
 
 

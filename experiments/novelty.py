@@ -28,7 +28,6 @@ VARIANTS = (
     "equal/carried", "equal/paper", "rare/fresh", "rare/carried", "rare/paper", "scarce/fresh",
     "scarce/carried",
 )  # fmt: skip
-EXAMPLES = 5  # of an archetype, from which a pattern of it can be read
 
 
 EACH = Rule(lambda v: len(v) == len(SCENARIOS), "one for each of 3 scenarios", whole=True)
@@ -102,7 +101,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
             "foreseen": arrays[f"{name}/foreseen/distance"] > 0,
             "counted": detected(arrays, name),
             "remembered": arrays[f"{name}/magnetisation"] >= FOUND,
-            "legible": np.cumsum(arrays[f"{name}/foreseen/labels"], axis=1) >= EXAMPLES,
         }
         # First round of each event of a new archetype.
         events[name] = {key: first_round(e[:, :, config.old :]) for key, e in held.items()}
@@ -110,17 +108,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     before = (arrays[f"{n}/n_detected"][:, : config.at] > config.old for n in apart)
     early = np.stack([*before], axis=1)
     first = [events[n] for n in apart]
-    read = [events[n] for n in apart if not n.startswith("scarce")]
-    due = [np.maximum(f["foreseen"], f["legible"]) for f in read]
     summary: dict[str, Any] = {
         "counted": share(
             [f["counted"] <= f["foreseen"] for f in first], [f["foreseen"] < T for f in first]
         ),
         "agree": agreement(arrays, apart, first=config.old),
         "early": share([early], [np.ones_like(early)]),
-        "legible": share(
-            [f["remembered"] <= d for f, d in zip(read, due, strict=True)], [d < T for d in due]
-        ),
     }
     for key, slack in (("on_time", 0), ("within_one", 1)):
         for name, f in events.items():

@@ -119,8 +119,7 @@ def follow(methods: dict[str, HopfieldFederation]) -> More:
         weights = np.concatenate([old.weights * channel.discount, new.weights])
         kept = weights > FADED * weights.max(initial=0.0)
         held[name] = Labelled(np.concatenate([old.counts, new.counts])[kept], weights[kept])
-        found = foresee(source.archetypes, held[name], float(source.qualities[0]), channel.alpha)
-        return found | {"foreseen/labels": new.counts.sum(axis=0)}
+        return foresee(source.archetypes, held[name], float(source.qualities[0]), channel.alpha)
 
     return foreseen
 
@@ -221,13 +220,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     distance = np.stack([arrays[f"{n}/foreseen/distance"] for n in names], axis=1)
     seen = np.stack([detected(arrays, n) for n in names], axis=1)
     first = [first_round(x, axis=2) for x in (distance > 0, seen)]
-    # Gaps between the detected share and its predicted chance, over bins of one sd.
-    bins = ((distance >= low) & (distance < low + 1) for low in np.arange(-3.0, 4.0))
-    gaps = [abs(seen[at].mean() - ndtr(distance[at]).mean()) for at in bins if at.any()]
     summary: dict[str, Any] = {
         "agree": agreement(arrays, names),
         "agree_within": agreement(arrays, names, inside=True),
-        "calibration": float(np.mean(gaps)) if gaps else np.nan,
         "on_time": share([np.abs(first[1] - first[0]) <= 1], [first[0] < T - 1]),
     }
     least, most = names[np.argmin(config.rates)], names[np.argmax(config.rates)]

@@ -27,8 +27,6 @@ from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, pool
 from hopfed.theory import private, spikes
 
-STRAY_BELOW = 0.5  # a pattern with lower overlaps is not even a blurred archetype
-
 
 class Config(Mixed):
     """Settings."""
@@ -99,14 +97,11 @@ def _cell(
     while seen < K and theory.outliers[seen] > private.noise_threshold(*test, stronger=seen):
         seen += 1
     return {
-        "eigenvalues": spectrum.values[:K],
         "n_detected": rank.n_detected,
         "magnetisation": found.magnetisation,
         "false": found.false_discoveries,
-        "stray": (np.abs(patterns @ xi.T.astype(float)).max(axis=1) < STRAY_BELOW * N).sum(),
         "overlap": cosines[partner, own],
         "foreseen/n_detected": seen,
-        "foreseen/outliers": theory.outliers,
         "foreseen/overlap": theory.overlaps[partner, own],
         "foreseen/magnetisation": _magnetisations(theory.alignments[:seen], directions[:seen], xi),
         "foreseen/seen": partner < seen,
@@ -127,28 +122,23 @@ def _magnetisations(gamma: np.ndarray, p: np.ndarray, xi: np.ndarray) -> np.ndar
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Measurements and predictions, over all draws and at each epsilon."""
     n_detected, foreseen = arrays["n_detected"], arrays["foreseen/n_detected"]  # (seeds, epsilons)
-    K = len(config.exposures)
     overlap, overlap_foreseen = arrays["overlap"], arrays["foreseen/overlap"]
     m, m_foreseen = arrays["magnetisation"], arrays["foreseen/magnetisation"]
-    outside = np.arange(K) < foreseen[..., None]
     recovered, expected = ((a >= FALSE_BELOW).sum(axis=-1) for a in (m, m_foreseen))
     seen, means = arrays["foreseen/seen"], _expected_counts(config)
     m_gap, overlap_gap = np.abs(m - m_foreseen), np.abs(overlap - overlap_foreseen)
-    error = np.abs(arrays["eigenvalues"] / arrays["foreseen/outliers"] - 1)
 
-    def typical(statistic: Any) -> Any:
-        return lambda values, where: statistic(values[where]) if where.any() else math.nan
+    def mean_where(values: np.ndarray, where: np.ndarray) -> Any:
+        return values[where].mean() if where.any() else math.nan
 
     summary: dict[str, Any] = {
         "count_agrees": mean_and_sd((n_detected == foreseen).mean(axis=1)),
         "count_gap": with_spread(lambda x: np.abs(x.mean(axis=0) - means).max(), n_detected),
         "false_alarms": mean_and_sd((arrays["null"] > 0).mean(axis=1)),
-        "outlier_error": with_spread(typical(np.median), error, outside),
         "overlap_gap": with_spread(np.median, overlap_gap),
         "overlap_r2": with_spread(r_squared, overlap, overlap_foreseen),
-        "magnetisation_gap": with_spread(typical(np.mean), m_gap, seen),
+        "magnetisation_gap": with_spread(mean_where, m_gap, seen),
         "false_patterns": mean_and_sd(arrays["false"].mean(axis=1)),
-        "strays": mean_and_sd(arrays["stray"].mean(axis=1)),
     }
     for end, at in (("least", np.argmin(config.epsilons)), ("most", np.argmax(config.epsilons))):
         summary[f"recovered_{end}"] = mean_and_sd(recovered[:, at])

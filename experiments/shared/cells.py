@@ -31,7 +31,6 @@ from hopfed.figures.kinds import Panel, over, paired, styles
 CLIENT = ("client/loss", "client/flops")  # metrics of a client that every method reports
 ALL = "all"
 TABLE = "methods"  # the section that holds every method once
-LAX = "best test round %"
 VALUES = {  # section -> label of its swept values
     "heterogeneity": "concentration of the Dirichlet law",
     "k": "neighbours",
@@ -93,7 +92,6 @@ class Bench(fl.Shared):
         "reported round: the best on clients' own validation examples; the last, for methods that "
         "use these themselves; the best on those of all domains, which clients would have to show",
     ] = "validation"
-    lax: Annotated[bool, "show also the round that is best on test examples"] = False
     sections: Annotated[Words, "tables and sweeps to play"] = (TABLE,)
     rows: Annotated[Words, "rows to play, the reference among them; or all"] = (ALL,)
     seeds: int = 6
@@ -290,7 +288,6 @@ def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
         found[key] = fl.scores_over_clients(chosen, a) | {
             "early": test[:, early],
             "last": test[:, -1],
-            "best_test": np.nanmax(test, axis=1),
             "round": best + 1.0,
             "megabytes": (up + down)[seeds, best] / 1e6,
             "gigaflops": flops[seeds, best] / 1e9,
@@ -362,7 +359,6 @@ def _table(
         "worst tenth %": ("decile", 1, False),
         "MB": ("megabytes",),
         "GFLOP": ("gigaflops",),
-        **({LAX: ("best_test", 1, False)} if bench.lax else {}),
         **({"unseen clients %": ("unseen", 1, False)} if apart else {}),
         **({"discarded updates %": ("discarded", 1, False)} if lost else {}),
     }
@@ -393,9 +389,6 @@ def _sweep(cells: list[Place], summary: dict[str, Any], bench: Bench) -> Iterato
                 yield row, *(texts.get(x, "") for x in at)
 
     yield Table(section, at, tuple(rows("test", 1, False)))
-    lax = tuple(rows("best_test", 1, False)) if bench.lax else ()
-    if lax:
-        yield Table(f"{section}: {LAX}", at, lax)
     if reference in keys:
         others = tuple(row for row in rows("gain", 2, True) if row[0] != reference)
         yield Table(f"{section}: gain ± s.e.", at, others)
