@@ -25,6 +25,8 @@ from hopfed.hopfield.plasticity import Fixed
 from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.theory.profile import profile_spikes
 
+# Of every federation; all evidence so far counts alike, and a pattern must be seen three times.
+HOW: dict[str, Any] = {"rule": Fixed(0.6), "discount": 1.0, "alpha": 1e-3, "persistence": 3}
 FOUND = 0.9  # |m| from which an archetype is found; a pattern below it is a false discovery
 
 
@@ -49,11 +51,6 @@ class Config(Settings):
         400, 400, 400, 400, 33,
     )  # fmt: skip
     alone: Annotated[int, at_least(1), "clients of each row that also work alone"] = 3
-    weight: Annotated[float, "w of the fixed rule"] = 0.6
-    discount: Annotated[float, "share of the evidence that is left after a round"] = 1.0
-    persistence: Annotated[int, "rounds that must support a pattern before it is used"] = 3
-    votes: Annotated[bool, "whether clients vote on the patterns"] = True
-    alpha: Annotated[float, "false-alarm rate of each round's count"] = 1e-3
     seeds: int = 3
 
     @property
@@ -85,16 +82,14 @@ class Alone:
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every row, together and alone."""
     xi = rademacher(config.K, config.N, stream(seed, "cooperation"))
-    names = ("discount", "alpha", "persistence", "votes")
-    how: dict[str, Any] = {name: getattr(config, name) for name in names}
     arrays: Arrays = {}
     for row, (qualities, M) in config.rows.items():
-        size, how["rule"] = len(qualities), Fixed(config.weight)
+        size = len(qualities)
         mixtures = np.full((config.rounds, size, config.K), 1 / config.K)
         source = ArchetypeStream(xi, mixtures, M, qualities, seed)
         alone = {f"alone {c}": Alone(source, c) for c in range(min(config.alone, size))}
         for clients, held in ((size, {"fixed": source}), (1, alone)):
-            methods = {f"{row}/{k}": hopfield(b, config.N, **how) for k, b in held.items()}
+            methods = {f"{row}/{k}": hopfield(b, config.N, **HOW) for k, b in held.items()}
             arrays |= play(methods, xi, (seed, config, engine), clients=clients)
         groups = [qualities, *((r,) for r in qualities[: config.alone])]
         at = range(1, config.rounds + 1)

@@ -91,7 +91,6 @@ class Config(Shared):
     late: Annotated[float, "share of the answers that come late"] = 0.0
     delay: Annotated[int, "longest delay in rounds"] = 1
     minimum: Annotated[int, "clients that must answer in a round; with 0 none"] = 1
-    target: Annotated[float, within("[0, 1]"), "accuracy whose cost is reported; 0: none"] = 0.0
     measures: Annotated[bool, "AUC, F1, balanced accuracy, loss and confusion as well"] = False
     keep: Annotated[str, "folder for the networks of the best round; empty for none"] = ""
 
@@ -396,15 +395,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     if scoring.any():
         numbers["gigaflops_scoring"] = scoring[seeds, best] / 1e9
     summary = {name: mean_and_sd(values) for name, values in numbers.items()}
-    if config.target:
-        reached = np.nan_to_num(test) >= config.target
-        if reached.any(axis=1).all():
-            first = reached.argmax(axis=1)
-            summary |= {
-                "rounds_to_target": mean_and_sd(first + 1.0),
-                "megabytes_to_target": mean_and_sd((up + down)[seeds, first] / 1e6),
-                "gigaflops_to_target": mean_and_sd(flops[seeds, first] / 1e9),
-            }
     several = len(best) > 1
     lines = [
         f"seed {i + 1} of {len(best)}: " * several + line
