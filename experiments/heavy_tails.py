@@ -58,11 +58,11 @@ def _cell(config: Config, nu: float, q: float, widening: float, seed: int) -> di
     if math.isfinite(nu):
         noise *= np.sqrt((nu - 2) / rng.chisquare(nu, size=(M, 1)))
     x = r * xi[labels] + math.sqrt(1 - r**2) * noise
-    shape, counts = tyler(x), []
-    for matrix, factor in ((x.T @ x / M, 1.0), (shape.matrix, widening)):
+    counts = []
+    for matrix, factor in ((x.T @ x / M, 1.0), (tyler(x).matrix, widening)):
         values = np.linalg.eigh(matrix)[0][::-1]
         counts.append(count_white(values, N, M, config.alpha, widening=factor)[0])
-    return {"n_detected": counts, "converged": shape.status == "converged"}
+    return {"n_detected": counts}
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -74,7 +74,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         summary[f"{method}_heaviest"] = mean_and_sd(n_detected[:, heaviest].ravel())
         summary[method] = mean_and_sd(n_detected.ravel())
     summary["tyler_exact"] = float((arrays["n_detected"][..., 1] == len(config.exposures)).mean())
-    summary["converged"] = float(arrays["converged"].mean())
     return summary
 
 

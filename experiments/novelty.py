@@ -13,7 +13,7 @@ import numpy as np
 
 from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.participation import FOUND, agreement, detected, follow, share
+from hopfed.experiments.participation import agreement, detected, follow, share
 from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import first_round, mean_and_sd
@@ -24,6 +24,7 @@ from hopfed.hopfield.plasticity import Entropy, Smoothing, Structure
 from hopfed.hopfield.stream import ArchetypeStream, novelty_ramp
 
 SCENARIOS = ("equal", "rare", "scarce")
+FOUND = 0.95  # magnetisation from which an archetype is found
 VARIANTS = (
     "equal/carried", "equal/paper", "rare/fresh", "rare/carried", "rare/paper", "scarce/fresh",
     "scarce/carried",

@@ -18,11 +18,11 @@ from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least, like, within
 from hopfed.experiments.shared.federation import More, hopfield, play
-from hopfed.experiments.shared.statistics import first_round, mean_and_sd, with_spread
+from hopfed.experiments.shared.statistics import first_round, with_spread
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
 from hopfed.federation.participation import Participation
-from hopfed.figures.kinds import Panel, against, by_round, over
+from hopfed.figures.kinds import Panel, by_round, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.patterns import Patterns
@@ -31,7 +31,6 @@ from hopfed.theory import spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold
 from hopfed.theory.profile import profile_spikes
 
-FOUND = 0.95  # magnetisation from which an archetype is found
 BAND = 2.0  # within this number of fluctuations a prediction is uncertain
 CLEAR = 30.0  # strength over the phase boundary from which no test can miss a spike
 FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left out
@@ -215,7 +214,7 @@ def share(hits: Sequence[np.ndarray], asked: Sequence[np.ndarray]) -> tuple[floa
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Agreement of detection and prediction, and the archetypes found at each rate."""
+    """Agreement of detection and prediction."""
     names, T = list(config.variants), config.rounds
     distance = np.stack([arrays[f"{n}/foreseen/distance"] for n in names], axis=1)
     seen = np.stack([detected(arrays, n) for n in names], axis=1)
@@ -225,21 +224,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "agree_within": agreement(arrays, names, inside=True),
         "on_time": share([np.abs(first[1] - first[0]) <= 1], [first[0] < T - 1]),
     }
-    least, most = names[np.argmin(config.rates)], names[np.argmax(config.rates)]
-    for key, name in (("least", least), ("most", most)):
-        last = arrays[f"{name}/magnetisation"][:, -1] >= FOUND
-        foreseen = (arrays[f"{name}/foreseen/distance"] > 0).any(axis=1)
-        summary |= {
-            f"found_{key}": mean_and_sd(last.sum(axis=1)),
-            f"foreseen_{key}": mean_and_sd(foreseen.sum(axis=1)),
-            f"megabytes_{key}": mean_and_sd(arrays[f"{name}/traffic/up"].sum(axis=(1, 2)) / 1e6),
-        }
     summary["blurred"] = max(float(arrays[f"{n}/false"][:, -1].mean()) for n in names)
     return summary
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Detection over its prediction, and archetypes over rounds and bytes."""
+    """Detection over its prediction, and archetypes over rounds."""
     gap = {n: arrays[f"{n}/foreseen/distance"] for n in config.variants}
     seen = {n: detected(arrays, n) for n in config.variants}
     distance, counted = (np.concatenate([*map(np.ravel, v.values())]) for v in (gap, seen))
@@ -254,9 +244,4 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     due = {n: np.logical_or.accumulate(v > 0, axis=1).sum(axis=2) for n, v in gap.items()}
     due = {n: v.mean(axis=0) for n, v in due.items()}
     made.append(by_round("archetypes detected so far", so_far, due))
-    points = {}
-    for n in config.variants:
-        found = (arrays[f"{n}/magnetisation"][:, -1] >= FOUND).sum(axis=1)
-        points[n] = arrays[f"{n}/traffic/up"].sum(axis=(1, 2)) / 1e6, found
-    labels: dict[str, Any] = {"xlabel": "megabytes up", "ylabel": f"found (m >= {FOUND:g})"}
-    return [*made, against("at the end", points, diagonal=False, **labels)]
+    return made

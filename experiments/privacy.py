@@ -18,7 +18,7 @@ from hopfed.archetypes.factorize import factorize
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
-from hopfed.experiments.shared.statistics import mean_and_sd, r_squared, stacked, with_spread
+from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
 from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.privacy.mechanism import GaussianMechanism, PrivateOperator, noisy
@@ -99,12 +99,10 @@ def _cell(
     return {
         "n_detected": rank.n_detected,
         "magnetisation": found.magnetisation,
-        "false": found.false_discoveries,
         "overlap": cosines[partner, own],
         "foreseen/n_detected": seen,
         "foreseen/overlap": theory.overlaps[partner, own],
         "foreseen/magnetisation": _magnetisations(theory.alignments[:seen], directions[:seen], xi),
-        "foreseen/seen": partner < seen,
     }
 
 
@@ -125,24 +123,13 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     overlap, overlap_foreseen = arrays["overlap"], arrays["foreseen/overlap"]
     m, m_foreseen = arrays["magnetisation"], arrays["foreseen/magnetisation"]
     recovered, expected = ((a >= FALSE_BELOW).sum(axis=-1) for a in (m, m_foreseen))
-    seen, means = arrays["foreseen/seen"], _expected_counts(config)
-    m_gap, overlap_gap = np.abs(m - m_foreseen), np.abs(overlap - overlap_foreseen)
-
-    def mean_where(values: np.ndarray, where: np.ndarray) -> Any:
-        return values[where].mean() if where.any() else math.nan
-
+    means = _expected_counts(config)
     summary: dict[str, Any] = {
         "count_agrees": mean_and_sd((n_detected == foreseen).mean(axis=1)),
         "count_gap": with_spread(lambda x: np.abs(x.mean(axis=0) - means).max(), n_detected),
         "false_alarms": mean_and_sd((arrays["null"] > 0).mean(axis=1)),
-        "overlap_gap": with_spread(np.median, overlap_gap),
-        "overlap_r2": with_spread(r_squared, overlap, overlap_foreseen),
-        "magnetisation_gap": with_spread(mean_where, m_gap, seen),
-        "false_patterns": mean_and_sd(arrays["false"].mean(axis=1)),
+        "overlap_gap": with_spread(np.median, np.abs(overlap - overlap_foreseen)),
     }
-    for end, at in (("least", np.argmin(config.epsilons)), ("most", np.argmax(config.epsilons))):
-        summary[f"recovered_{end}"] = mean_and_sd(recovered[:, at])
-        summary[f"foreseen_{end}"] = mean_and_sd(expected[:, at])
     for i, epsilon in enumerate(config.epsilons):
         summary[f"n_detected_{epsilon:g}"] = mean_and_sd(n_detected[:, i])
         summary[f"n_detected_{epsilon:g}_foreseen"] = float(means[i])

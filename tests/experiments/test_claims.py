@@ -29,7 +29,7 @@ TINY = {
     "ablation": {"N": 100, "M": 300, "few": 3, "many": 6, "qualities": (0.6, 1.0)},
     "byzantine": {"attackers": (1, 2), "rounds": 2},
     "capacity": {"N": 100, "loads": (0.03, 0.4), "cues": 5, "sizes": (100, 200, 400)},
-    "completion": {"N": 60, "K": 8, "rows": 100, "cues": 10, "classes": (2, 5)},
+    "completion": {"rows": 100, "cues": 10, "classes": (2, 5)},
     "cooperation": {"N": 80, "rounds": 2},
     "correlated_noise": {"N": 60, "qualities": (0.0, 0.3)},
     "disentangle": {"N": 60, "starts": 2, "updates": 8, "seeds": 3},
@@ -54,7 +54,7 @@ LONG = {
     "isotropic", "cooperation", "drift", "tables", "heavy_tails",
 }  # fmt: skip
 # Those of whose summaries some rows are for other presets.
-PARTLY = {"structured", "cooperation", "load", "tables", "correlated_noise"}
+PARTLY = {"privacy", "structured", "cooperation", "load", "tables", "correlated_noise"}
 
 
 @cache
