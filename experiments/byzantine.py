@@ -20,7 +20,7 @@ from hopfed.archetypes.subspace import SAME
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Ints, Settings, above, at_least, below, within
 from hopfed.experiments.shared.federation import play
-from hopfed.experiments.shared.statistics import first_round, mean_and_sd, stacked, with_spread
+from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.engines import Engine
 from hopfed.federation.messages import Message
@@ -218,9 +218,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
             mean = np.mean([false[s].mean(axis=1) for s in names], axis=0)
             summary[f"false/{key}/{d}"] = mean_and_sd(mean)
         kept = np.mean([told[s][:, -1].mean(axis=1) for s in lies], axis=0)
-        late = np.mean([first_round(np.all(told[s], axis=2)) for s in ("clean", *lies)], axis=0)
         summary[f"kept/{d}"] = mean_and_sd(kept)
-        summary[f"delay/{d}"] = mean_and_sd(late)
         summary[f"rare/{d}"] = mean_and_sd(told["rare"][:, -1, -1].astype(float))
     for kind, score in product(KINDS, SCORES):
         values = judged(config, arrays, kind, score)

@@ -79,8 +79,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "slope": with_spread(slope, deviation) if len(set(config.M)) > 1 else None,
         "tightest": ratio("bernstein", np.min),
         "loosest": ratio("bernstein", np.max),
-        "universal": ratio("universal", np.max),
-        "paper_form": ratio("paper", np.max),
     }
 
 

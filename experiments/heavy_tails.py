@@ -72,7 +72,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     for k, method in enumerate(METHODS):
         n_detected = arrays["n_detected"][..., k]
         summary[f"{method}_heaviest"] = mean_and_sd(n_detected[:, heaviest].ravel())
-        summary[method] = mean_and_sd(n_detected.ravel())
     summary["tyler_exact"] = float((arrays["n_detected"][..., 1] == len(config.exposures)).mean())
     return summary
 

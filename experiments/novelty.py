@@ -13,7 +13,7 @@ import numpy as np
 
 from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.participation import agreement, detected, follow, share
+from hopfed.experiments.participation import detected, follow, share
 from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import first_round, mean_and_sd
@@ -113,24 +113,17 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "counted": share(
             [f["counted"] <= f["foreseen"] for f in first], [f["foreseen"] < T for f in first]
         ),
-        "agree": agreement(arrays, apart, first=config.old),
         "early": share([early], [np.ones_like(early)]),
     }
     for key, slack in (("on_time", 0), ("within_one", 1)):
         for name, f in events.items():
             last = f["foreseen"] + slack
             summary[f"{key}/{name}"] = share([f["remembered"] <= last], [last < T])
-    for mechanism in ("fresh", "carried"):
-        found = events[f"scarce/{mechanism}"]["remembered"] < T
-        summary[f"scarce_{mechanism}"] = share([found], [np.ones_like(found)])
-    old = (arrays[f"{n}/magnetisation"][:, config.at :, : config.old].min() for n in VARIANTS)
     values = arrays["equal/carried/eigenvalues"]
     gap = 1 - values[..., config.old] / values[..., config.old - 1]
     return summary | {
-        "old": float(min(old)),
         "gap_before": mean_and_sd(gap[:, config.at - 1]),
         "gap_after": mean_and_sd(gap[:, -1]),
-        "blurred": max(float(arrays[f"{n}/false"][:, -1].mean()) for n in VARIANTS),
     }
 
 

@@ -190,16 +190,16 @@ def detected(arrays: Arrays, name: str) -> np.ndarray:
 
 
 def agreement(
-    arrays: Arrays, names: Sequence[str], *, first: int = 0, inside: bool = False
+    arrays: Arrays, names: Sequence[str], inside: bool = False
 ) -> tuple[float, float | None]:
-    """Share of the counts of archetypes from `first` on that are as predicted, and its spread.
+    """Share of the counts of archetypes that are as predicted, and its spread.
 
     Of predictions outside of the band of uncertainty, or of those inside.
     """
     agrees, asked = [], []
     for name in names:
-        distance = arrays[f"{name}/foreseen/distance"][..., first:]
-        agrees.append(detected(arrays, name)[..., first:] == (distance > 0))
+        distance = arrays[f"{name}/foreseen/distance"]
+        agrees.append(detected(arrays, name) == (distance > 0))
         asked.append(np.isfinite(distance) & ((np.abs(distance) < BAND) == inside))
     return share(agrees, asked)
 
@@ -219,13 +219,11 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     distance = np.stack([arrays[f"{n}/foreseen/distance"] for n in names], axis=1)
     seen = np.stack([detected(arrays, n) for n in names], axis=1)
     first = [first_round(x, axis=2) for x in (distance > 0, seen)]
-    summary: dict[str, Any] = {
+    return {
         "agree": agreement(arrays, names),
         "agree_within": agreement(arrays, names, inside=True),
         "on_time": share([np.abs(first[1] - first[0]) <= 1], [first[0] < T - 1]),
     }
-    summary["blurred"] = max(float(arrays[f"{n}/false"][:, -1].mean()) for n in names)
-    return summary
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
