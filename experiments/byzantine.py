@@ -18,7 +18,7 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.archetypes.subspace import SAME
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Ints, Settings, above, at_least, below, within
+from hopfed.experiments.settings import Ints, Settings, above, at_least, within
 from hopfed.experiments.shared.federation import play
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
@@ -53,9 +53,9 @@ class Config(Settings):
     examples: Annotated[int, at_least(1), "of each client in a round"] = 10
     rounds: Annotated[int, at_least(1)] = 8
     quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.8
-    attackers: Annotated[Ints, below("clients"), "liars, a scenario of both kinds each"] = (1, 3, 5)
+    attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"] = (1, 3, 5)
     amplitude: Annotated[float, above(0), "a of every liar"] = 0.3
-    few: Annotated[int, below("clients"), "clients that see the rare archetype"] = 5
+    few: Annotated[int, lambda s: within(f"[1, {s.clients})"), "that see a rare archetype"] = 5
     seeds: int = 2
 
     @property

@@ -14,7 +14,7 @@ from scipy.special import erf
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, at_least, like, reaching, within
+from hopfed.experiments.settings import Floats, Ints, Settings, at_least, like, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.experiments.structured import rounds_until
@@ -47,7 +47,7 @@ class Config(Settings):
         0.08,
     )
     clients: Annotated[Ints, at_least(2), like("first"), "of each row"] = (3, 3, 3, 3, 24)
-    examples: Annotated[Ints, reaching("K"), like("first"), "per client and round"] = (
+    examples: Annotated[Ints, lambda s: at_least(s.K), like("first"), "per client and round"] = (
         400, 400, 400, 400, 33,
     )  # fmt: skip
     alone: Annotated[int, at_least(1), "clients of each row that also work alone"] = 3

@@ -21,7 +21,7 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed._lib.settings import with_settings
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import below
+from hopfed.experiments.settings import within
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Reading, measure_round, panels, tables
 from hopfed.experiments.shared.statistics import mean_and_sd
@@ -91,7 +91,7 @@ class Config(Bench):
     choose: str = "last"
     shift: Annotated[str, "partition of `feature shift`"] = "rotation:0,72,144,216,288"
     steps: Annotated[int, "of a stream"] = 10
-    before: Annotated[int, below("steps"), "steps before its examples change"] = 4
+    before: Annotated[int, lambda s: within(f"[1, {s.steps})"), "steps before the change"] = 4
 
     SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
     COMPARED: ClassVar[tuple[str, ...]] = ("fedavg",)

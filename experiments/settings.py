@@ -73,16 +73,6 @@ def among(names: Iterable[str]) -> Rule:
 RISING = Rule(lambda v: all(a < b for a, b in pairwise(v)), "rising", whole=True)
 
 
-def reaching(name: str) -> Callable[[Any], Rule]:
-    """From another setting on."""
-    return lambda s: Rule(at_least(x := getattr(s, name)).each, f"at least {name} = {x:g}")
-
-
-def below(name: str) -> Callable[[Any], Rule]:
-    """From 1 to below another setting."""
-    return lambda s: within(f"[1, {getattr(s, name)})")
-
-
 def like(name: str) -> Callable[[Any], Rule]:
     """As many values as another setting has."""
 

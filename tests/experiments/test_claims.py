@@ -114,7 +114,7 @@ ablation N=200 : N must be a square
 tables methods=magic : methods must be among one class
 scale M=100 : M must be one for each of 5 N
 attacker attackers=5,1,1 : attackers must be in [1, 5)
-drift rounds=2 : rounds must be at least K = 3
+drift rounds=2 : rounds must be at least 3
 structured factoriser=magic : factoriser must be one of
 cooperation first=.8 : others must be one for each of 1 first
 novelty rare=.5,.5,.5 : rare must be 3 shares
