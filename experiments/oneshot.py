@@ -141,16 +141,10 @@ def tables(bench: Config, summary: dict[str, Any]) -> list[Table]:
     """Those of every comparison; of features also the accuracy on all examples, and bytes."""
     made = _cells.tables(bench, summary)
     ours = [cell for cell in _cells.cells_of(bench) if cell.section == GIVEN]
-    at = tuple(dict.fromkeys(cell.at for cell in ours))
-    for title, name in ((f"{GIVEN}: all examples", "weighted"), (f"{GIVEN}: MB up", "up")):
-        rows = {
-            cell.row: (cell.row, *(
-                _cells.percent(value, 1) if name == "weighted" else f"{value[0]:.3g}"
-                for value in (summary[f"{GIVEN}/{cell.row}/{x}/{name}"] for x in at)
-            ))
-            for cell in ours
-        }  # fmt: skip
-        made += [Table(title, at, tuple(rows.values()))] if rows else []
+    if ours:
+        held = ours, summary, "weighted", lambda v: _cells.percent(v, 1)
+        made.append(_cells.swept(f"{GIVEN}: all examples", *held))
+        made.append(_cells.swept(f"{GIVEN}: MB up", ours, summary, "up", _cells.brief))
     return made
 
 
