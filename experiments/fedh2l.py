@@ -121,14 +121,10 @@ class Config(Bench):
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """ACC, WDP, CDP, and the paired gain in ACC over `agg equal images` with standard error."""
-    summary, found = _cells.summarise(config, arrays), {}
-    for key, a in _cells.by_cell(config, arrays).items():
-        best = _cells.counted_round(config, a)[0]
-        at = np.arange(len(best)), best
-        found[key] = [a[f"domains/{name}"][at].mean(axis=1) for name in DOMAINS]
-    for key, values in found.items():
-        summary |= {f"{key}/{n}": mean_and_sd(v) for n, v in zip(DOMAINS, values, strict=True)}
-        summary[f"{key}/gain"] = mean_and_error(values[0] - found[f"{TABLE}/{EQUAL}"][0])
+    summary = _cells.summarise(config, arrays)
+    acc = {key: found["acc"] for key, found in _cells.per_seed(config, arrays).items()}
+    for key, values in acc.items():
+        summary[f"{key}/gain"] = mean_and_error(values - acc[f"{TABLE}/{EQUAL}"])
     return summary | _matched(config, arrays)
 
 

@@ -294,6 +294,8 @@ def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
             "megabytes": (up + down)[seeds, best] / 1e6,
             "gigaflops": flops[seeds, best] / 1e9,
         }
+        if bench.domains:
+            found[key] |= {n: a[f"domains/{n}"][seeds, best].mean(axis=1) for n in fl.DOMAINS}
         if seen < bench.clients:
             found[key]["unseen"] = chosen[:, seen:].mean(axis=1)
     return found
