@@ -16,7 +16,7 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
 from hopfed.experiments.shared.noise import count_white, white_mean
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked
-from hopfed.figures.kinds import Panel, over
+from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
 from hopfed.theory.tyler import tyler
 
@@ -79,11 +79,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Counts over the degrees of freedom."""
     at = [r"$\infty$" if math.isinf(nu) else f"{nu:g}" for nu in config.degrees]
-    lines = {
-        f"{method}, q = {q:g}": arrays["n_detected"][:, :, j, k]
-        for k, method in enumerate(("sample covariance", "Tyler's shape"))
-        for j, q in enumerate(config.ratios)
-    }
     words: dict[str, Any] = {"xlabel": r"degrees of freedom $\nu$", "band": "sd", "log": "y"}
-    words |= {"points": True, "levels": {"test": len(config.exposures)}, "legend": "below"}
-    return [over("components counted; line: true", at, lines, **words)]
+    words |= {"points": True, "levels": {"test": len(config.exposures)}}
+    made = []
+    for j, q in enumerate(config.ratios):
+        lines = by(("sample covariance", "Tyler's shape"), arrays["n_detected"][:, :, j], -1)
+        made.append(over(f"counted, q = {q:g}; line: true", at, lines, **words))
+    return made
