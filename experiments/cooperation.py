@@ -17,7 +17,6 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, like, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
-from hopfed.experiments.structured import rounds_until
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import Panel, by_round
 from hopfed.hopfield.channel import rademacher
@@ -27,7 +26,6 @@ from hopfed.theory.profile import profile_spikes
 
 # Of every federation; all evidence so far counts alike, and a pattern must be seen three times.
 HOW: dict[str, Any] = {"rule": Fixed(0.6), "discount": 1.0, "alpha": 1e-3, "persistence": 3}
-FOUND = 0.9  # |m| from which an archetype is found; a pattern below it is a false discovery
 
 
 class Config(Settings):
@@ -108,7 +106,7 @@ def _pooled(config: Config, qualities: Floats, examples: int) -> tuple[float, fl
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Score each row: magnetisations, median rounds until all are found, false discoveries."""
+    """Score each row: magnetisations and false discoveries."""
     summary: dict[str, Any] = {}
     for row, (qualities, _) in config.rows.items():
         alone = [f"alone {c}" for c in range(min(config.alone, len(qualities)))]
@@ -116,11 +114,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         worst = np.stack([m[k] for k in alone]).mean(axis=(2, 3)).argmin(axis=0)
         m["alone"] = np.stack([m[alone[w]][s] for s, w in enumerate(worst)])
         for k in ("alone", "fixed"):
-            rounds = rounds_until(m[k].min(axis=2) >= FOUND)
             summary |= {
                 f"mean_{k}/{row}": mean_and_sd(m[k].mean(axis=(1, 2))),
                 f"last_{k}/{row}": mean_and_sd(m[k][:, -1].mean(axis=1)),
-                f"rounds_{k}/{row}": float(np.median(np.nan_to_num(rounds, nan=np.inf))),
             }
         summary[f"last_foreseen/{row}"] = float(arrays[f"{row}/foreseen/magnetisation"][0, -1, 0])
         summary[f"false_fixed/{row}"] = int(arrays[f"{row}/fixed/false"][:, -1].max())

@@ -32,8 +32,7 @@ class Rule:
     """
 
     each: Callable[[Any], bool]
-    one: str
-    several: str = ""
+    words: str
     whole: bool = False
 
     def holds(self, value: Any) -> bool:
@@ -41,19 +40,15 @@ class Rule:
         apart = isinstance(value, tuple) and not self.whole
         return all(map(self.each, value)) if apart else self.each(value)
 
-    def words(self, value: Any) -> str:
-        """What a message says of a value."""
-        return self.several if isinstance(value, tuple) and self.several else self.one
-
 
 def at_least(low: float) -> Rule:
     """From `low` on."""
-    return Rule(lambda x: x >= low, f"at least {low:g}", f"at least {low:g} each")
+    return Rule(lambda x: x >= low, f"at least {low:g}")
 
 
 def above(low: float) -> Rule:
     """Beyond `low`."""
-    return Rule(lambda x: x > low, f"above {low:g}", f"above {low:g} each")
+    return Rule(lambda x: x > low, f"above {low:g}")
 
 
 def within(interval: str) -> Rule:
@@ -67,7 +62,7 @@ def within(interval: str) -> Rule:
 def among(names: Iterable[str]) -> Rule:
     """One of these words."""
     known = tuple(names)
-    return Rule(known.__contains__, f"one of {', '.join(known)}", f"among {', '.join(known)}")
+    return Rule(known.__contains__, f"among {', '.join(known)}")
 
 
 RISING = Rule(lambda v: all(a < b for a, b in pairwise(v)), "rising", whole=True)
@@ -105,7 +100,7 @@ class Settings(_Frozen):
             value = getattr(self, name)
             for asked in rules:
                 rule = asked if isinstance(asked, Rule) else asked(self)
-                require(rule.holds(value), name, rule.words(value), describe(value))
+                require(rule.holds(value), name, rule.words, describe(value))
         self.validate()
 
     def validate(self) -> None:

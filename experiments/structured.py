@@ -105,20 +105,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     for name in config.sets:
         m = arrays[f"{name}/magnetisation"]
         summary[f"m/{name}"] = mean_and_sd(m[:, -1].mean(axis=1))
-        summary[f"rounds/{name}"] = mean_and_sd(rounds_until(m.min(axis=2) == 1))
     false = np.stack([arrays[f"{name}/false"] for name in config.sets])
     return summary | {
         "lowest": float(min(arrays[f"{n}/magnetisation"][:, -1].min() for n in config.sets)),
         "false_last": int(false[..., -1].max()),
         "false_ever": int(false.max()),
     }
-
-
-def rounds_until(holds: np.ndarray) -> np.ndarray:
-    """Rounds after which `holds`, bool (seeds, rounds), stays True; NaN if the last is False."""
-    lasting = np.logical_and.accumulate(holds[:, ::-1], axis=1)[:, ::-1]
-    first = lasting.argmax(axis=1) + 1.0
-    return np.where(lasting.any(axis=1), first, np.nan)
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001

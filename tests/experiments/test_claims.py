@@ -103,7 +103,7 @@ def test_a_run_fills_its_summary_is_drawn_and_a_seed_alone_is_the_same(name, tmp
 
 WRONG = """
 bbp N=10 : N must be at least 20
-bbp M=5 : M must be at least 10 each
+bbp M=5 : M must be at least 10
 bbp weak=.1,.1,.1,.1,.1,.1,.1,.1,.1 : exposures must be at most 10
 mp ratios=100 : ratios must be in (0, 12.5]
 concentration level=1 : level must be in (0, 1)
@@ -115,7 +115,7 @@ tables methods=magic : methods must be among one class
 scale M=100 : M must be one for each of 5 N
 attacker attackers=5,1,1 : attackers must be in [1, 5)
 drift rounds=2 : rounds must be at least 3
-structured factoriser=magic : factoriser must be one of
+structured factoriser=magic : factoriser must be among
 cooperation first=.8 : others must be one for each of 1 first
 novelty rare=.5,.5,.5 : rare must be 3 shares
 participation late=0 : late must be one for each of 7 rates
