@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 import typing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
@@ -95,7 +95,9 @@ def config_of(run: Any) -> Any:
     from hopfed._lib.settings import from_plain
     from hopfed.runs import settings_of
 
-    return from_plain(find(run.kind).Config, settings_of(run.config))
+    config = find(run.kind).Config
+    known = {field.name for field in fields(config)}  # older runs have others, which say no more
+    return from_plain(config, {k: v for k, v in settings_of(run.config).items() if k in known})
 
 
 def presets(experiment: Any) -> dict[str, dict[str, Any]]:

@@ -12,9 +12,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
+from hopfed.experiments.settings import Floats, Ints, Settings, at_least, like, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
@@ -35,17 +34,11 @@ class Config(Settings):
     examples: Annotated[int, at_least(1), "of each client in a round"] = 800
     rounds: Annotated[int, at_least(1)] = 10
     quality: Annotated[float, within("(0, 1)"), "r of the good clients"] = 0.9
-    attackers: Annotated[Ints, at_least(1), "for each scenario"] = (1, 1, 2)
-    noise: Annotated[Floats, within("[0, 1)"), "their r"] = (0.1, 0.0, 0.0)
+    attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"] = (1, 1, 2)
+    noise: Annotated[Floats, within("[0, 1)"), like("attackers"), "their r"] = (0.1, 0.0, 0.0)
     ema: Annotated[float, "share of a new value in the moving average of the weight"] = 0.5
     memory: Annotated[str, "separate, common or literal"] = "separate"
     seeds: int = 5
-
-    def validate(self) -> None:
-        """Refuse attackers without good clients."""
-        self.same_length("attackers", "noise")
-        inside = max(self.attackers) < self.clients
-        require(inside, "attackers", f"between 1 and {self.clients - 1}", self.attackers)
 
     @property
     def scenarios(self) -> dict[str, tuple[int, float]]:

@@ -12,9 +12,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
+from hopfed.experiments.settings import RISING, Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import load_silhouettes
 from hopfed.experiments.shared.statistics import by_name, crossing, half_lost, limit
 from hopfed.figures.kinds import UNIT, Panel, by, matrix, over
@@ -22,8 +21,10 @@ from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Projector, Rule
 from hopfed.theory import storage
 
-RULE_NAMES = ("hebb", "dreamed", "projector", "dense", "exponential")
-DATA = ("random", "pictures")
+PATTERNS = ("random", "pictures")
+RULES: tuple[Rule, ...] = (Hebb(), Dreamed(1.0), Projector(), Dense(3), Exponential(1.0))
+NAMES = tuple(rule.name for rule in RULES)
+TIMES = {"hebb": 0.0, "dreamed": 1.0}  # of dreaming
 RETURNED = 0.9  # overlap from which a cue counts as returned
 SIGNS = np.array([-1, 1], np.int8)
 
@@ -32,58 +33,45 @@ class Config(Settings):
     """Settings."""
 
     N: Annotated[int, at_least(10), "sites of random patterns"] = 2000
-    loads: Annotated[Floats, within("[0, 1)", rising=True), "values of K / N"] = (
+    loads: Annotated[Floats, lambda s: within(f"[{1 / s.N}, 1)"), RISING, "values of K / N"] = (
         0.02, 0.05, 0.1, 0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.2, 0.3, 0.36, 0.4, 0.43, 0.46,
         0.5, 0.9,
     )  # fmt: skip
-    flips: Annotated[Floats, within("[0, 0.5)", rising=True), "shares of the sites, in cues"] = (
+    flips: Annotated[Floats, within("[0, 0.5)"), RISING, "shares of the sites, in cues"] = (
         0.0, 0.05, 0.1, 0.2, 0.3, 0.4,
     )  # fmt: skip
     cues: Annotated[int, at_least(1), "patterns that are asked for at each point"] = 20
-    t: Annotated[float, "of the rule dreamed"] = 1.0
-    n: Annotated[int, "of the rule dense"] = 3
-    beta: Annotated[float, "of the rule exponential"] = 1.0
     data: Annotated[str, "file of silhouettes; empty for letters"] = ""
     dense_sites: Annotated[int, at_least(10), "of the law of n = 3"] = 200
-    dense_loads: Annotated[Floats, within("[0, 9)", rising=True), "3 K / N^2 of it"] = (
+    dense_loads: Annotated[Floats, within("[0, 9)"), RISING, "3 K / N^2 of it"] = (
         0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4,
     )  # fmt: skip
     exp_sites: Annotated[int, at_least(10), "of the law of the exponential rule"] = 32
     exp_beta: Annotated[float, "of it"] = 0.5
-    exp_rates: Annotated[Floats, within("[0, 0.6)", rising=True), "log(K) / N of it"] = (
+    exp_rates: Annotated[Floats, within("[0, 0.6)"), RISING, "log(K) / N of it"] = (
         0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.38,
     )  # fmt: skip
-    sizes: Annotated[Ints, at_least(100, rising=True), "sites of finite memories"] = (
+    sizes: Annotated[Ints, at_least(100), RISING, "sites of finite memories"] = (
         500, 1000, 2000, 4000,
     )  # fmt: skip
-    ratios: Annotated[Floats, within("[0, 2)", rising=True), "loads over capacity, of these"] = (
+    ratios: Annotated[Floats, within("[0, 2)"), RISING, "loads over capacity, of these"] = (
         0.95, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4,
     )  # fmt: skip
     seeds: int = 4
-
-    def validate(self) -> None:
-        """Refuse a load of less than one pattern."""
-        least = 1 / self.N
-        require(min(self.loads) >= least, "loads", f"at least {least:g}", self.loads)
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """The rules with their settings, in the order of `RULE_NAMES`."""
-        return Hebb(), Dreamed(self.t), Projector(), Dense(self.n), Exponential(self.beta)
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Overlaps and shares returned: (rules, loads, flips) by kind of data, and the two laws."""
     arrays: Arrays = {}
-    for name in DATA:
+    for name in PATTERNS:
         if name == "random":
             size = round(max(config.loads) * config.N), config.N
             pool = stream(seed, "capacity", name).choice(SIGNS, size)
         else:
             pool = load_silhouettes(config.data, ())
         K = np.maximum(1, np.round(np.array(config.loads) * pool.shape[1])).astype(int)
-        found = np.full((2, len(config.rules), len(K), len(config.flips)), np.nan)
-        for (i, rule), (j, count) in product(enumerate(config.rules), enumerate(K)):
+        found = np.full((2, len(RULES), len(K), len(config.flips)), np.nan)
+        for (i, rule), (j, count) in product(enumerate(RULES), enumerate(K)):
             if count <= len(pool):
                 found[:, i, j] = _measured(config, pool[:count], rule, seed)
         arrays[f"{name}/overlap"], arrays[f"{name}/returned"] = found
@@ -116,11 +104,12 @@ def _law(config: Config, seed: int, N: int, sizes: list[int], rule: Rule) -> np.
 
 def _by_size(config: Config, seed: int) -> np.ndarray:
     """Share returned from undamaged cues: (hebb and dreamed, sizes, ratios)."""
-    rules = (Hebb(), Dreamed(config.t))
-    out = np.zeros((len(rules), len(config.sizes), len(config.ratios)))
-    for (i, rule), (j, N) in product(enumerate(rules), enumerate(config.sizes)):
+    out = np.zeros((len(TIMES), len(config.sizes), len(config.ratios)))
+    for (i, rule), (j, N) in product(enumerate(RULES[: len(TIMES)]), enumerate(config.sizes)):
         draws = max(config.sizes) // N
-        K = np.round(float(storage.capacity(rule.time)) * np.array(config.ratios) * N).astype(int)
+        K = np.round(
+            float(storage.capacity(TIMES[rule.name])) * np.array(config.ratios) * N
+        ).astype(int)
         for draw in range(draws):
             rng = stream(seed, "capacity", "sizes", rule.name, N, draw)
             xi = rng.choice(SIGNS, (K[-1], N))
@@ -133,16 +122,14 @@ def _by_size(config: Config, seed: int) -> np.ndarray:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Critical loads, gaps to theory below them, and basins."""
+    """Critical loads, and basins."""
     loads, flips, ratios = (np.array(x) for x in (config.loads, config.flips, config.ratios))
     overlap, returned = arrays["random/overlap"], arrays["random/returned"]
     by_size: dict[str, Any] = {}
     summary: dict[str, Any] = {"by_size": by_size}
-    for i, (name, t) in enumerate((("hebb", 0.0), ("dreamed", config.t))):
+    for i, (name, t) in enumerate(TIMES.items()):
         capacity = float(storage.capacity(t))
         summary[f"critical_{name}"] = crossing(loads, returned[:, i, :, 0].mean(axis=0))
-        below = loads < 0.9 * capacity
-        summary[f"gap_{name}"] = gap(overlap[:, i, :, 0][:, below], loads[below], t)
         shares = arrays["sizes/returned"][:, i]
         found = np.array([half_lost(ratios, shares[:, j]) for j in range(len(config.sizes))])
         by_size[name] = found.tolist()
@@ -159,10 +146,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     least = float(storage.exponential_reach(config.exp_rates[near], config.exp_beta))
     reach = "none" if half is None else f"{half:.3f}"
     at = int(np.abs(loads - 0.1).argmin())
-    basins = [basin(flips, overlap[:, i, at].mean(axis=0)) for i in range(len(RULE_NAMES))]
+    basins = [basin(flips, overlap[:, i, at].mean(axis=0)) for i in range(len(NAMES))]
     return summary | {
         "reach_exponential": f"{reach}, by law {(1 - least) / 2:.3f}",
-        "basin": by_name(RULE_NAMES, basins, "{} {:.2f}"),
+        "basin": by_name(NAMES, basins, "{} {:.2f}"),
     }
 
 
@@ -172,25 +159,16 @@ def basin(flips: np.ndarray, overlap: np.ndarray) -> float:
     return found if found is not None else float(flips[-1] if overlap[0] >= 0.95 else 0)
 
 
-def gap(overlap: np.ndarray, loads: np.ndarray, t: float) -> float:
-    """Largest gap of mean overlaps (seeds, loads) to theory, in standard errors over the seeds."""
-    if len(overlap) < 2 or not len(loads):
-        return 0.0
-    error = overlap.std(axis=0, ddof=1) / len(overlap) ** 0.5
-    off = np.abs(overlap.mean(axis=0) - storage.magnetisation(loads, t))
-    return float((off / np.maximum(error, 1e-4)).max())
-
-
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     """Laws of the rules by load, capacities by size, and basins by kind of data."""
     words: dict[str, Any]
     laws = {}
-    for name, t in (("hebb", 0.0), ("dreamed", config.t)):
+    for name, t in TIMES.items():
         last = float(storage.capacity(t))
         x = np.linspace(0, last, 200)
         laws[name] = [*x, last], [*storage.magnetisation(x, t), 0]
     dots: dict[str, Any] = {"points": True, "band": "error"} | UNIT
-    lines = by(RULE_NAMES[:3], arrays["random/overlap"][..., 0], 1)
+    lines = by(NAMES[:3], arrays["random/overlap"][..., 0], 1)
     title = f"overlap, N = {config.N:,}"
     made = [over(title, config.loads, lines, laws, xlabel="load K / N", **dots)]
     last = storage.dense_capacity(3)
@@ -206,13 +184,13 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     words = {"xlabel": "log(K) / N", "ylabel": "flips"}
     title = rf"returned, exponential, $\beta$ = {beta:g}"
     made.append(matrix(title, shares, rates, config.flips, lines={"": line}, half=False, **words))
-    for name in DATA:
+    for name in PATTERNS:
         means = arrays[f"{name}/overlap"].mean(axis=0)
         held = [[basin(np.array(config.flips), row) for row in rows] for rows in means]
-        lines = by(RULE_NAMES, np.where(np.isnan(means[..., 0]), np.nan, held), 0)
+        lines = by(NAMES, np.where(np.isnan(means[..., 0]), np.nan, held), 0)
         words = {"xlabel": "load K / N", "ylim": (-0.02, 0.5)}
         made.append(over(f"flips that are repaired, {name}", config.loads, lines, **words))
-    sizes = {n: tuple(np.array(summary["by_size"][n], float).T) for n in RULE_NAMES[:2]}
+    sizes = {n: tuple(np.array(summary["by_size"][n], float).T) for n in NAMES[:2]}
     words = {"xlabel": "sites N", "levels": {"theory": 1.0}, "log": "x", "points": True}
     title = "load at which half are lost over theory's"
     return [*made, over(title, config.sizes, sizes, **words)]

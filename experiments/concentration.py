@@ -38,21 +38,17 @@ def measure(seed: int, config: Config) -> Arrays:
     for i, r in enumerate(config.qualities):
         mean = r**2 * (xi.T * config.mixture) @ xi.astype(float) + (1 - r**2) * np.eye(N)
         mean /= N
-        pairs = []  # ``||J - E J||`` of M examples, and the part of it due to the exposures alone
+        measured = []  # ``||J - E J||`` of M examples
         for m in config.M:
             rng = stream(seed, "draw", i, m)
-            examples, labels = draw_examples(xi, m, r, rng, exposures=config.mixture)
+            examples, _ = draw_examples(xi, m, r, rng, exposures=config.mixture)
             operator = DenseOperator.from_examples(examples)
-            surplus = np.bincount(labels, minlength=len(xi)) / m - config.mixture
-            alone = r**2 / N * (xi.T * surplus) @ xi.astype(float)
-            pairs.append((_norm(operator.matrix / operator.mass / N - mean), _norm(alone)))
+            measured.append(_norm(operator.matrix / operator.mass / N - mean))
         spectrum = np.linalg.eigvalsh(mean)
         proxy = min((spectrum * (1 - spectrum)).max(), 0.25)
-        measured, counting = np.array(pairs).T
         rows.append(
             {
-                "deviation": measured,
-                "counting": counting,
+                "deviation": np.array(measured),
                 "bounds/bernstein": concentration.bernstein_deviation(level, N, M, proxy),
                 "bounds/universal": concentration.bernstein_deviation(level, N, M),
                 "bounds/paper": np.maximum(np.sqrt(proxy * exponent), exponent),
@@ -78,19 +74,11 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         logs = np.log(values.mean(axis=0)).T  # (M, qualities)
         return float(np.polyfit(np.log(config.M), logs, 1)[0].mean())
 
-    def part(counting: np.ndarray, values: np.ndarray) -> float:
-        left = counting.mean(axis=0) / values.mean(axis=0)
-        return float((1 / left[highest]).mean())
-
-    highest = int(np.argmax(config.qualities))
     return {
         "exceeded": float((deviation > arrays["bounds/bernstein"]).mean()),
         "slope": with_spread(slope, deviation) if len(set(config.M)) > 1 else None,
         "tightest": ratio("bernstein", np.min),
         "loosest": ratio("bernstein", np.max),
-        "universal": ratio("universal", np.max),
-        "paper_form": ratio("paper", np.max),
-        "counting": with_spread(part, arrays["counting"], deviation),
     }
 
 
@@ -98,7 +86,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     """Measured deviations below the bounds, for each quality."""
     names = {
         "Bernstein": "bounds/bernstein", "proxy 1/4": "bounds/universal",
-        "the paper's (36)": "bounds/paper", "exposures alone": "counting",
+        "the paper's (36)": "bounds/paper",
     }  # fmt: skip
     made = []
     for i, r in enumerate(config.qualities):

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
 from hopfed.experiments.shared import noise as _noise
@@ -29,17 +28,13 @@ class Config(Mixed):
     """Settings."""
 
     N: Annotated[int, at_least(20), "sites"] = 300
-    ratio: Annotated[float, above(0), "aspect ratio q = N / M"] = 0.5
+    ratio: Annotated[float, lambda s: within(f"(0, {s.N / 20}]"), "aspect ratio q = N / M"] = 0.5
     qualities: Annotated[Floats, within("[0, 1)"), "r of the examples; 0 is the null"] = (
         0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4,
     )  # fmt: skip
     rhos: Annotated[Floats, within("(-1, 1)"), "lag-one correlations"] = (0.3, 0.6)
     blocks: Annotated[Floats, above(0), "relative variances of the last noise"] = (0.4, 0.8, 1.8)
     seeds: int = 10
-
-    def validate(self) -> None:
-        """Refuse too few examples."""
-        require(self.ratio <= self.N / 20, "ratio", "in (0, N / 20]", self.ratio)
 
     @property
     def noises(self) -> list[tuple[_noise.Family, np.ndarray]]:
@@ -86,19 +81,14 @@ def _cell(
         _noise.count_white(whitened, N, M, ALPHA)[0],
     )
     signal = r * np.sqrt(np.bincount(labels, minlength=K) / M) * xi.T  # (N, K), from the truth
-    foreseen, predicted = _foreseen(signal, noise, root, M)
-    return {
-        "n_detected": counts, "foreseen": foreseen, "top": values[:K], "predicted": predicted,
-    }  # fmt: skip
+    return {"n_detected": counts, "foreseen": _foreseen(signal, noise, root, M)}
 
 
-def _foreseen(
-    signal: np.ndarray, covariance: np.ndarray, root: np.ndarray, M: int
-) -> tuple[list[int], np.ndarray]:
-    """Predicted counts at the generalised edge and after whitening, and the outliers."""
-    N, K = signal.shape
+def _foreseen(signal: np.ndarray, covariance: np.ndarray, root: np.ndarray, M: int) -> list[int]:
+    """Predicted counts at the generalised edge and after whitening."""
+    N = len(signal)
     if not signal.any():
-        return [0, 0], np.full(K, np.nan)
+        return [0, 0]
     population = Population(np.linalg.eigvalsh(covariance))
     theta = np.linalg.svd(signal, compute_uv=False) ** 2
     ell, _ = population_spike(theta, population)
@@ -106,7 +96,7 @@ def _foreseen(
     kappa = np.linalg.svd(np.linalg.solve(root, signal), compute_uv=False) ** 2
     whitened = spikes.outlier(kappa, N / M)
     seen = (outliers > noise_threshold(population, N, M, ALPHA)).sum()
-    return [int(seen), int((whitened > _noise.white_threshold(N, M, ALPHA)).sum())], outliers
+    return [int(seen), int((whitened > _noise.white_threshold(N, M, ALPHA)).sum())]
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -125,10 +115,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         if not null.all():
             same = (n_detected[..., k + 1] == foreseen[..., k])[:, :, ~null]
             summary[f"agree_{method}"] = mean_and_sd(same.mean(axis=(1, 2)))
-    top, predicted = arrays["top"], arrays["predicted"]
-    seen = np.arange(top.shape[-1]) < foreseen[..., :1]
-    if seen.any():
-        summary["outlier_error"] = float(np.median(np.abs(top / predicted - 1)[seen]))
     return summary
 
 

@@ -14,21 +14,20 @@ import numpy as np
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least
+from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
 from hopfed.experiments.shared.statistics import by_name
 from hopfed.figures.kinds import Panel, matrix, paired
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.layered import LayeredMemory
 from hopfed.memory.rules import Layered
 
+MIXED = 3  # patterns in the mixture of map and annealing
 COUPLINGS = ("linear", "quadratic")
 TIMES = {"Hebb": 0.0, "projector": float("inf")}
 LEVEL = 0.95
 COLON = "{}: {:.2f}"
 LARGEST = 0.9  # of the repulsion of the authors' programs
 PARTS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.98)  # of the largest repulsion, by number of layers
-# Temperatures from and to, as parts of what cooling starts from; serial, the largest repulsion.
-SIMPLE = {"none": (0.0, 0.0), "constant": (1.0, 1.0), "cooling": (1.0, 0.0)}
 # The authors' programs, synchronous at beta = 2.5 with repulsion .2, and changed step by step.
 PAPER = {"field": 0.1, "self_field": True, "noise": (0.3, 0.02), "noise_over_beta": True}
 BARE = PAPER | {"field": 0.0, "self_field": False}
@@ -40,7 +39,6 @@ AUTHORS: dict[str, dict[str, Any]] = {
     "full noise": HEATED,
     "larger repulsion": HEATED | {"repulsion": 0.45},
 }
-SCHEDULES = (*SIMPLE, *AUTHORS)
 
 
 class Config(Settings):
@@ -49,9 +47,8 @@ class Config(Settings):
     N: Annotated[int, at_least(2), "sites"] = 600
     starts: Annotated[int, at_least(1), "of each cell"] = 24
     updates: Annotated[int, at_least(1), "sweeps"] = 60
-    K: Annotated[Ints, at_least(2), "numbers of stored patterns"] = (3, 10, 20, 40, 80)
-    mixed: Annotated[int, at_least(2), "patterns in the mixture of map and annealing"] = 3
-    repulsions: Annotated[Floats, at_least(0), "of the map, 0 among them"] = (
+    K: Annotated[Ints, at_least(MIXED), "numbers of stored patterns"] = (3, 10, 20, 40, 80)
+    repulsions: Annotated[Floats, within("[0, 0.5)"), "of the map, 0 among them"] = (
         0.0, 0.1, 0.2, 0.3, 0.4, 0.49,
     )  # fmt: skip
     temperatures: Annotated[Floats, above(0), "noise cools from"] = (0.05, 0.1, 0.15, 0.2, 0.3)
@@ -59,11 +56,8 @@ class Config(Settings):
     seeds: Annotated[int, "draws, three at least for a choice on one and a report on two"] = 9
 
     def validate(self) -> None:
-        """Refuse mixtures of more than is stored, and repulsions beyond their bound."""
-        require(min(self.K) >= self.mixed, "K", f"at least {self.mixed} each", self.K)
-        most = 1 / (self.mixed - 1)
-        fits = 0 in self.repulsions and max(self.repulsions) < most
-        require(fits, "repulsions", f"in [0, {most:g}), 0 among them", self.repulsions)
+        """Refuse a map without the repulsion 0."""
+        require(0 in self.repulsions, "repulsions", "in [0, 0.5), 0 among them", self.repulsions)
 
 
 def measure(seed: int, config: Config) -> Arrays:
@@ -71,14 +65,14 @@ def measure(seed: int, config: Config) -> Arrays:
     times = tuple(TIMES.values())
     cells = np.zeros((2, 2, len(config.K), len(config.repulsions), len(config.temperatures)))
     for c, t, k, r, T in np.ndindex(*cells.shape):
-        rule = Layered(config.mixed, config.repulsions[r], COUPLINGS[c], times[t])
+        rule = Layered(MIXED, config.repulsions[r], COUPLINGS[c], times[t])
         cells[c, t, k, r, T] = _cooled(config, seed, rule, config.K[k], config.temperatures[T])[0]
     layers = np.zeros((2, len(config.layers), len(PARTS), len(config.temperatures)))
     for j, i, k in np.ndindex(*layers.shape[1:]):
         L = config.layers[j]
         rule = Layered(L, PARTS[i] / (L - 1) if L > 1 else 0.0)
         layers[:, j, i, k] = _cooled(config, seed, rule, max(10, L), config.temperatures[k])
-    annealing = [[_annealed(config, seed, name, K) for K in config.K] for name in SCHEDULES]
+    annealing = [[_annealed(config, seed, name, K) for K in config.K] for name in AUTHORS]
     return {
         "map/apart": cells,
         "layers/apart": layers[0],
@@ -103,39 +97,25 @@ def score(states: np.ndarray, parts: np.ndarray) -> tuple[float, float]:
     return float(found.all(axis=1).mean()), float(found.mean())
 
 
-def _relaxed(
-    config: Config, xi: np.ndarray, cues: np.ndarray, rule: Layered, ends: Any, noise: int
-) -> tuple[float, float]:
-    """`score` of mixtures of as many patterns as layers, cooled evenly over nine tenths."""
-    rest = np.minimum(np.arange(config.updates) / max(1.0, 0.9 * config.updates), 1)
-    T = ends[0] + (ends[1] - ends[0]) * rest
-    memory = AssociativeMemory.store(xi, rule)
-    found = memory.recall(cues, temperature=T, updates=config.updates, seed=noise)
-    return score(found.states, xi[: rule.layers])
-
-
 def _cooled(config: Config, seed: int, rule: Layered, K: int, T: float) -> tuple[float, float]:
-    """`score` of mixtures of the first of K patterns, cooled from T to 0."""
+    """`score` of mixtures of the first of K patterns, cooled from T to 0 over nine tenths."""
+    xi, cues = mixture(config, seed, K, rule.layers)
+    rest = np.minimum(np.arange(config.updates) / max(1.0, 0.9 * config.updates), 1)
     noise = derive(seed, "disentangle", repr(rule), K, f"{T:g}")
-    return _relaxed(config, *mixture(config, seed, K, rule.layers), rule, (T, 0.0), noise)
+    memory = AssociativeMemory.store(xi, rule)
+    found = memory.recall(cues, temperature=T - T * rest, updates=config.updates, seed=noise)
+    return score(found.states, xi[: rule.layers])
 
 
 def _annealed(config: Config, seed: int, name: str, K: int) -> float:
     """Share of starts taken apart under a schedule of noise, in the projector."""
-    xi, cues = mixture(config, seed, K, config.mixed)
-    if name in AUTHORS:
-        settings = {"repulsion": 0.2} | AUTHORS[name]
-        settings["repulsion"] = min(settings["repulsion"], LARGEST / (config.mixed - 1))
-        memory = LayeredMemory(layers=config.mixed, **settings)
-        W = np.linalg.qr(xi.T.astype(np.float64))[0]
-        states = memory.relax(cues, W, beta=2.5, updates=config.updates, seed=seed).state
-        return score(states, xi[: config.mixed])[0]
-    ends = [part * float(np.median(config.temperatures)) for part in SIMPLE[name]]
-    rule, noise = (
-        Layered(config.mixed, max(config.repulsions)),
-        derive(seed, "disentangle", name, K),
-    )
-    return _relaxed(config, xi, cues, rule, ends, noise)[0]
+    xi, cues = mixture(config, seed, K, MIXED)
+    settings = {"repulsion": 0.2} | AUTHORS[name]
+    settings["repulsion"] = min(settings["repulsion"], LARGEST / (MIXED - 1))
+    memory = LayeredMemory(layers=MIXED, **settings)
+    W = np.linalg.qr(xi.T.astype(np.float64))[0]
+    states = memory.relax(cues, W, beta=2.5, updates=config.updates, seed=seed).state
+    return score(states, xi[:MIXED])[0]
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -162,8 +142,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         found = [_chosen(a[at], b[at]) for a, b in zip(tuned, fresh, strict=True)]
         summary[name] = by_name(config.layers, found, COLON)
     shares = arrays["annealing/apart"].mean(axis=0)[:, min(1, len(config.K) - 1)]
-    summary["heat_bath"] = by_name(SIMPLE, shares[: len(SIMPLE)], COLON)
-    summary["authors"] = by_name(AUTHORS, shares[len(SIMPLE) :], COLON)
+    summary["authors"] = by_name(AUTHORS, shares, COLON)
     return summary
 
 
@@ -196,5 +175,5 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     words = {"xlabel": "layers, parts of the mixture", "ylabel": "part of the largest"}
     made.append(matrix("quadratic, K = 10", layers, config.layers, PARTS, **words))
     bars = {"share": arrays["annealing/apart"][:, :, second]}
-    made.append(paired(f"taken apart by noise, K = {K}", SCHEDULES, bars, xlabel="share"))
+    made.append(paired(f"taken apart by noise, K = {K}", tuple(AUTHORS), bars, xlabel="share"))
     return made

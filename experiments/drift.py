@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import derive, stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
@@ -44,18 +43,12 @@ class Config(Settings):
     K: Annotated[int, at_least(1), "archetypes"] = 3
     clients: Annotated[int, at_least(1)] = 3
     examples: Annotated[int, at_least(1), "of each client in a round"] = 100
-    rounds: int = 24
+    rounds: Annotated[int, lambda s: at_least(s.K)] = 24
     qualities: Annotated[Floats, within("(0, 1)"), "values of r"] = (0.6, 0.8)
     overlap: Annotated[float, within("[0, 1]"), "part of a stage in which two are there"] = 0.5
-    period: Annotated[int, "rounds of a cycle"] = 12
+    period: Annotated[int, lambda s: at_least(s.K), "rounds of a cycle"] = 12
     ema: Annotated[float, within("(0, 1]"), "share of a new value in an adaptive weight"] = 0.5
     seeds: int = 5
-
-    def validate(self) -> None:
-        """Refuse stages of less than a round."""
-        for name in ("rounds", "period"):
-            value = getattr(self, name)
-            require(value >= self.K, name, f"at least K = {self.K}", value)
 
     def mixture(self, schedule: str) -> np.ndarray:
         """(rounds, K) exposures of a schedule."""

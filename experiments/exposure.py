@@ -19,11 +19,11 @@ from hopfed.errors import DataError
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.letters import LETTERS, render_letters
-from hopfed.experiments.shared.statistics import r_squared, stacked, with_spread
+from hopfed.experiments.shared.silhouettes import read_pictures
+from hopfed.experiments.shared.statistics import stacked, with_spread
 from hopfed.figures.kinds import UNIT, Panel, against
 from hopfed.hopfield.channel import draw_examples
 from hopfed.recovery.recover import recover
-from hopfed.tables.files import opened, reading
 from hopfed.theory import planning, spikes
 from hopfed.theory.resolution import expected_overlap
 
@@ -64,14 +64,8 @@ def pictures(data: str, K: int, seed: int) -> np.ndarray:
 @lru_cache(maxsize=2)
 def _load(data: str) -> tuple[np.ndarray, np.ndarray]:
     """Pictures and labels of the training split."""
-    with opened(data) as file, reading(data), np.load(file) as archive:
-        if "images" not in archive or "labels" not in archive:
-            raise DataError(f"{data}: it must be an .npz with images and labels")
-        images, labels = archive["images"], archive["labels"]
-        train = archive["split"] == "train" if "split" in archive else np.ones(len(labels), bool)
-    if images.ndim != 3 or labels.shape != images.shape[:1]:
-        raise DataError(f"{data}: images must be (n, side, side), with a label for each")
-    return images[train], labels[train]
+    images, labels, split = read_pictures(data)
+    return images[split == "train"], labels[split == "train"]
 
 
 def gini(shares: np.ndarray) -> float:
@@ -128,8 +122,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "source": Path(config.data).name if config.data else "letters (no data=PATH)",
         "agree": with_spread(np.mean, seen == told),
         "against": float((seen & ~told).mean()),
-        "r2": with_spread(r_squared, m, foreseen),
-        "gap": with_spread(lambda gaps, at: gaps[at].mean(), m - foreseen, told),
         "false": int(arrays["false"].max()),
         "exposure": float(np.nanmean(ratio)) if whole.any() else None,
         "gini": float(np.nanmean(off)) if whole.any() else None,
@@ -137,8 +129,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Overlap and estimated exposure over the exposure; retrieval by Gini index."""
-    seen, told, lines, unequal = {}, {}, {}, {}
+    """Overlap and estimated exposure over the exposure."""
+    seen, told, lines = {}, {}, {}
     for j, M in enumerate(config.M):
         at = {name: a[:, :, j] for name, a in arrays.items() if a.ndim > 2}
         order = np.argsort(at["exposure"].ravel())
@@ -149,10 +141,8 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         parts = np.array_split(np.arange(len(x)), min(25, len(x)))
         lines[f"M = {M}"] = [[v[p].mean() for p in parts] for v in (x, theory)]
         seen[f"M = {M}"], told[f"M = {M}"] = (x, m), (x, guess)
-        unequal[f"M = {M}"] = at["gini"].mean(axis=0), at["matched"].mean(axis=(0, 2))
     words: dict[str, Any] = {"xlabel": "exposure", "log": "x", "lines": lines, "diagonal": False}
     return [
         against("overlap; line: foreseen", seen, **words | UNIT),
         against("estimated exposure", told, xlabel="exposure", log="xy"),
-        against("mean overlap", unequal, diagonal=False, joined=True, xlabel="Gini index", **UNIT),
     ]

@@ -121,14 +121,10 @@ class Config(Bench):
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """ACC, WDP, CDP, and the paired gain in ACC over `agg equal images` with standard error."""
-    summary, found = _cells.summarise(config, arrays), {}
-    for key, a in _cells.by_cell(config, arrays).items():
-        best = _cells.counted_round(config, a)[0]
-        at = np.arange(len(best)), best
-        found[key] = [a[f"domains/{name}"][at].mean(axis=1) for name in DOMAINS]
-    for key, values in found.items():
-        summary |= {f"{key}/{n}": mean_and_sd(v) for n, v in zip(DOMAINS, values, strict=True)}
-        summary[f"{key}/gain"] = mean_and_error(values[0] - found[f"{TABLE}/{EQUAL}"][0])
+    summary = _cells.summarise(config, arrays)
+    acc = {key: found["acc"] for key, found in _cells.per_seed(config, arrays).items()}
+    for key, values in acc.items():
+        summary[f"{key}/gain"] = mean_and_error(values - acc[f"{TABLE}/{EQUAL}"])
     return summary | _matched(config, arrays)
 
 
@@ -178,16 +174,14 @@ def plane(method: Any, state: FederationState) -> np.ndarray:
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
     """One table per section, with the paper's numbers if the setting is the paper's."""
     theirs = config.partition == ROTATED and config.alpha == 0.10 and config.models == ("lenet",)
-    columns = ["ACC", "WDP", "CDP", "ACC gained over agg equal images", "kB/round"]
-    columns += ["paper"] * theirs
-    rows: dict[str, list[tuple[str, ...]]] = {}
-    for cell in _cells.cells_of(config):
-        s = {n: summary[f"{cell.key}/{n}"] for n in (*DOMAINS, "gain", "megabytes", "round")}
-        row = [f"{cell.row} {cell.at}".strip(), *(percent(s[n], 1) for n in DOMAINS)]
-        row += [percent(s["gain"], 2, True), f"{1e3 * s['megabytes'][0] / s['round'][0]:.3g}"]
-        row += [published("fedh2l").get(cell.key, "")] * theirs
-        rows.setdefault(cell.section, []).append(tuple(row))
-    made = [Table(section, tuple(columns), tuple(held)) for section, held in rows.items()]
+    shown: _cells.Shown = {
+        **{name.upper(): (name, lambda v: percent(v, 1)) for name in DOMAINS},
+        f"ACC gained over {EQUAL}": ("gain", lambda v: percent(v, 2, True)),
+        "MB": ("megabytes", _cells.brief),
+    }
+    paper = published("fedh2l") if theirs else {}
+    sections = _cells.by_section(_cells.cells_of(config))
+    made = [_cells.table(places, summary, shown, paper) for places in sections]
     at = {name: f"{BANDWIDTH}/{name}" for name in AVERAGES}
     matched = tuple(
         (name, str(summary[f"{key}/matched"]), percent(summary[f"{key}/acc"], 1))

@@ -7,7 +7,7 @@ it would use. Validation chooses the round whose test accuracy is reported.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Annotated, Any
 
@@ -91,7 +91,6 @@ class Config(Shared):
     late: Annotated[float, "share of the answers that come late"] = 0.0
     delay: Annotated[int, "longest delay in rounds"] = 1
     minimum: Annotated[int, "clients that must answer in a round; with 0 none"] = 1
-    target: Annotated[float, within("[0, 1]"), "accuracy whose cost is reported; 0: none"] = 0.0
     measures: Annotated[bool, "AUC, F1, balanced accuracy, loss and confusion as well"] = False
     keep: Annotated[str, "folder for the networks of the best round; empty for none"] = ""
 
@@ -380,36 +379,25 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     if float(noise) and getattr(method := config.make(0), "poisson", False):
         numbers["epsilon"] = np.full(len(best), method.epsilon(test.shape[1], config.rate))
     if config.record_noise:
-        sizes, method = arrays["sizes"][:, 0, : config.seen, 0], config.make(0)
-        rounds = test.shape[1]
-        numbers["record_epsilon"] = np.array([method.record_epsilon(rounds, n) for n in sizes])
+        sizes, spent_by = arrays["sizes"][:, 0, : config.seen, 0], config.make(0).record_epsilon
+        numbers["record_epsilon"] = np.array([spent_by(test.shape[1], n) for n in sizes])
     if "measures/auc" in arrays:
         lost = np.isnan(over_clients(arrays, "measures/loss")[seeds, best])
         for name in ("auc", "f1", "balanced", "loss"):  # a client of one class has no AUC
             each = np.where(lost[:, None], np.nan, arrays[f"measures/{name}"][seeds, best])
-            numbers[name] = np.array([_whole(row).mean() for row in each])
-        trained = arrays["client/loss"][seeds, best]
-        numbers["train_loss"] = np.array([_whole(row).mean() for row in trained])
+            numbers[name] = _means(each)
+        numbers["train_loss"] = _means(arrays["client/loss"][seeds, best])
     if config.seen < config.clients:
         numbers["newcomers"] = chosen[:, config.seen :].mean(axis=1)
     away = arrays["faults/code"][seeds, best, : config.seen] == Fault.ABSENT
     if away.any(axis=1).all():
-        rows = zip(chosen[:, : config.seen], away, strict=True)
-        numbers["absent"] = np.array([_whole(row[gone]).mean() for row, gone in rows])
+        numbers["absent"] = _means(np.where(away, chosen[:, : config.seen], np.nan))
     if scoring.any():
         numbers["gigaflops_scoring"] = scoring[seeds, best] / 1e9
     summary = {name: mean_and_sd(values) for name, values in numbers.items()}
-    if config.target:
-        reached = np.nan_to_num(test) >= config.target
-        if reached.any(axis=1).all():
-            first = reached.argmax(axis=1)
-            summary |= {
-                "rounds_to_target": mean_and_sd(first + 1.0),
-                "megabytes_to_target": mean_and_sd((up + down)[seeds, first] / 1e6),
-                "gigaflops_to_target": mean_and_sd(flops[seeds, first] / 1e9),
-            }
+    several = len(best) > 1
     lines = [
-        f"seed {i + 1} of {len(best)}: {line}" if len(best) > 1 else line
+        f"seed {i + 1} of {len(best)}: " * several + line
         for i in range(len(best))
         for line in troubles(arrays, i, config.lr)
     ]
@@ -424,24 +412,16 @@ def chosen_round(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
     """
     best = np.nan_to_num(over_clients(arrays, "validation"), nan=-1.0).argmax(axis=1)
     chosen = arrays["test"][np.arange(len(best)), best]
-    scored = _who(arrays)[np.arange(len(best)), best]
+    scored = arrays["scored"][np.arange(len(best)), best]
     lost = (scored & np.isnan(chosen)).any(axis=1)
     return best, np.where(lost[:, None], np.nan, chosen)
 
 
 def over_clients(arrays: Arrays, name: str) -> np.ndarray:
     """Mean (seeds, rounds) over the scored clients; NaN where none is, or one is not finite."""
-    scored = _who(arrays)
+    scored = arrays["scored"]
     total, count = np.where(scored, arrays[name], 0.0).sum(axis=2), scored.sum(axis=2)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def _who(arrays: Arrays) -> np.ndarray:
-    """Who was scored, (seeds, rounds, clients); runs of before have all clients or none."""
-    if "scored" in arrays:
-        return np.asarray(arrays["scored"], dtype=bool)
-    test = arrays["test"]
-    return np.broadcast_to(~np.isnan(test).all(axis=2, keepdims=True), test.shape)
 
 
 def _whole(accuracy: np.ndarray) -> np.ndarray:
@@ -450,19 +430,23 @@ def _whole(accuracy: np.ndarray) -> np.ndarray:
     return held if len(held) else np.full(1, np.nan)
 
 
+def _means(rows: Iterable[np.ndarray]) -> np.ndarray:
+    """Mean of each row, over the clients that have a number."""
+    return np.array([_whole(row).mean() for row in rows])
+
+
 def scores_over_clients(accuracy: np.ndarray, arrays: Arrays) -> dict[str, np.ndarray]:
     """Numbers (seeds,) of the clients' accuracy (seeds, clients): means, worst tenth, deviation."""
     from hopfed.neural.training.evaluation import bottom_decile
 
     weights = arrays["sizes"][:, 0, :, 2] * ~np.isnan(accuracy)  # test examples
-    each = [_whole(row) for row in accuracy]
     with np.errstate(invalid="ignore"):
         weighted = (np.nan_to_num(accuracy) * weights).sum(axis=1) / weights.sum(axis=1)
     return {
-        "test": np.array([row.mean() for row in each]),
+        "test": _means(accuracy),
         "weighted": weighted,
-        "decile": np.array([bottom_decile(row) for row in each]),
-        "spread": np.array([row.std() for row in each]),
+        "decile": np.array([bottom_decile(_whole(row)) for row in accuracy]),
+        "spread": np.array([_whole(row).std() for row in accuracy]),
     }
 
 
@@ -477,8 +461,6 @@ def costs(arrays: Arrays) -> tuple[np.ndarray, ...]:
     The models that are scored were sent, so bytes down have those of scores in them.
     """
     up, down, flops = (spent(arrays, n) for n in ("traffic/up", "traffic/down", "client/flops"))
-    if "scoring/bytes" not in arrays:  # a run of before
-        return up, down, flops, 0 * flops
     return up, down + spent(arrays, "scoring/bytes"), flops, spent(arrays, "scoring/flops")
 
 
@@ -493,7 +475,7 @@ def troubles(arrays: Arrays, i: int, lr: float) -> list[str]:
         Fault(k).name.lower().replace("_", " "): codes == k
         for k in sorted(set(codes.ravel().tolist()) - set(QUIET))
     }
-    lost = _who(arrays)[i] & np.isnan(arrays["test"][i])
+    lost = arrays["scored"][i] & np.isnan(arrays["test"][i])
     lines = []
     for kind, bad in (found | {"": lost}).items():
         who = np.flatnonzero(bad.any(axis=0))
@@ -535,7 +517,7 @@ class Alarm:
 
 def all_lost(arrays: Arrays) -> bool:
     """Whether no network that was scored in the last round is finite, in any seed."""
-    scored = _who(arrays)[:, -1]
+    scored = arrays["scored"][:, -1]
     return bool(scored.any() and np.isnan(arrays["test"][:, -1][scored]).all())
 
 

@@ -16,7 +16,7 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
 from hopfed.experiments.shared.noise import count_white, white_mean
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked
-from hopfed.figures.kinds import Panel, over
+from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
 from hopfed.theory.tyler import tyler
 
@@ -36,7 +36,7 @@ class Config(Mixed):
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Counts and overlaps of one seed; the first axes are (nu, ratio, method)."""
+    """Counts of one seed; the first axes are (nu, ratio, method)."""
     N, widening = config.N, {}
     for q in config.ratios:  # largest eigenvalues on white noise: Tyler's matrix over Wishart's
         M = round(N / q)
@@ -58,13 +58,11 @@ def _cell(config: Config, nu: float, q: float, widening: float, seed: int) -> di
     if math.isfinite(nu):
         noise *= np.sqrt((nu - 2) / rng.chisquare(nu, size=(M, 1)))
     x = r * xi[labels] + math.sqrt(1 - r**2) * noise
-    shape, counts, overlaps = tyler(x), [], []
-    for matrix, factor in ((x.T @ x / M, 1.0), (shape.matrix, widening)):
-        values, vectors = np.linalg.eigh(matrix)
-        counts.append(count_white(values[::-1], N, M, config.alpha, widening=factor)[0])
-        overlaps.append(((vectors[:, -K:].T @ xi.T) ** 2).sum() / N / K)
-    converged = shape.status == "converged"
-    return {"n_detected": counts, "overlap": overlaps, "converged": converged}
+    counts = []
+    for matrix, factor in ((x.T @ x / M, 1.0), (tyler(x).matrix, widening)):
+        values = np.linalg.eigh(matrix)[0][::-1]
+        counts.append(count_white(values, N, M, config.alpha, widening=factor)[0])
+    return {"n_detected": counts}
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -72,28 +70,19 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     heaviest = int(np.argmin(config.degrees))
     summary: dict[str, Any] = {}
     for k, method in enumerate(METHODS):
-        n_detected, overlap = arrays["n_detected"][..., k], arrays["overlap"][:, heaviest, :, k]
+        n_detected = arrays["n_detected"][..., k]
         summary[f"{method}_heaviest"] = mean_and_sd(n_detected[:, heaviest].ravel())
-        summary[method] = mean_and_sd(n_detected.ravel())
-        summary[f"overlap_{method}"] = mean_and_sd(overlap.ravel())
     summary["tyler_exact"] = float((arrays["n_detected"][..., 1] == len(config.exposures)).mean())
-    summary["converged"] = float(arrays["converged"].mean())
     return summary
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Counts and overlaps over the degrees of freedom."""
+    """Counts over the degrees of freedom."""
     at = [r"$\infty$" if math.isinf(nu) else f"{nu:g}" for nu in config.degrees]
-    made, true = [], {"levels": {"test": len(config.exposures)}, "log": "y", "legend": ""}
-    for title, name, more in (
-        ("components counted; line: true", "n_detected", true),
-        ("subspace overlap", "overlap", {}),
-    ):
-        lines = {
-            f"{method}, q = {q:g}": arrays[name][:, :, j, k]
-            for k, method in enumerate(("sample covariance", "Tyler's shape"))
-            for j, q in enumerate(config.ratios)
-        }
-        words: dict[str, Any] = {"band": "sd", "points": True} | more
-        made.append(over(title, at, lines, xlabel=r"degrees of freedom $\nu$", **words))
+    words: dict[str, Any] = {"xlabel": r"degrees of freedom $\nu$", "band": "sd", "log": "y"}
+    words |= {"points": True, "levels": {"test": len(config.exposures)}}
+    made = []
+    for j, q in enumerate(config.ratios):
+        lines = by(("sample covariance", "Tyler's shape"), arrays["n_detected"][:, :, j], -1)
+        made.append(over(f"counted, q = {q:g}; line: true", at, lines, **words))
     return made

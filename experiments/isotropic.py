@@ -1,8 +1,8 @@
 """The resolvent G of noise in all directions, and how far the bulk leaves its edges.
 
 Beside m, the Stieltjes transform of the Marchenko-Pastur law: the largest ``|a^T G b - m a . b|``
-over unit vectors ("law"); ``||U^T G U - m Gram||`` for archetypes U ("lemma"), and where they
-overlap; and the "band" (40), whose C and C' are fitted on the first third of the seeds.
+over unit vectors ("law"); ``||U^T G U - m Gram||`` for archetypes U ("lemma"); and the "band" (40),
+whose C and C' are fitted on the first third of the seeds.
 """
 
 from __future__ import annotations
@@ -14,45 +14,33 @@ import numpy as np
 from scipy.optimize import linprog
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
-from hopfed.experiments.shared.statistics import by_name, with_spread
+from hopfed.experiments.settings import Floats, Ints, Rule, Settings, at_least, within
+from hopfed.experiments.shared.statistics import with_spread
 from hopfed.figures.kinds import Panel, by, over
-from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import rademacher
 from hopfed.spectral.operators import DenseOperator
-from hopfed.theory import marchenko_pastur, spikes
+from hopfed.theory import marchenko_pastur
 
-PLACES = ("above", "below", "inside")
-TOGETHER = 5  # archetypes whose overlap is varied
+SEVERAL = Rule(lambda v: len(set(v)) > 1, "two values at least", whole=True)
 
 
 class Config(Settings):
     """Settings."""
 
-    N: Annotated[Ints, at_least(30), "sites, two values at least"] = (100, 200, 400, 800)
-    ratios: Annotated[Floats, above(0), "q = N / M of the band; the first of all"] = (
+    N: Annotated[Ints, at_least(30), SEVERAL, "sites"] = (100, 200, 400, 800)
+    ratios: Annotated[Floats, lambda s: within(f"(0, {min(s.N) / 8}]"), "q; the first of all"] = (
         0.5, 0.25, 1.0, 2.0,
     )  # fmt: skip
-    K: Annotated[Ints, at_least(1), "numbers of archetypes of the lemma"] = (2, 5, 10, 20)
-    overlaps: Annotated[Floats, within("[0, 1)"), "eps"] = (0.0, 0.05, 0.1, 0.2, 0.4)
-    quality: Annotated[float, within("(0, 1)"), "r of the examples of those that overlap"] = 0.6
+    K: Annotated[Ints, lambda s: within(f"[1, {min(s.N)}]"), "of the lemma"] = (2, 5, 10, 20)
     nulls: Annotated[int, at_least(1), "noise matrices of each size, ratio and seed"] = 10
     delta: Annotated[float, within("(0, 1)"), "chance to leave the band"] = 0.05
     seeds: int = 30
-
-    def validate(self) -> None:
-        """Refuse one size alone, too few examples, and more archetypes than sites."""
-        require(len(set(self.N)) >= 2, "N", "two values at least", self.N)
-        fewest = min(self.N) / max(self.ratios)
-        require(fewest >= 8, "ratios", "such that N / q is at least 8", self.ratios)
-        require(max(self.K) <= min(self.N), "K", "in 1 .. N", self.K)
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Errors of the law (N, z) and the lemma (N, K), by overlap, and widths (N, ratios, nulls)."""
     laws, lemmas = zip(*(_resolvents(config, N, seed) for N in config.N), strict=True)
-    by_overlap = np.array([_overlapping(config, eps, seed) for eps in config.overlaps])
     widths = np.empty((len(config.N), len(config.ratios), config.nulls))
     for (i, N), (j, ratio) in product(enumerate(config.N), enumerate(config.ratios)):
         # How far the nonzero eigenvalues of noise leave the edges, at least 0.
@@ -60,13 +48,7 @@ def measure(seed: int, config: Config) -> Arrays:
         lower, upper = marchenko_pastur.edges(N / M)
         spectra = (np.linalg.eigvalsh(_noise(N, ratio, rng)) for _ in range(config.nulls))
         widths[i, j] = [max(s[-1] - upper, lower - s[-min(N, M)], 0.0) for s in spectra]
-    names = ("overlap/decoupled", "overlap/gram", "overlap/outlier", "overlap/expected")
-    return {
-        "law/error": np.array(laws),
-        "lemma/error": np.array(lemmas),
-        **dict(zip(names, by_overlap.T, strict=True)),
-        "band/width": widths,
-    }
+    return {"law/error": np.array(laws), "lemma/error": np.array(lemmas), "band/width": widths}
 
 
 def places(q: float) -> np.ndarray:
@@ -99,33 +81,6 @@ def _resolvents(config: Config, N: int, seed: int) -> tuple[np.ndarray, np.ndarr
     return np.array(law), np.array(lemma)
 
 
-def _overlapping(config: Config, eps: float, seed: int) -> tuple[float, float, float, float]:
-    """Distances to ``m 1`` and ``m Gram``, error of the outlier, and ``|m| ||Gram - 1||``.
-
-    Patterns overlap by eps on average: they are copies of one, each site kept or redrawn.
-    """
-    N, q, K = max(config.N), config.ratios[0], TOGETHER
-    rng = stream(seed, "isotropic", "overlap", f"{eps:g}")
-    C, M = _noise(N, q, rng), round(N / q)
-    z = places(N / M)[0].real
-    m = float(marchenko_pastur.stieltjes(z, N / M).real)
-    kept = rng.random((K, N)) < np.sqrt(eps)
-    xi = np.where(kept, rademacher(1, N, rng), rademacher(K, N, rng)).astype(np.int8)
-    U = xi.T / np.sqrt(N)
-    seen, gram = U.T @ np.linalg.solve(C - z * np.eye(N), U), U.T @ U
-    examples = draw_examples(xi, M, config.quality, rng, exposures=np.full(K, 1 / K))[0]
-    operator = DenseOperator.from_examples(examples)
-    largest = float(np.linalg.eigvalsh(operator.matrix / operator.mass)[-1])
-    kappa = spikes.spike_strength(config.quality, 1 / K, N)
-    plain = float(spikes.outlier(kappa, N / M, 1 - config.quality**2))
-    return (
-        float(np.linalg.norm(seen - m * np.eye(K), 2)),
-        float(np.linalg.norm(seen - m * gram, 2)),
-        largest / plain - 1,
-        abs(m) * float(np.linalg.norm(gram - np.eye(K), 2)),
-    )
-
-
 def band_terms(config: Config) -> np.ndarray:
     """(2, N, ratios): what C and C' are multiplied by in (40)."""
     N = np.array(config.N, dtype=float)[:, None]
@@ -147,7 +102,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Slopes, constants, and the coverage of the band on seeds that did not fit it."""
     law, lemma, widths = arrays["law/error"], arrays["lemma/error"], arrays["band/width"]
     n, N = len(law), np.array(config.N, dtype=float)
-    scale = np.sqrt(np.log(N) / N)
 
     def slopes(errors: np.ndarray) -> Any:
         return np.polyfit(np.log(N), np.log(errors.mean(axis=0)), 1)[0]
@@ -155,19 +109,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     first = max(1, n // 3)
     C = fitted(config, widths[:first])
     held = widths[min(first, n - 1) :] <= np.tensordot(C, band_terms(config), 1)[..., None]
-    eps = np.array(config.overlaps)
-    at = eps.argmax()
-    off = arrays["overlap/outlier"][:, at] / ((TOGETHER - 1) * max(eps.max(), 1e-9))
-    ratio = arrays["overlap/decoupled"][:, at] / arrays["overlap/expected"][:, at]
     plain = law / np.sqrt(np.log(N))[:, None]
-    constants = (law / scale[:, None]).max(axis=(0, 1))
     return {
         "law_slope": with_spread(lambda errors: slopes(errors).max(), plain),
-        "law_constant": by_name(PLACES, constants, "{} {:.2f}"),
         "lemma_slope": with_spread(lambda errors: slopes(errors).mean(), lemma),
-        "lemma_constant": float((lemma / (scale[:, None] * np.array(config.K))).max()),
-        "overlap_slope": with_spread(np.mean, ratio),
-        "outlier_slope": with_spread(np.mean, off),
         "band_constants": f"{C[0]:.3f}, {C[1]:.4f}",
         "band_coverage": f"{held.mean():.3f}, {held.mean(axis=(0, -1)).min():.2f}",
     }
@@ -186,14 +131,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         guide = {"law": rate * 1.4 * error.mean(axis=0).max() / rate[0]}
         words = {"xlabel": "N", "ylabel": "largest error", "log": "xy", "band": "sd"}
         made.append(over(title, config.N, by(labels, error, -1), guide, **words))
-    lines = {
-        r"$\|U^T G\,U - m\,1\|$": arrays["overlap/decoupled"],
-        r"$\|U^T G\,U - m\,\Gamma\|$": arrays["overlap/gram"],
-        "outlier / orthogonal one - 1": arrays["overlap/outlier"],
-    }
-    expected = {"theory": arrays["overlap/expected"].mean(axis=0)}
-    words = {"xlabel": r"overlap $\epsilon$ of five archetypes", "band": "sd"}
-    made.append(over("archetypes that overlap", config.overlaps, lines, expected, **words))
     names = [f"q = {q:g}" for q in config.ratios]
     draws = np.moveaxis(arrays["band/width"], 0, -1).reshape(len(N), len(names), -1)
     wide = by(names, np.quantile(draws, 1 - config.delta, axis=-1), 1)

@@ -17,11 +17,11 @@ from itertools import product
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require, with_settings
+from hopfed._lib.settings import with_settings
 from hopfed.experiments import Arrays
+from hopfed.experiments.settings import within
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Reading, measure_round, panels, tables
 from hopfed.experiments.shared.statistics import mean_and_sd
@@ -91,15 +91,10 @@ class Config(Bench):
     choose: str = "last"
     shift: Annotated[str, "partition of `feature shift`"] = "rotation:0,72,144,216,288"
     steps: Annotated[int, "of a stream"] = 10
-    before: Annotated[int, "steps before its examples change"] = 4
+    before: Annotated[int, lambda s: within(f"[1, {s.steps})"), "steps before the change"] = 4
 
     SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
     COMPARED: ClassVar[tuple[str, ...]] = ("fedavg",)
-
-    def validate(self) -> None:
-        """Refuse a stream that never changes."""
-        require(0 < self.before < self.steps, "before", "from 1 to below steps", self.before)
-        super().validate()
 
     def planned(self) -> Iterator[Any]:
         """Cells that are trained."""
@@ -185,9 +180,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         means = [weights[sizes == n].mean() for sizes, weights in found if n in sizes]
         if means:
             summary[f"{WEIGHTS}/best/{n}"] = mean_and_sd(np.array(means))
-    if all(len(set(sizes)) > 1 and len(set(weights)) > 1 for sizes, weights in found):
-        ranks = [spearmanr(*pair).statistic for pair in found]
-        summary[f"{WEIGHTS}/rank correlation"] = mean_and_sd(np.array(ranks))
     return summary
 
 

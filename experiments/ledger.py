@@ -205,8 +205,6 @@ class Ledger:
             for arrays, value in zip(entry.rounds, array, strict=True):
                 arrays[rest[0]] = value
             return
-        if rest:
-            raise RunFileError(f"{self.path}: begun by an older hopfed; finish it there, or anew")
         entry.state = self._thawed(name, array)
 
     def _thawed(self, name: str, array: np.ndarray) -> State:

@@ -19,7 +19,7 @@ from hopfed.archetypes.patterns import Patterns
 from hopfed.archetypes.subspace import Subspace
 from hopfed.archetypes.votes import FEW
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
+from hopfed.experiments.settings import RISING, Floats, Ints, Settings, above, at_least, within
 from hopfed.experiments.shared.statistics import counted_spectrum
 from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.hopfield.channel import draw_examples, rademacher
@@ -44,7 +44,7 @@ class Config(Settings):
     """Settings."""
 
     N: Annotated[Ints, at_least(50), "numbers of sites"] = (400, 1000)
-    loads: Annotated[Floats, within("(0, 1)", rising=True), "values of K / N"] = (
+    loads: Annotated[Floats, within("(0, 1)"), RISING, "values of K / N"] = (
         0.06, 0.1, 0.14, 0.18, 0.2, 0.25, 0.3, 0.35, 0.38, 0.4, 0.45,
     )  # fmt: skip
     quality: Annotated[float, within("(0, 1]"), "r of the examples"] = 0.8

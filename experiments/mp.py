@@ -11,9 +11,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, above, at_least
+from hopfed.experiments.settings import Floats, Rule, Settings, at_least, within
 from hopfed.experiments.shared.statistics import kolmogorov, mean_and_sd, stacked, wilson
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
@@ -28,20 +27,20 @@ LEVELS = (0.01, 0.05)
 BINS = 60  # of the histograms, from 0 to 1.1 times the upper edge
 
 
+def enough(config: Any) -> Rule:
+    """Eight examples at least."""
+    return within(f"(0, {min(config.N, config.N_test) / 8}]")
+
+
 class Config(Settings):
     """Settings."""
 
     N: Annotated[int, at_least(10), "sites where the whole spectrum is compared"] = 500
     N_test: Annotated[int, at_least(10), "sites of the nulls that are tested"] = 100
-    ratios: Annotated[Floats, above(0), "aspect ratios q = N / M"] = (0.1, 0.5, 1.0, 4.0)
+    ratios: Annotated[Floats, enough, "aspect ratios q = N / M"] = (0.1, 0.5, 1.0, 4.0)
     nulls: Annotated[int, at_least(1), "per seed, ratio and kind"] = 25
     shuffle: Annotated[bool, "test the shuffle rule, which takes nearly all the time"] = True
     seeds: int = 20
-
-    def validate(self) -> None:
-        """Refuse nulls of too few examples."""
-        fewest = min(self.N, self.N_test) / max(self.ratios)
-        require(fewest >= 8, "ratios", "such that N / q is at least 8", self.ratios)
 
     def samples(self, N: int) -> list[int]:
         """M for each ratio, rounded."""

@@ -12,10 +12,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import derive, stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.participation import FOUND, agreement, detected, follow, share
-from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
+from hopfed.experiments.participation import detected, follow, share
+from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import first_round, mean_and_sd
 from hopfed.federation.engines import Engine
@@ -25,11 +24,20 @@ from hopfed.hopfield.plasticity import Entropy, Smoothing, Structure
 from hopfed.hopfield.stream import ArchetypeStream, novelty_ramp
 
 SCENARIOS = ("equal", "rare", "scarce")
+FOUND = 0.95  # magnetisation from which an archetype is found
 VARIANTS = (
     "equal/carried", "equal/paper", "rare/fresh", "rare/carried", "rare/paper", "scarce/fresh",
     "scarce/carried",
 )  # fmt: skip
-EXAMPLES = 5  # of an archetype, from which a pattern of it can be read
+
+
+EACH = Rule(lambda v: len(v) == len(SCENARIOS), "one for each of 3 scenarios", whole=True)
+
+
+def entering(config: Any) -> Rule:
+    """Shares of the new ones."""
+    rule = f"{config.new} shares above 0 that sum to less than 1"
+    return Rule(lambda v: len(v) == config.new and sum(v) < 1, rule, whole=True)
 
 
 class Config(Settings):
@@ -37,31 +45,24 @@ class Config(Settings):
 
     N: Annotated[int, at_least(64), "sites"] = 400
     clients: Annotated[int, at_least(1)] = 3
-    rounds: int = 24
+    rounds: Annotated[int, lambda s: at_least(s.at + 1)] = 24
     old: Annotated[int, at_least(1), "archetypes from the start"] = 3
     new: Annotated[int, at_least(1), "those that enter"] = 3
     at: Annotated[int, at_least(1), "first round of the new ones"] = 12
     ramp: Annotated[int, at_least(1), "rounds until their shares are final"] = 4
     quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.8
-    examples: Annotated[Ints, at_least(1), "per client and round, by scenario"] = (400, 1200, 2000)
-    rare: Annotated[Floats, above(0), "final shares of the new ones"] = (0.01, 0.005, 0.0025)
-    scarce: Annotated[Floats, above(0), "the same"] = (0.00035, 0.0003, 0.00025)
-    discount: Annotated[Floats, within("(0, 1]"), "evidence carried on, by scenario"] = (
+    examples: Annotated[Ints, at_least(1), EACH, "of a client in a round"] = (400, 1200, 2000)
+    rare: Annotated[Floats, above(0), entering, "their final shares"] = (
+        0.01,
+        0.005,
+        0.0025,
+    )
+    scarce: Annotated[Floats, above(0), entering, "the same"] = (0.00035, 0.0003, 0.00025)
+    discount: Annotated[Floats, within("(0, 1]"), EACH, "evidence carried on, by scenario"] = (
         0.5, 0.5, 0.9,
     )  # fmt: skip
     alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 1e-3
     seeds: int = 5
-
-    def validate(self) -> None:
-        """Refuse rounds without new ones, and shares that do not fit."""
-        require(self.rounds > self.at, "rounds", f"above at = {self.at}", self.rounds)
-        for name in ("examples", "discount"):
-            got = getattr(self, name)
-            require(len(got) == len(SCENARIOS), name, "one for each of 3 scenarios", got)
-        for name in ("rare", "scarce"):
-            got = getattr(self, name)
-            fits = len(got) == self.new and sum(got) < 1
-            require(fits, name, f"{self.new} shares above 0 that sum to less than 1", got)
 
     def mixture(self, scenario: str) -> np.ndarray:
         """(rounds, K) exposures: old archetypes in equal shares, new ones on their ramp."""
@@ -101,7 +102,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
             "foreseen": arrays[f"{name}/foreseen/distance"] > 0,
             "counted": detected(arrays, name),
             "remembered": arrays[f"{name}/magnetisation"] >= FOUND,
-            "legible": np.cumsum(arrays[f"{name}/foreseen/labels"], axis=1) >= EXAMPLES,
         }
         # First round of each event of a new archetype.
         events[name] = {key: first_round(e[:, :, config.old :]) for key, e in held.items()}
@@ -109,33 +109,21 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     before = (arrays[f"{n}/n_detected"][:, : config.at] > config.old for n in apart)
     early = np.stack([*before], axis=1)
     first = [events[n] for n in apart]
-    read = [events[n] for n in apart if not n.startswith("scarce")]
-    due = [np.maximum(f["foreseen"], f["legible"]) for f in read]
     summary: dict[str, Any] = {
         "counted": share(
             [f["counted"] <= f["foreseen"] for f in first], [f["foreseen"] < T for f in first]
         ),
-        "agree": agreement(arrays, apart, first=config.old),
         "early": share([early], [np.ones_like(early)]),
-        "legible": share(
-            [f["remembered"] <= d for f, d in zip(read, due, strict=True)], [d < T for d in due]
-        ),
     }
     for key, slack in (("on_time", 0), ("within_one", 1)):
         for name, f in events.items():
             last = f["foreseen"] + slack
             summary[f"{key}/{name}"] = share([f["remembered"] <= last], [last < T])
-    for mechanism in ("fresh", "carried"):
-        found = events[f"scarce/{mechanism}"]["remembered"] < T
-        summary[f"scarce_{mechanism}"] = share([found], [np.ones_like(found)])
-    old = (arrays[f"{n}/magnetisation"][:, config.at :, : config.old].min() for n in VARIANTS)
     values = arrays["equal/carried/eigenvalues"]
     gap = 1 - values[..., config.old] / values[..., config.old - 1]
     return summary | {
-        "old": float(min(old)),
         "gap_before": mean_and_sd(gap[:, config.at - 1]),
         "gap_after": mean_and_sd(gap[:, -1]),
-        "blurred": max(float(arrays[f"{n}/false"][:, -1].mean()) for n in VARIANTS),
     }
 
 

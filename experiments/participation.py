@@ -15,15 +15,14 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtr
 
 from hopfed._lib.random import derive, stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, above, at_least, within
+from hopfed.experiments.settings import Floats, Settings, above, at_least, like, within
 from hopfed.experiments.shared.federation import More, hopfield, play
-from hopfed.experiments.shared.statistics import first_round, mean_and_sd, with_spread
+from hopfed.experiments.shared.statistics import first_round, with_spread
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
 from hopfed.federation.participation import Participation
-from hopfed.figures.kinds import Panel, against, by_round, over
+from hopfed.figures.kinds import Panel, by_round, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.patterns import Patterns
@@ -32,7 +31,6 @@ from hopfed.theory import spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold
 from hopfed.theory.profile import profile_spikes
 
-FOUND = 0.95  # magnetisation from which an archetype is found
 BAND = 2.0  # within this number of fluctuations a prediction is uncertain
 CLEAR = 30.0  # strength over the phase boundary from which no test can miss a spike
 FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left out
@@ -51,17 +49,19 @@ class Config(Settings):
     )  # fmt: skip
     share: Annotated[float, within("(0, 1]"), "part of the archetypes that a client holds"] = 0.5
     rates: Annotated[Floats, "of participation, by variant"] = (0.1, 0.2, 0.4, 0.7, 1.0, 0.4, 1.0)
-    late: Annotated[Floats, "share of late clients"] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5)
+    late: Annotated[Floats, like("rates"), "shares late"] = (
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.5,
+        0.5,
+    )
     delay: Annotated[int, "longest delay in rounds"] = 3
     discount: Annotated[float, within("(0, 1]"), "evidence left after a round"] = 0.8
     alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 1e-3
     seeds: int = 5
-
-    def validate(self) -> None:
-        """Refuse variants of one name."""
-        self.same_length("rates", "late")
-        distinct = len(self.variants) == len(self.rates)
-        require(distinct, "rates", "different, or with different shares late", self.rates)
 
     @property
     def variants(self) -> dict[str, Participation]:
@@ -118,8 +118,7 @@ def follow(methods: dict[str, HopfieldFederation]) -> More:
         weights = np.concatenate([old.weights * channel.discount, new.weights])
         kept = weights > FADED * weights.max(initial=0.0)
         held[name] = Labelled(np.concatenate([old.counts, new.counts])[kept], weights[kept])
-        found = foresee(source.archetypes, held[name], float(source.qualities[0]), channel.alpha)
-        return found | {"foreseen/labels": new.counts.sum(axis=0)}
+        return foresee(source.archetypes, held[name], float(source.qualities[0]), channel.alpha)
 
     return foreseen
 
@@ -191,16 +190,16 @@ def detected(arrays: Arrays, name: str) -> np.ndarray:
 
 
 def agreement(
-    arrays: Arrays, names: Sequence[str], *, first: int = 0, inside: bool = False
+    arrays: Arrays, names: Sequence[str], inside: bool = False
 ) -> tuple[float, float | None]:
-    """Share of the counts of archetypes from `first` on that are as predicted, and its spread.
+    """Share of the counts of archetypes that are as predicted, and its spread.
 
     Of predictions outside of the band of uncertainty, or of those inside.
     """
     agrees, asked = [], []
     for name in names:
-        distance = arrays[f"{name}/foreseen/distance"][..., first:]
-        agrees.append(detected(arrays, name)[..., first:] == (distance > 0))
+        distance = arrays[f"{name}/foreseen/distance"]
+        agrees.append(detected(arrays, name) == (distance > 0))
         asked.append(np.isfinite(distance) & ((np.abs(distance) < BAND) == inside))
     return share(agrees, asked)
 
@@ -215,35 +214,20 @@ def share(hits: Sequence[np.ndarray], asked: Sequence[np.ndarray]) -> tuple[floa
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Agreement of detection and prediction, and the archetypes found at each rate."""
+    """Agreement of detection and prediction."""
     names, T = list(config.variants), config.rounds
     distance = np.stack([arrays[f"{n}/foreseen/distance"] for n in names], axis=1)
     seen = np.stack([detected(arrays, n) for n in names], axis=1)
     first = [first_round(x, axis=2) for x in (distance > 0, seen)]
-    # Gaps between the detected share and its predicted chance, over bins of one sd.
-    bins = ((distance >= low) & (distance < low + 1) for low in np.arange(-3.0, 4.0))
-    gaps = [abs(seen[at].mean() - ndtr(distance[at]).mean()) for at in bins if at.any()]
-    summary: dict[str, Any] = {
+    return {
         "agree": agreement(arrays, names),
         "agree_within": agreement(arrays, names, inside=True),
-        "calibration": float(np.mean(gaps)) if gaps else np.nan,
         "on_time": share([np.abs(first[1] - first[0]) <= 1], [first[0] < T - 1]),
     }
-    least, most = names[np.argmin(config.rates)], names[np.argmax(config.rates)]
-    for key, name in (("least", least), ("most", most)):
-        last = arrays[f"{name}/magnetisation"][:, -1] >= FOUND
-        foreseen = (arrays[f"{name}/foreseen/distance"] > 0).any(axis=1)
-        summary |= {
-            f"found_{key}": mean_and_sd(last.sum(axis=1)),
-            f"foreseen_{key}": mean_and_sd(foreseen.sum(axis=1)),
-            f"megabytes_{key}": mean_and_sd(arrays[f"{name}/traffic/up"].sum(axis=(1, 2)) / 1e6),
-        }
-    summary["blurred"] = max(float(arrays[f"{n}/false"][:, -1].mean()) for n in names)
-    return summary
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Detection over its prediction, and archetypes over rounds and bytes."""
+    """Detection over its prediction, and archetypes over rounds."""
     gap = {n: arrays[f"{n}/foreseen/distance"] for n in config.variants}
     seen = {n: detected(arrays, n) for n in config.variants}
     distance, counted = (np.concatenate([*map(np.ravel, v.values())]) for v in (gap, seen))
@@ -258,9 +242,4 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     due = {n: np.logical_or.accumulate(v > 0, axis=1).sum(axis=2) for n, v in gap.items()}
     due = {n: v.mean(axis=0) for n, v in due.items()}
     made.append(by_round("archetypes detected so far", so_far, due))
-    points = {}
-    for n in config.variants:
-        found = (arrays[f"{n}/magnetisation"][:, -1] >= FOUND).sum(axis=1)
-        points[n] = arrays[f"{n}/traffic/up"].sum(axis=(1, 2)) / 1e6, found
-    labels: dict[str, Any] = {"xlabel": "megabytes up", "ylabel": f"found (m >= {FOUND:g})"}
-    return [*made, against("at the end", points, diagonal=False, **labels)]
+    return made

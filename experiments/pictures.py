@@ -16,7 +16,7 @@ from hopfed.figures.kinds import MOST, Panel, page
 from hopfed.runs import Run
 
 # Kind of a run that has a picture of its own -> module with `draw`.
-OWN = {"recover": "recovery", "recall": "recall", "fl": "fl"}
+OWN = {"recover": "figures.recovery", "recall": "figures.recall", "fl": "experiments.shared.curves"}
 
 
 def drawer(kind: str, *, several: bool = False, whole: bool = False) -> Any:
@@ -25,7 +25,7 @@ def drawer(kind: str, *, several: bool = False, whole: bool = False) -> Any:
     A `whole` picture has all panels, and not only the first ones.
     """
     if kind in OWN:
-        module = import_module(f"hopfed.figures.{OWN[kind]}")
+        module = import_module(f"hopfed.{OWN[kind]}")
         return getattr(module, "draw_several" if several else "draw", None)
     if several or kind not in NAMES:
         return None

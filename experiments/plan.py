@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays, Table
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.statistics import by_name
@@ -30,14 +29,10 @@ class Config(Settings):
     """Settings."""
 
     N: Annotated[Ints, at_least(50), "numbers of sites"] = (100, 256)
-    K: Annotated[Ints, within("[1, 50]"), "of archetypes, of equal exposure"] = (1, 3, 10)
+    K: Annotated[Ints, lambda s: within(f"[1, {min(50, *s.N)})"), "of archetypes"] = (1, 3, 10)
     qualities: Annotated[Floats, within("(0, 1)"), "r of the examples"] = (0.2, 0.4, 0.6)
     power: Annotated[float, within("(0, 1)"), "probability that is promised"] = 0.9
     seeds: Annotated[int, "independent tables of each kind and size"] = 100
-
-    def validate(self) -> None:
-        """Refuse more archetypes than sites."""
-        require(max(self.K) < min(self.N), "K", "below every N", self.K)
 
     @property
     def kinds(self) -> list[tuple[int, int, float]]:

@@ -18,7 +18,7 @@ from hopfed.archetypes.factorize import factorize
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
-from hopfed.experiments.shared.statistics import mean_and_sd, r_squared, stacked, with_spread
+from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
 from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.privacy.mechanism import GaussianMechanism, PrivateOperator, noisy
@@ -26,8 +26,6 @@ from hopfed.privacy.recover import PRIVATE_SEARCH, private_spectrum
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, pool
 from hopfed.theory import private, spikes
-
-STRAY_BELOW = 0.5  # a pattern with lower overlaps is not even a blurred archetype
 
 
 class Config(Mixed):
@@ -99,17 +97,12 @@ def _cell(
     while seen < K and theory.outliers[seen] > private.noise_threshold(*test, stronger=seen):
         seen += 1
     return {
-        "eigenvalues": spectrum.values[:K],
         "n_detected": rank.n_detected,
         "magnetisation": found.magnetisation,
-        "false": found.false_discoveries,
-        "stray": (np.abs(patterns @ xi.T.astype(float)).max(axis=1) < STRAY_BELOW * N).sum(),
         "overlap": cosines[partner, own],
         "foreseen/n_detected": seen,
-        "foreseen/outliers": theory.outliers,
         "foreseen/overlap": theory.overlaps[partner, own],
         "foreseen/magnetisation": _magnetisations(theory.alignments[:seen], directions[:seen], xi),
-        "foreseen/seen": partner < seen,
     }
 
 
@@ -127,32 +120,16 @@ def _magnetisations(gamma: np.ndarray, p: np.ndarray, xi: np.ndarray) -> np.ndar
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Measurements and predictions, over all draws and at each epsilon."""
     n_detected, foreseen = arrays["n_detected"], arrays["foreseen/n_detected"]  # (seeds, epsilons)
-    K = len(config.exposures)
     overlap, overlap_foreseen = arrays["overlap"], arrays["foreseen/overlap"]
     m, m_foreseen = arrays["magnetisation"], arrays["foreseen/magnetisation"]
-    outside = np.arange(K) < foreseen[..., None]
     recovered, expected = ((a >= FALSE_BELOW).sum(axis=-1) for a in (m, m_foreseen))
-    seen, means = arrays["foreseen/seen"], _expected_counts(config)
-    m_gap, overlap_gap = np.abs(m - m_foreseen), np.abs(overlap - overlap_foreseen)
-    error = np.abs(arrays["eigenvalues"] / arrays["foreseen/outliers"] - 1)
-
-    def typical(statistic: Any) -> Any:
-        return lambda values, where: statistic(values[where]) if where.any() else math.nan
-
+    means = _expected_counts(config)
     summary: dict[str, Any] = {
         "count_agrees": mean_and_sd((n_detected == foreseen).mean(axis=1)),
         "count_gap": with_spread(lambda x: np.abs(x.mean(axis=0) - means).max(), n_detected),
         "false_alarms": mean_and_sd((arrays["null"] > 0).mean(axis=1)),
-        "outlier_error": with_spread(typical(np.median), error, outside),
-        "overlap_gap": with_spread(np.median, overlap_gap),
-        "overlap_r2": with_spread(r_squared, overlap, overlap_foreseen),
-        "magnetisation_gap": with_spread(typical(np.mean), m_gap, seen),
-        "false_patterns": mean_and_sd(arrays["false"].mean(axis=1)),
-        "strays": mean_and_sd(arrays["stray"].mean(axis=1)),
+        "overlap_gap": with_spread(np.median, np.abs(overlap - overlap_foreseen)),
     }
-    for end, at in (("least", np.argmin(config.epsilons)), ("most", np.argmax(config.epsilons))):
-        summary[f"recovered_{end}"] = mean_and_sd(recovered[:, at])
-        summary[f"foreseen_{end}"] = mean_and_sd(expected[:, at])
     for i, epsilon in enumerate(config.epsilons):
         summary[f"n_detected_{epsilon:g}"] = mean_and_sd(n_detected[:, i])
         summary[f"n_detected_{epsilon:g}_foreseen"] = float(means[i])

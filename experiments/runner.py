@@ -114,16 +114,12 @@ def execute(
     if out is not None:
         check_writable(out)
         ledger.write()
-    tell = report or (lambda *_: None)
-    tell(*ledger.progress())
     by_seed = engine == "local" and workers > 1
     if engine == "dask":
         by_seed = not federated or len(ledger.pending()) >= workers
     try:
-        with opened(engine, workers, by_seed) as able:
-            feed(able, [job], lambda: tell(*ledger.progress()))
-    except BaseException:  # includes Ctrl-C; only a killed process loses a round
-        ledger.flush()
+        carry_out([job], engine, workers, by_seed, report)
+    except BaseException:
         if new and not ledger.done and not ledger.open:  # no results, so no file is left
             Path(str(out)).unlink(missing_ok=True)
         raise
@@ -298,6 +294,33 @@ def _pool(workers: int) -> Iterator[Executor]:
 def has_died(error: BaseException) -> bool:
     """Whether an error says that a process ended: of a pool, or of Dask after several trials."""
     return isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker"
+
+
+def carry_out(
+    jobs: Sequence[Job],
+    engine: str | Engine,
+    workers: int,
+    by_seed: bool,
+    report: Report | None = None,
+    failed: Callable[[Job, Exception], object] | None = None,
+) -> None:
+    """Compute what runs lack, and write it; `failed` is called of one that cannot go on."""
+    left = [job for job in jobs if job.ledger.pending()]
+    if not left:
+        return
+
+    def tell() -> None:
+        counts = [job.ledger.progress() for job in left]
+        if report is not None:
+            report(*map(sum, zip(*counts, strict=True)))
+
+    tell()
+    try:
+        with opened(engine, workers, by_seed) as able:
+            feed(able, left, tell, failed)
+    finally:  # also after Ctrl-C; only a killed process loses a round
+        for job in left:
+            job.ledger.flush()
 
 
 def feed(

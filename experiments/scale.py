@@ -20,7 +20,7 @@ from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import HopfedError
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Ints, Settings, at_least, within
+from hopfed.experiments.settings import Ints, Settings, at_least, like, within
 from hopfed.experiments.shared.statistics import stacked
 from hopfed.figures.kinds import Panel, against
 from hopfed.hopfield.channel import draw_examples, rademacher
@@ -35,14 +35,12 @@ class Config(Settings):
     N: Annotated[Ints, at_least(100), "sites of each point"] = (
         1_000, 10_000, 100_000, 10_000, 10_000,
     )  # fmt: skip
-    M: Annotated[Ints, at_least(100), "examples of each"] = (2_000, 2_000, 2_000, 10_000, 50_000)
+    M: Annotated[Ints, at_least(100), like("N"), "examples of each"] = (
+        2_000, 2_000, 2_000, 10_000, 50_000,
+    )  # fmt: skip
     archetypes: Annotated[int, at_least(1), "K"] = 50
     quality: Annotated[float, within("(0, 1]"), "r of the examples"] = 0.8
     seeds: int = 2
-
-    def validate(self) -> None:
-        """Refuse sites without examples."""
-        self.same_length("N", "M")
 
     @property
     def least_memory(self) -> int:

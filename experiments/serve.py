@@ -182,35 +182,30 @@ def _arrays(config: Config, played: Played) -> Arrays:
 
 def _relation(config: Config, made: Relation | str | None) -> Arrays:
     """What classes have to do with an outcome, as arrays that every round has."""
-    words = outcome_of(config.relate)[1:]
-    unknown = np.full((config.most, len(rated_words(words))), np.nan)
-    found = {"estimates": unknown, "errors": unknown.copy(), "test": np.full(3, np.nan)}
-    found |= {"rows": np.zeros(2, np.int64), "said": np.array(b"", "S200")}
-    if isinstance(made, str):
-        found["said"] = np.array(made.encode("ascii", "replace"), "S200")
-    elif made is not None:
-        for name in ("estimates", "errors"):
-            found[name][: len(made.estimates)] = getattr(made, name)
-        found["test"] = np.array(next(iter(made.tests.values())), float)
-        found["rows"] = np.array([made.rows, made.left_out])
-        found["said"] = np.array(made.kind.encode(), "S200")
-    return {f"relation/{name}": array for name, array in found.items()}
+    names = rated_words(outcome_of(config.relate)[1:])
+    numbers, test = np.full((config.most, len(names), 2), np.nan), np.full(5, np.nan)
+    said = made if isinstance(made, str) else ""
+    if isinstance(made, Relation):
+        numbers[: len(made.estimates)] = np.stack([made.estimates, made.errors], axis=-1)
+        test[:] = *next(iter(made.tests.values())), made.rows, made.left_out
+        said = made.kind
+    words = np.array(said.encode("ascii", "replace"), "S200")
+    return {"relation/numbers": numbers, "relation/test": test, "relation/said": words}
 
 
 def relation(config: Config, arrays: Arrays) -> Relation | str:
     """What the classes of a run have to do with its outcome; or why that is not known."""
-    held = {n: arrays[f"relation/{n}"][0, -1] for n in ("estimates", "errors", "test", "rows")}
     said = np.asarray(arrays["relation/said"][0, -1]).item().decode()
     if said not in NAMES:
         return said
     name, *words = outcome_of(config.relate)
     names = tuple(words[k] for k in rated_words(words)) if words else (name,)
-    there = np.isfinite(held["errors"][:, 0])
-    estimates, errors = held["estimates"][there], held["errors"][there]
-    statistic, degrees, p = held["test"].tolist()
+    numbers = arrays["relation/numbers"][0, -1]
+    estimates, errors = np.moveaxis(numbers[np.isfinite(numbers[:, 0, 1])], -1, 0)
+    statistic, degrees, p, rows, left_out = arrays["relation/test"][0, -1].tolist()
     unknown = np.full((estimates.size, estimates.size), np.nan)
     tests = {name: (statistic, int(degrees), p)}
-    return Relation(said, names, estimates, errors, unknown, tests, *map(int, held["rows"]))
+    return Relation(said, names, estimates, errors, unknown, tests, int(rows), int(left_out))
 
 
 def remarks(arrays: Arrays) -> list[str]:

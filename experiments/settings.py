@@ -6,6 +6,7 @@ several values, and a setting outside of it is refused with the same words whoev
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cache
@@ -15,7 +16,6 @@ from typing import Annotated, Any, ClassVar, TypeAlias, dataclass_transform, get
 import numpy as np
 
 from hopfed._lib.settings import check_types, describe, require
-from hopfed.errors import ArgumentError
 
 Ints: TypeAlias = tuple[int, ...]
 Floats: TypeAlias = tuple[float, ...]
@@ -26,46 +26,56 @@ MOST_SEEDS = 1_000_000
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value, or each of several, must be, and what a message says of one and of several."""
+    """What a value, or each of several, or several as a `whole`, must be, and what a message says.
+
+    Where settings bound each other, a function of all of them returns the rule.
+    """
 
     each: Callable[[Any], bool]
-    one: str
-    several: str
-    rising: bool = False
+    words: str
+    whole: bool = False
 
     def holds(self, value: Any) -> bool:
         """Whether a value is as it must be."""
-        values = value if isinstance(value, tuple) else (value,)
-        ordered = not self.rising or all(a < b for a, b in pairwise(values))
-        return ordered and all(map(self.each, values))
-
-    def words(self, value: Any) -> str:
-        """What a message says of a value."""
-        return "rising, " * self.rising + (self.several if isinstance(value, tuple) else self.one)
+        apart = isinstance(value, tuple) and not self.whole
+        return all(map(self.each, value)) if apart else self.each(value)
 
 
-def at_least(low: float, *, rising: bool = False) -> Rule:
+def at_least(low: float) -> Rule:
     """From `low` on."""
-    return Rule(lambda x: x >= low, f"at least {low:g}", f"at least {low:g} each", rising)
+    return Rule(lambda x: x >= low, f"at least {low:g}")
 
 
 def above(low: float) -> Rule:
     """Beyond `low`."""
-    return Rule(lambda x: x > low, f"above {low:g}", f"above {low:g} each")
+    return Rule(lambda x: x > low, f"above {low:g}")
 
 
-def within(interval: str, *, rising: bool = False) -> Rule:
+def within(interval: str) -> Rule:
     """In an interval such as ``(0, 1]``, whose round ends do not belong to it."""
     low, high = map(float, interval[1:-1].split(","))
     closed = {end for end, mark in ((low, interval[0]), (high, interval[-1])) if mark in "[]"}
     words = f"in {interval[0]}{low:g}, {high:g}{interval[-1]}"
-    return Rule(lambda x: low < x < high or x in closed, words, words, rising)
+    return Rule(lambda x: low < x < high or x in closed, words)
 
 
 def among(names: Iterable[str]) -> Rule:
     """One of these words."""
     known = tuple(names)
-    return Rule(known.__contains__, f"one of {', '.join(known)}", f"among {', '.join(known)}")
+    return Rule(known.__contains__, f"among {', '.join(known)}")
+
+
+RISING = Rule(lambda v: all(a < b for a, b in pairwise(v)), "rising", whole=True)
+
+
+def like(name: str) -> Callable[[Any], Rule]:
+    """As many values as another setting has."""
+
+    def rule(settings: Any) -> Rule:
+        count = len(getattr(settings, name))
+        return Rule(lambda v: len(v) == count, f"one for each of {count} {name}", whole=True)
+
+    return rule
 
 
 @dataclass_transform(frozen_default=True)
@@ -86,21 +96,15 @@ class Settings(_Frozen):
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name, (rule, _) in annotated(type(self)).items():  # type: ignore[arg-type]
+        for name, (rules, _) in annotated(type(self)).items():  # type: ignore[arg-type]
             value = getattr(self, name)
-            if rule is not None and not rule.holds(value):
-                raise ArgumentError(name, rule.words(value), describe(value))
+            for asked in rules:
+                rule = asked if isinstance(asked, Rule) else asked(self)
+                require(rule.holds(value), name, rule.words, describe(value))
         self.validate()
 
     def validate(self) -> None:
         """Refuse what no range of a single field says."""
-
-    def same_length(self, first: str, *others: str) -> None:
-        """Refuse fields that do not have a value for each of those of `first`."""
-        count = len(getattr(self, first))
-        for name in others:
-            value = getattr(self, name)
-            require(len(value) == count, name, f"one for each of {count} {first}", describe(value))
 
 
 class Mixed(Settings):
@@ -115,14 +119,15 @@ class Mixed(Settings):
 
 
 @cache
-def annotated(config: type) -> dict[str, tuple[Rule | None, str]]:
-    """Range and words of each field."""
-    hints = get_type_hints(config, include_extras=True)
+def annotated(config: type) -> dict[str, tuple[list[Any], str]]:
+    """Rules and words of each field."""
+    names = {k: v for base in config.__mro__ for k, v in vars(sys.modules[base.__module__]).items()}
+    hints = get_type_hints(config, names, include_extras=True)  # which its functions need too
     found = {}
     for field in fields(config):
         said = getattr(hints[field.name], "__metadata__", ())
-        rule = next((x for x in said if isinstance(x, Rule)), None)
-        found[field.name] = rule, next((x for x in said if isinstance(x, str)), "")
-    rule, words = found["seeds"]
-    found["seeds"] = rule or at_least(1), words or "draws"  # where a class has its own default
+        rules = [x for x in said if not isinstance(x, str)]
+        found[field.name] = rules, next((x for x in said if isinstance(x, str)), "")
+    rules, words = found["seeds"]
+    found["seeds"] = rules or [at_least(1)], words or "draws"  # where a class has its own default
     return found

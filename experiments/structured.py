@@ -12,10 +12,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.archetypes.factorize import METHODS
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, among, at_least, within
+from hopfed.experiments.settings import Floats, Ints, Settings, among, at_least, like, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.published import published_patterns
 from hopfed.experiments.shared.silhouettes import decorrelate, load_silhouettes, spread
@@ -36,26 +35,18 @@ class Config(Settings):
 
     data: Annotated[str, "file of silhouettes; empty for letters"] = ""
     pictures: Annotated[Ints, at_least(2), "in each set"] = (THE_PAPERS, THE_PAPERS, 13, 25)
-    overlap: Annotated[Floats, within("(0, 1]"), "most after decorrelation"] = (
+    overlap: Annotated[Floats, within("(0, 1]"), like("pictures"), "most after decorrelation"] = (
         1.0, 0.1, 1.0, 1.0,
     )  # fmt: skip
     qualities: Annotated[Floats, within("(0, 1)"), "r of all clients, for each set"] = (0.6, 0.8)
     clients: Annotated[int, at_least(1)] = 3
     rounds: Annotated[int, at_least(1)] = 12
-    examples: Annotated[int, "over all rounds and clients"] = 4_000
+    examples: Annotated[int, lambda s: at_least(s.clients * s.rounds), "over all of them"] = 4_000
     weight: Annotated[float, "w, share of fresh data in what clients send"] = 0.6
     discount: Annotated[float, "share of the evidence that is left after a round"] = 1.0
     memory: Annotated[str, "separate, common or literal"] = "separate"
     factoriser: Annotated[str, among((*METHODS, "paper")), "of the server"] = "auto"
     seeds: int = 3
-
-    def validate(self) -> None:
-        """Refuse sets of one name, and rounds without an example."""
-        self.same_length("pictures", "overlap")
-        own = len(self.sets) == len(self.pictures) * len(self.qualities)
-        require(own, "pictures", "a set of its own each", ", ".join(self.sets))
-        least = self.clients * self.rounds
-        require(self.examples >= least, "examples", f"at least {least}, one each", self.examples)
 
     @property
     def sets(self) -> dict[str, tuple[int, float, float]]:
@@ -114,24 +105,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     for name in config.sets:
         m = arrays[f"{name}/magnetisation"]
         summary[f"m/{name}"] = mean_and_sd(m[:, -1].mean(axis=1))
-        summary[f"rounds/{name}"] = mean_and_sd(rounds_until(m.min(axis=2) == 1))
     false = np.stack([arrays[f"{name}/false"] for name in config.sets])
-    names = ("magnetisation", "matched", "frobenius")
-    every, matched, off = ([arrays[f"{n}/{what}"][:, -1] for n in config.sets] for what in names)
     return summary | {
-        "lowest": float(min(each.min() for each in every)),
-        "matched": float(min(each.mean(axis=1).min() for each in matched)),
-        "frobenius": float(max(each.max() for each in off)),
+        "lowest": float(min(arrays[f"{n}/magnetisation"][:, -1].min() for n in config.sets)),
         "false_last": int(false[..., -1].max()),
         "false_ever": int(false.max()),
     }
-
-
-def rounds_until(holds: np.ndarray) -> np.ndarray:
-    """Rounds after which `holds`, bool (seeds, rounds), stays True; NaN if the last is False."""
-    lasting = np.logical_and.accumulate(holds[:, ::-1], axis=1)[:, ::-1]
-    first = lasting.argmax(axis=1) + 1.0
-    return np.where(lasting.any(axis=1), first, np.nan)
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001

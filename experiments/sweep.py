@@ -21,7 +21,7 @@ from typing import Any
 from hopfed._lib.outputs import check_folder, check_writable
 from hopfed._lib.settings import require, with_settings
 from hopfed.errors import HopfedError, shown
-from hopfed.experiments.runner import Job, begun, check_fits, feed, opened
+from hopfed.experiments.runner import begun, carry_out, check_fits
 from hopfed.tables.writers import write
 
 ENGINES = ("local", "pool", "dask")
@@ -103,7 +103,9 @@ def sweep(
     if jobs:
         folder.mkdir(exist_ok=True)
     try:
-        _carry_out(jobs, engine, workers, failed, report or (lambda *_: None))
+        paths = {job: path for path, job in jobs.items()}
+        by_seed, lost = engine != "local", lambda job, error: failed(paths[job], error)
+        carry_out(list(paths), engine, workers, by_seed, report, lost)
         found = [
             replace(cell, status=reasons[cell.path])
             if cell.path in reasons
@@ -139,31 +141,6 @@ def _name(grid: Mapping[str, Sequence[str]], values: Sequence[str]) -> str:
     if name != plain:
         name += "-" + hashlib.sha256(plain.encode()).hexdigest()[:8]
     return f"{name}.h5"
-
-
-def _carry_out(
-    jobs: Mapping[Path, Job],
-    engine: str,
-    workers: int,
-    failed: Callable[[Path, Exception], object],
-    report: Callable[[int, int], object],
-) -> None:
-    """Compute what is not there yet."""
-    paths = {job: path for path, job in jobs.items() if job.ledger.pending()}
-    if not paths:
-        return
-
-    def tell() -> None:
-        counts = [job.ledger.progress() for job in paths]
-        report(sum(done for done, _ in counts), sum(planned for _, planned in counts))
-
-    tell()
-    try:
-        with opened(engine, workers, engine != "local") as able:
-            feed(able, list(paths), tell, lambda job, error: failed(paths[job], error))
-    finally:
-        for job in paths:
-            job.ledger.flush()
 
 
 def best(cells: Sequence[Cell], name: str) -> Cell:

@@ -86,7 +86,8 @@ def _add_legends(figure: Any, drawn: Sequence[tuple[Any, Panel]]) -> None:
     for labels, same in keys.items():
         if same[0][1].legend == "below":
             lines = same[0][0].get_legend_handles_labels()[0]
-            figure.legend(lines, labels, loc="outside lower left", ncols=min(len(labels), 4))
+            across = 4 if figure.get_figwidth() > 5 else 3  # inches
+            figure.legend(lines, labels, loc="outside lower left", ncols=min(len(labels), across))
         elif not set(labels) <= set(shared):
             same[0][0].legend(loc=same[0][1].legend, handlelength=1.4)
 

@@ -37,15 +37,11 @@ _WORDS = {"%", "+", "mean", "range"}
 Summary = dict[str, Any]
 
 
-def keep(path: Path, minutes: float | None = None, name: str = "", folder: Path = FOLDER) -> str:
+def keep(path: Path, name: str = "", folder: Path = FOLDER) -> str:
     """Keep the summary of a complete run under its kind or another name; return the name."""
     run = Run.load(path, complete=True)
     name = name or (f"fl_{path.stem}" if run.kind == "fl" else run.kind)
-    kept: Summary = {
-        part: getattr(run, part) for part in ("kind", "config", "summary", "provenance")
-    }
-    if minutes is not None:  # not in the file, whose bytes an interruption does not change
-        kept["minutes"] = minutes
+    kept = {part: getattr(run, part) for part in ("kind", "config", "summary", "provenance")}
     with replacing(folder / f"{name}.json") as temporary:
         temporary.write_text(json.dumps(_rounded(kept), indent=1, sort_keys=True) + "\n")
     return name
@@ -197,18 +193,17 @@ def render(text: str, sections: Mapping[str, Callable[[], str]]) -> str:
 
 @click.command()
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--minutes", type=float, help="Duration of the run, for a single run.")
-@click.option("--name", default="", help="Name of the kept summary, for a single run.")
-def main(runs: tuple[Path, ...], minutes: float | None, name: str) -> None:
+@click.option("--name", default="", help="Of the summary, for a single run.")
+def main(runs: tuple[Path, ...], name: str) -> None:
     """Keep the summaries of the run files RUNS, then rewrite the tables of results.
 
-    Example: python -m hopfed.experiments.publish.results --minutes 16 mp.h5
+    Example: python -m hopfed.experiments.publish.results mp.h5
     """
-    if (name or minutes is not None) and len(runs) != 1:
-        raise click.UsageError("--minutes and --name go with one run")
+    if name and len(runs) != 1:
+        raise click.UsageError("--name goes with one run")
     try:
         for path in runs:
-            click.echo(f"kept the summary of {keep(path, minutes, name)}")
+            click.echo(f"kept the summary of {keep(path, name)}")
         pages = {ROOT / page: render((ROOT / page).read_text(), s) for page, s in PAGES.items()}
     except (HopfedError, OSError) as error:
         raise click.ClickException(str(error)) from None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar
@@ -22,15 +22,17 @@ import numpy as np
 from hopfed._lib.settings import require, with_settings
 from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.settings import Words, among
+from hopfed.experiments.shared.curves import accuracy
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState
-from hopfed.figures.kinds import Panel, against, over, paired, styles
+from hopfed.figures.kinds import Panel, over, paired, styles
 
 CLIENT = ("client/loss", "client/flops")  # metrics of a client that every method reports
 ALL = "all"
 TABLE = "methods"  # the section that holds every method once
-LAX = "best test round %"
+Written = Callable[[Sequence[Any]], str]
+Shown = Mapping[str, tuple[str, Written]]  # heading -> number of the summary, how it is written
 VALUES = {  # section -> label of its swept values
     "heterogeneity": "concentration of the Dirichlet law",
     "k": "neighbours",
@@ -92,7 +94,6 @@ class Bench(fl.Shared):
         "reported round: the best on clients' own validation examples; the last, for methods that "
         "use these themselves; the best on those of all domains, which clients would have to show",
     ] = "validation"
-    lax: Annotated[bool, "show also the round that is best on test examples"] = False
     sections: Annotated[Words, "tables and sweeps to play"] = (TABLE,)
     rows: Annotated[Words, "rows to play, the reference among them; or all"] = (ALL,)
     seeds: int = 6
@@ -289,11 +290,12 @@ def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
         found[key] = fl.scores_over_clients(chosen, a) | {
             "early": test[:, early],
             "last": test[:, -1],
-            "best_test": np.nanmax(test, axis=1),
             "round": best + 1.0,
             "megabytes": (up + down)[seeds, best] / 1e6,
             "gigaflops": flops[seeds, best] / 1e9,
         }
+        if bench.domains:
+            found[key] |= {n: a[f"domains/{n}"][seeds, best].mean(axis=1) for n in fl.DOMAINS}
         if seen < bench.clients:
             found[key]["unseen"] = chosen[:, seen:].mean(axis=1)
     return found
@@ -337,67 +339,63 @@ def tables(
     bench: Bench, summary: dict[str, Any], paper: dict[str, str] | None = None
 ) -> list[Table]:
     """The table of methods, with the paper's value of each row, and one table per sweep."""
-    sections: dict[str, list[Place]] = {}
-    for cell in (*cells_of(bench), *readings_of(bench)):
-        sections.setdefault(cell.section, []).append(cell)
+    shown: Shown = {
+        "accuracy %": ("test", lambda v: percent(v, 1)),
+        "gain ± s.e.": ("gain", lambda v: percent(v, 2, True)),
+        f"gain, round {bench.early}": ("early_gain", lambda v: percent(v, 2, True)),
+        "worst tenth %": ("decile", lambda v: percent(v[:1], 1)),
+        "MB": ("megabytes", brief),
+        "GFLOP": ("gigaflops", brief),
+        "unseen clients %": ("unseen", lambda v: percent(v, 1)),
+        "discarded updates %": ("discarded", lambda v: percent(v, 1)),
+    }
     made: list[Table] = []
-    for ours in sections.values():
-        if any(cell.at for cell in ours):
-            made += _sweep(ours, summary, bench)
-        else:
-            made.append(_table(ours, summary, bench, paper or {}))
+    for places in by_section([*cells_of(bench), *readings_of(bench)]):
+        title, others = places[0].section, [p for p in places if p.row != bench.COMPARED[0]]
+        if not any(place.at for place in places):
+            made.append(table(places, summary, shown, paper or {}))
+            continue
+        made.append(swept(title, places, summary, *shown["accuracy %"]))
+        if others and len(others) < len(places):  # gains are over the reference at the same value
+            made.append(swept(f"{title}: gain ± s.e.", others, summary, *shown["gain ± s.e."]))
     return made
 
 
-def _table(
-    cells: list[Place], summary: dict[str, Any], bench: Bench, paper: dict[str, str]
+def by_section(places: Sequence[Place]) -> list[list[Place]]:
+    """Places of each section."""
+    sections = dict.fromkeys(place.section for place in places)
+    return [[place for place in places if place.section == section] for section in sections]
+
+
+def table(
+    places: Sequence[Place], summary: dict[str, Any], shown: Shown, paper: dict[str, str]
 ) -> Table:
-    apart = f"{cells[0].key}/unseen" in summary  # either all cells of a section or none
-    lost = any(f"{cell.key}/discarded" in summary for cell in cells)
-    shown = {  # heading -> number of the summary, and how it is written
-        "accuracy %": ("test", 1, False),
-        "gain ± s.e.": ("gain", 2, True),
-        f"gain, round {bench.early}": ("early_gain", 2, True),
-        "worst tenth %": ("decile", 1, False),
-        "MB": ("megabytes",),
-        "GFLOP": ("gigaflops",),
-        **({LAX: ("best_test", 1, False)} if bench.lax else {}),
-        **({"unseen clients %": ("unseen", 1, False)} if apart else {}),
-        **({"discarded updates %": ("discarded", 1, False)} if lost else {}),
-    }
+    """A row for each place of a section, of those numbers that any has; and the paper's value."""
+    keys = {head: name for head, (name, _) in shown.items()}
+    held = [head for head in shown if any(f"{p.key}/{keys[head]}" in summary for p in places)]
     rows = []
-    for cell in cells:
-        row = [cell.row]
-        for name, *how in shown.values():
-            value = summary.get(f"{cell.key}/{name}", [0.0])
-            value = value[:1] if name == "decile" else value
-            row.append(percent(value, *how) if how else f"{value[0]:.3g}")  # type: ignore[arg-type]
-        rows.append((*row, *([paper.get(cell.row, "")] if paper else [])))
-    return Table(cells[0].section, (*shown, *["paper"] * bool(paper)), tuple(rows))
+    for place in places:
+        row = [f"{place.row} {place.at}".strip()]
+        row += [shown[h][1](summary.get(f"{place.key}/{keys[h]}", [0.0])) for h in held]
+        rows.append((*row, *[paper.get(place.key, paper.get(place.row, ""))] * bool(paper)))
+    return Table(places[0].section, (*held, *["paper"] * bool(paper)), tuple(rows))
 
 
-def _sweep(cells: list[Place], summary: dict[str, Any], bench: Bench) -> Iterator[Table]:
-    """Tables of accuracy and, if the reference is swept too, of gains at the same value."""
-    section, reference = cells[0].section, bench.COMPARED[0]
-    keys: dict[str, dict[str, str]] = {}
-    for cell in cells:
-        keys.setdefault(cell.row, {})[cell.at] = cell.key
-    at = tuple(dict.fromkeys(x for found in keys.values() for x in found))
+def swept(
+    title: str, places: Sequence[Place], summary: dict[str, Any], name: str, written: Written
+) -> Table:
+    """A table of one number: rows that have it down, values of the setting across."""
+    at, rows = tuple(dict.fromkeys(place.at for place in places)), []
+    for row in dict.fromkeys(place.row for place in places):
+        held = {p.at: summary.get(f"{p.key}/{name}") for p in places if p.row == row}
+        texts = [written(value) if (value := held.get(x)) else "" for x in at]
+        rows += [(row, *texts)] * any(texts)
+    return Table(title, at, tuple(rows))
 
-    def rows(name: str, digits: int, sign: bool) -> Iterator[tuple[str, ...]]:
-        for row, found in keys.items():
-            values = {x: summary.get(f"{key}/{name}") for x, key in found.items()}
-            texts = {x: percent(v, digits, sign) for x, v in values.items() if v}
-            if texts:
-                yield row, *(texts.get(x, "") for x in at)
 
-    yield Table(section, at, tuple(rows("test", 1, False)))
-    lax = tuple(rows("best_test", 1, False)) if bench.lax else ()
-    if lax:
-        yield Table(f"{section}: {LAX}", at, lax)
-    if reference in keys:
-        others = tuple(row for row in rows("gain", 2, True) if row[0] != reference)
-        yield Table(f"{section}: gain ± s.e.", at, others)
+def brief(value: Sequence[float | None]) -> str:
+    """Mean, to three digits."""
+    return f"{value[0]:.3g}"
 
 
 def percent(value: Sequence[float | None], digits: int, sign: bool = False) -> str:
@@ -416,11 +414,8 @@ def panels(bench: Bench, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]
     means = {key: test.mean(axis=1) for key, test in chosen.items()} | read(bench, arrays)
     table = [cell for cell in cells_of(bench) if cell.section == TABLE]
     made = _table_panels(bench, table, held, chosen) if table else []
-    played = *cells_of(bench), *readings_of(bench)
-    others = [place for place in played if place.section != TABLE]
-    for section in dict.fromkeys(place.section for place in others):
-        made.append(_section_panel([p for p in others if p.section == section], means))
-    return made
+    sections = by_section([*cells_of(bench), *readings_of(bench)])
+    return made + [_section_panel(held, means) for held in sections if held[0].section != TABLE]
 
 
 def _table_panels(
@@ -432,30 +427,8 @@ def _table_panels(
     # The reference comes last, in grey.
     order = {c.row: c.key for c in table if c.row != reference}
     order["test"] = next(c.key for c in table if c.row == reference)
-    tests = {row: held[key]["test"].mean(axis=2) for row, key in order.items()}
-    scored = {row: np.flatnonzero(~np.isnan(test[0])) for row, test in tests.items()}
-    curves = {row: test[:, scored[row]] for row, test in tests.items()}
-    made, at = [], (next(iter(scored.values())) + 1).tolist()
-    if len(at) > 1:
-        words: dict[str, Any] = {"xlabel": "round", "ylabel": "test accuracy", "band": "error"}
-        made.append(over("accuracy over rounds", at, curves, legend="", **words))
-    costs = {row: fl.costs(held[key]) for row, key in order.items()}
-    spent = {
-        "MB": {row: (up + down) / 1e6 for row, (up, down, *_) in costs.items()},
-        "GFLOP": {row: flops / 1e9 for row, (_, _, flops, _) in costs.items()},
-    }
-    for name, by_row in spent.items():
-        points: dict[str, tuple[Any, Any]] = {}
-        for row, cost in by_row.items():
-            x, y = cost[:, scored[row]].mean(axis=0), curves[row].mean(axis=0)
-            # Rounds after the last that changed anything, as of a method of one round, need not be.
-            moved = np.flatnonzero(np.diff(y) != 0)
-            last = 2 + int(moved[-1]) if len(moved) else 1
-            points[row] = x[:last], y[:last]
-        points = {row: pair for row, pair in points.items() if pair[0][-1] > 0}
-        words = {"xlabel": f"{name} of a client", "log": "x", "legend": "", "joined": True}
-        if points:
-            made.append(against("over cost", points, diagonal=False, **words))
+    lines = {row: (held[key], "test") for row, key in order.items()}
+    made = accuracy(lines, legend="")
     base = chosen[order["test"]].mean(axis=1)
     gains = {"": 100 * np.stack([chosen[c.key].mean(axis=1) - base for c in table], axis=1)}
     title = f"points over {reference}, paired by seed"

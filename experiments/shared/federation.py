@@ -55,8 +55,6 @@ def play(
             match, said = retrieval(patterns, archetypes), played.server_metrics
             arrays = played.arrays() | {
                 "magnetisation": match.magnetisation,
-                "matched": match.matched,
-                "frobenius": np.array(match.frobenius),
                 "false": np.array(match.false_discoveries),
             }
             arrays |= {key: np.asarray(said[key], dtype=float) for key in SERVER if key in said}

@@ -4,8 +4,8 @@ Below a folder, `seed-S` holds `model.json`, which says what the networks are, a
 for each client, or one for all where all have the same. They are those of the round that validation
 chooses: whenever a round is better than all before, it takes the place of the folder. kNN-Per
 classifies with a client's own examples, SoHip with memories, FedProto with prototypes: then the
-folder also holds each client's state and its last message from the server, and with the examples
-that the run was made of these give the classifier of the run.
+folder also holds the state of the federation, which with the examples that the run was made of
+gives the classifier of the run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hopfed._lib.settings import from_plain, to_plain
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays
 from hopfed.federation.contract import EVERYONE
-from hopfed.federation.messages import Message, below, digest
+from hopfed.federation.messages import digest
 from hopfed.federation.packing import pack, unpack
 from hopfed.federation.rounds import FederationState
 from hopfed.tables.files import opened, reading
@@ -35,8 +35,8 @@ ABOUT = "model.json"
 KINDS = {"method": str, "round": int, "seed": int, "alone": bool, "classes": list}  # of words in it
 LARGEST = 1 << 24  # bytes of it
 ALL = "everyone"
-SERVER = "server.memory"
-_OURS = re.compile(rf"{re.escape(ABOUT)}|({ALL}|client-[0-9]+)\.pt|(server|client-[0-9]+)\.memory")
+STATE = "state.memory"
+_OURS = re.compile(rf"{re.escape(ABOUT)}|({ALL}|client-[0-9]+)\.pt|{re.escape(STATE)}")
 
 
 def keep(
@@ -59,7 +59,8 @@ def keep(
         fresh.mkdir(parents=True)
         about = _written(fresh, method, state)
         if not about["alone"]:
-            about |= write_memory(fresh, config, method, state)
+            (fresh / STATE).write_bytes(pack(state.arrays()).tobytes())
+            about |= {"config": to_plain(config), "examples": _named(method.loaded)}
         about |= {"method": config.method, "round": t + 1, "validation": score, "seed": seed}
         (fresh / ABOUT).write_text(json.dumps(about, indent=1))
         if folder.exists():
@@ -193,20 +194,6 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
     return Kept(made, about, read_memory(folder, about, client, trusted))
 
 
-def write_memory(folder: Path, config: Any, method: Any, state: FederationState) -> dict[str, Any]:
-    """Write states and messages of a round; return the words that tell of them."""
-    _write(folder / SERVER, state.down.get(EVERYONE, {}))
-    for c in range(len(method.loaded.split)):
-        own = state.clients.get(c)
-        own = method.client_start(c, method.task.seed) if own is None else own
-        held = {f"state/{name}": array for name, array in own.items()}
-        if c in state.down:
-            held |= {"apart": np.array(1)}
-            held |= {f"down/{name}": array for name, array in state.down[c].items()}
-        _write(folder / f"client-{c}.memory", held)
-    return {"config": to_plain(config), "examples": _named(method.loaded)}
-
-
 def read_memory(
     folder: Path, about: dict[str, Any], client: int, trusted: tuple[str, ...]
 ) -> Callable[[Any], Any]:
@@ -233,24 +220,18 @@ def read_memory(
         raise DataError(f"{name} classifies with the examples of its run: {error}") from None
     if not known:
         raise DataError(f"{config.data}: other examples than those that {name} remembers")
-    held = _read(folder / f"client-{client}.memory")
-    down = below(held, "down") if "apart" in held else _read(folder / SERVER)
-    with reading(folder, f"not what {name} remembers"):
-        made: Callable[[Any], Any] = method.classifier(below(held, "state"), down, client)
-    return made
-
-
-def _write(path: Path, arrays: Message) -> None:
-    path.write_bytes(pack({name: np.asarray(array) for name, array in arrays.items()}).tobytes())
-
-
-def _read(path: Path) -> Message:
+    path = folder / STATE
     with opened(path) as file, reading(path):
         data = np.array(np.frombuffer(file.read(), dtype=np.uint8))  # PyTorch wants to write
     try:
-        return unpack(data)
+        held = unpack(data)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
+    with reading(folder, f"not what {name} remembers"):
+        made: Callable[[Any], Any] = fl.classifier_of(
+            method, FederationState.of_arrays(held), client
+        )
+    return made
 
 
 @lru_cache(2)

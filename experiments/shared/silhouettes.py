@@ -46,7 +46,10 @@ def load_silhouettes(path: str | Path = "", classes: Sequence[str] = PAPER_CLASS
     if not str(path):
         letters = render_letters(SIDE)
         return spread(letters, len(classes)) if classes else letters
-    images, labels, split, names = _read(Path(path))
+    images, labels, split, held = read_pictures(path, "class_names")
+    if not np.isin(images, (0, 1)).all():
+        raise DataError(f"{path}: silhouettes must be squares of 0 and 1")
+    names = [str(name) for name in np.atleast_1d(held)]
     known = {name.lower(): i for i, name in enumerate(names)}
     picks = []
     for word in classes or names:
@@ -90,15 +93,16 @@ def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
     raise ArgumentError("target", f"larger: {xi.size} flips do not reach it", target)
 
 
-def _read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
-    keys = ("images", "labels", "split", "class_names")
+def read_pictures(path: str | Path, *more: str) -> list[np.ndarray]:
+    """Read ``images`` (n, side, side), ``labels``, ``split`` and `more` arrays of an .npz."""
+    keys = ("images", "labels", "split", *more)
     with opened(path) as file, reading(path), np.load(file) as archive:
         missing = [key for key in keys if key not in archive]
         if missing:
-            raise DataError(f"{path}: silhouettes are {', '.join(keys)}: no {missing[0]}")
-        images, labels, split, names = (archive[key] for key in keys)
+            raise DataError(f"{path}: pictures are {', '.join(keys)}: no {missing[0]}")
+        held = [archive[key] for key in keys]
+    images, labels, split = held[:3]
     square = images.ndim == 3 and images.shape[1] == images.shape[2]
-    rows = labels.shape == split.shape == images.shape[:1] and names.ndim == 1 and len(names) > 0
-    if not (square and rows and np.isin(images, (0, 1)).all()):
-        raise DataError(f"{path}: silhouettes must be squares of 0 and 1, with a label and a split")
-    return images, labels, split, [str(name) for name in names]
+    if not (square and labels.shape == split.shape == images.shape[:1]):
+        raise DataError(f"{path}: pictures must be squares, each with a label and a split")
+    return held

@@ -29,7 +29,7 @@ TINY = {
     "ablation": {"N": 100, "M": 300, "few": 3, "many": 6, "qualities": (0.6, 1.0)},
     "byzantine": {"attackers": (1, 2), "rounds": 2},
     "capacity": {"N": 100, "loads": (0.03, 0.4), "cues": 5, "sizes": (100, 200, 400)},
-    "completion": {"N": 60, "K": 8, "rows": 100, "cues": 10, "classes": (2, 5)},
+    "completion": {"rows": 100, "cues": 10, "classes": (2, 5)},
     "cooperation": {"N": 80, "rounds": 2},
     "correlated_noise": {"N": 60, "qualities": (0.0, 0.3)},
     "disentangle": {"N": 60, "starts": 2, "updates": 8, "seeds": 3},
@@ -54,7 +54,7 @@ LONG = {
     "isotropic", "cooperation", "drift", "tables", "heavy_tails",
 }  # fmt: skip
 # Those of whose summaries some rows are for other presets.
-PARTLY = {"structured", "cooperation", "load", "tables", "correlated_noise"}
+PARTLY = {"privacy", "structured", "cooperation", "load", "tables", "correlated_noise"}
 
 
 @cache
@@ -103,23 +103,23 @@ def test_a_run_fills_its_summary_is_drawn_and_a_seed_alone_is_the_same(name, tmp
 
 WRONG = """
 bbp N=10 : N must be at least 20
-bbp M=5 : M must be at least 10 each
+bbp M=5 : M must be at least 10
 bbp weak=.1,.1,.1,.1,.1,.1,.1,.1,.1 : exposures must be at most 10
-mp ratios=100 : ratios must be such that N / q
+mp ratios=100 : ratios must be in (0, 12.5]
 concentration level=1 : level must be in (0, 1)
-load loads=0.2,0.1 : loads must be rising, in (0, 1)
-capacity loads=0.0001 : loads must be at least 0.0005
+load loads=0.2,0.1 : loads must be rising
+capacity loads=0.0001 : loads must be in [0.0005, 1)
 disentangle repulsions=0,0.5 : repulsions must be in
 ablation N=200 : N must be a square
 tables methods=magic : methods must be among one class
 scale M=100 : M must be one for each of 5 N
-attacker attackers=5,1,1 : attackers must be between 1 and 4
-drift rounds=2 : rounds must be at least K = 3
-structured factoriser=magic : factoriser must be one of
+attacker attackers=5,1,1 : attackers must be in [1, 5)
+drift rounds=2 : rounds must be at least 3
+structured factoriser=magic : factoriser must be among
 cooperation first=.8 : others must be one for each of 1 first
 novelty rare=.5,.5,.5 : rare must be 3 shares
 participation late=0 : late must be one for each of 7 rates
-byzantine few=50 : few must be between 1 and 49
+byzantine few=50 : few must be in [1, 50)
 serve columns=1 : columns must be at least 2
 plan seeds=0 : seeds must be at least 1
 """
@@ -262,9 +262,7 @@ def test_effective_exposures_foresee_the_leading_eigenvalue(discount):
 
 def test_a_liar_adds_the_same_examples_in_every_exchange():
     byzantine = find("byzantine")
-    small = byzantine.Config(
-        N=80, K=2, clients=10, rounds=3, attackers=(2,), amplitudes=(0.3,), few=2
-    )
+    small = byzantine.Config(N=80, K=2, clients=10, rounds=3, attackers=(2,), few=2)
     xi = rademacher(small.K, small.N, stream(0, "byzantine"))
     liar, honest = (byzantine._method(small, xi, s, 0) for s in ("2 fixed", "clean"))
     x = liar.lie.pattern(1).astype(float)

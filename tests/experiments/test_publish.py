@@ -77,10 +77,10 @@ def test_quotes(template, text):
 def test_keeping_a_run(tmp_path):
     config, summary = {"data": str(tmp_path / "x.npz"), "lr": 0.1}, {"test": [1 / 3, None]}
     Run("fl", config, {}, summary).save(tmp_path / "mine.h5")
-    assert keep(tmp_path / "mine.h5", 2.5, folder=tmp_path) == "fl_mine"
+    assert keep(tmp_path / "mine.h5", folder=tmp_path) == "fl_mine"
     kept = read("fl_mine", tmp_path)
     assert kept["config"] == {"data": "x.npz", "lr": 0.1}
-    assert (kept["summary"], kept["minutes"]) == ({"test": [0.333333, None]}, 2.5)
+    assert kept["summary"] == {"test": [0.333333, None]}
     with pytest.raises(HopfedError, match="nothing is kept of dance"):
         read("dance", tmp_path)
     assert CliRunner().invoke(results.main, ["--minutes", "3"]).exit_code

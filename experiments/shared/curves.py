@@ -1,0 +1,86 @@
+"""Accuracy of federations of networks over rounds, bytes, FLOPs and clients; their pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hopfed.experiments import Arrays, fl
+from hopfed.figures.kinds import Panel, against, over, page
+from hopfed.figures.style import literal, styled
+from hopfed.runs import Run
+
+Lines = Mapping[str, tuple[Arrays, str]]  # label -> arrays of a run, and which of them is drawn
+
+
+@styled()
+def draw(run: Run) -> Any:
+    """Draw validation and test accuracy of a run over rounds and costs, and over its clients."""
+    lines = {"validation": (run.arrays, "validation"), "test of a client": (run.arrays, "test")}
+    return _page([run], lines, f"{literal(run.config['method'])}, ")
+
+
+@styled()
+def draw_several(runs: Sequence[Run]) -> Any:
+    """Draw the test accuracy of several runs, one colour each."""
+    return _page(runs, {n: (r.arrays, "test") for n, r in zip(labels(runs), runs, strict=True)}, "")
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """Name every run by its method, and by the settings that differ between the runs."""
+    parts = [[run.config["method"], run.config.get("options")] for run in runs]
+    names = [literal(" ".join(filter(None, part))) for part in parts]
+    if len(set(names)) < len(runs):
+        keys = [k for k in runs[0].config if k not in ("method", "options", "seeds")]
+        vary = [k for k in keys if len({str(run.config.get(k)) for run in runs}) > 1]
+        extra = [[f"{k}={_word(run.config.get(k))}" for k in vary] for run in runs]
+        names = [", ".join([name, *more]) for name, more in zip(names, extra, strict=True)]
+    # Runs with equal settings, such as on two machines, get numbers.
+    return [f"{n} ({i + 1})" if names.count(n) > 1 else n for i, n in enumerate(names)]
+
+
+def _word(value: Any) -> str:
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value).rpartition("/")[2]
+    return literal(text)
+
+
+def _page(runs: Sequence[Run], lines: Lines, method: str) -> Any:
+    configs = [run.config for run in runs]
+    each = ((c["models"][0], _word(c["data"]), c["partition"]) for c in configs)
+    clients = {}
+    for label, (arrays, part) in lines.items():
+        best = fl.chosen_round(arrays)[0]
+        chosen = np.sort(arrays[part][np.arange(len(best)), best].ravel())
+        clients[label] = chosen, (np.arange(len(chosen)) + 0.5) / len(chosen)
+    words: dict[str, Any] = {"xlabel": "accuracy of a client", "ylabel": "share of clients"}
+    panels = accuracy(lines)
+    panels.append(against("over clients", clients, joined=True, diagonal=False, **words))
+    figure = page(panels)
+    setting = ", ".join(" / ".join(dict.fromkeys(w)) for w in zip(*each, strict=True))
+    figure.suptitle(f"{method}{setting}")
+    return figure
+
+
+def accuracy(lines: Lines, legend: str = "best") -> list[Panel]:
+    """Accuracy, mean over clients, over rounds, and over the megabytes and GFLOP of a client."""
+    curves: dict[str, np.ndarray] = {}
+    spent: dict[str, dict[str, Any]] = {"MB of a client": {}, "GFLOP of a client": {}}
+    rounds: list[int] = []
+    for label, (arrays, part) in lines.items():
+        mean = fl.over_clients(arrays, part)
+        there = np.flatnonzero(~np.isnan(mean).all(axis=0))
+        rounds, y = rounds or (there + 1).tolist(), mean[:, there]
+        curves[label] = y if len(there) == len(rounds) else np.full((1, len(rounds)), np.nan)
+        up, down, flops, _ = fl.costs(arrays)
+        # Rounds after the last that changed anything, as of a method of one round, need not be.
+        last = int(np.flatnonzero(np.diff(y.mean(axis=0), prepend=0) != 0)[-1]) + 1
+        for held, cost in zip(spent.values(), ((up + down) / 1e6, flops / 1e9), strict=True):
+            x = cost[:, there].mean(axis=0)[:last]
+            held |= {label: (x, y.mean(axis=0)[:last])} if x[-1] > 0 else {}
+    words: dict[str, Any] = {"ylabel": "accuracy", "legend": legend}
+    made = [over("over rounds", rounds, curves, band="error", xlabel="round", **words)]
+    words |= {"joined": True, "diagonal": False, "log": "x"}
+    made += [against("over cost", held, xlabel=n, **words) for n, held in spent.items() if held]
+    return made
