@@ -358,7 +358,7 @@ def tables(
         made.append(swept(title, places, summary, *shown["accuracy %"]))
         if others and len(others) < len(places):  # gains are over the reference at the same value
             made.append(swept(f"{title}: gain ± s.e.", others, summary, *shown["gain ± s.e."]))
-    return made
+    return [table for table in made if table.rows]
 
 
 def by_section(places: Sequence[Place]) -> list[list[Place]]:
