@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from hopfed.archetypes.joint_diagonalization import group_projections
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, malformed, not_finite
-from hopfed.hopfield.batches import Batches, Source
+from hopfed.hopfield.batches import Batches, Elsewhere, Source
 from hopfed.hopfield.class_questions import (
     RELATED,
     answer,
@@ -30,6 +30,7 @@ from hopfed.hopfield.class_questions import (
 from hopfed.hopfield.encoding import MOST_EXAMPLES, MOST_PATTERNS, Encoding, lower, unpack_patterns
 from hopfed.hopfield.noise import CHANCE, NUMBERS, UNITS, ClassNoise, Noise, hidden
 from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule, Smoothing
+from hopfed.hopfield.recipe import Recipe
 from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import DiscreteGaussian
 from hopfed.spectral.operators import DenseOperator
@@ -74,6 +75,15 @@ class StartingClient:
         """State of a client before its first round."""
         return {}
 
+    def _recipe(self: Any, **own: Any) -> str:
+        """It as another machine makes it, whose rows it asks for; its `own` settings beside."""
+        for part in (self.source, own.pop("rule", Fixed())):
+            if not isinstance(part, Elsewhere | Fixed):
+                raise DataError(f"a {type(part).__name__} cannot be sent to another machine")
+        noise = self.noise
+        budget = {} if noise is None else {"epsilon": noise.epsilon, "delta": noise.delta}
+        return Recipe(self.n_sites, rounds=self.source.rounds, **budget, **own).text
+
 
 @dataclass(frozen=True)
 class PatternClient(StartingClient):
@@ -104,6 +114,13 @@ class PatternClient(StartingClient):
         """What adds the noise, where there is any."""
         noise = cast(Noise, self.noise)
         return DiscreteGaussian(self.n_sites, noise.epsilon, noise.delta)
+
+    @property
+    def recipe(self) -> str:
+        """What another machine makes it of."""
+        how, rule = {"form": self.encoding.form, "width": self.encoding.width}, self.rule
+        how |= {"weight": getattr(rule, "weight", 0.0), "ema": self.smoothing.ema}
+        return self._recipe(rule=rule, groups=self.groups, votes=self.votes, **how)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -233,6 +250,11 @@ class ClassClient(StartingClient):
     def __post_init__(self) -> None:
         if self.noise is not None:
             _ = self.hiding  # checks the budget
+
+    @property
+    def recipe(self) -> str:
+        """What another machine makes it of."""
+        return self._recipe(graded=True, looks=self.looks, steps=self.steps)
 
     @property
     def round_steps(self) -> tuple[str, ...]:

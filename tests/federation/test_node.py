@@ -16,6 +16,8 @@ from hopfed.federation.machines.wire import Request, read_reply, write_request
 class Counter:
     """Counts its steps."""
 
+    recipe = ""
+
     def client_start(self, client, seed):
         return {"steps": np.array(0)}
 
@@ -26,7 +28,7 @@ class Counter:
 
 def counting(made=None):
     said = []
-    node = Node(lambda *_: made or Counter(), {Counter: {}}, lambda *words: said.append(words[0]))
+    node = Node(lambda *_: made or Counter(), lambda *words: said.append(words[0]))
     return node, said
 
 

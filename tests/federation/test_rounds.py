@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from helpers import assert_same
 
-from hopfed.errors import ArgumentError, DataError
+from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE
-from hopfed.federation.engines import answer
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault, TooFewClientsError
 from hopfed.federation.messages import Field
@@ -149,14 +148,6 @@ def test_late_messages_arrive_once_in_their_round_and_their_clients_are_busy_unt
     assert set(ages) == {1, 2}
 
 
-def test_who_is_late_takes_no_part_in_later_exchanges():
-    late = Participation(late=0.5)
-    delays = late.delays(1, 0, 4)
-    played = play(Sum(), participation=late)
-    assert 0 < (delays > 0).sum() < 4
-    np.testing.assert_array_equal(played.traffic.up, np.where(delays > 0, 16, 32))
-
-
 @pytest.mark.parametrize("rate", [0.3, 1.0])
 def test_cohorts_are_of_the_right_size_and_cover_everyone(rate):
     who = Participation(rate=rate)
@@ -190,25 +181,6 @@ def test_large_cohorts_are_asked_in_blocks(monkeypatch):
     state = play(Sum(), rounds=3, clients=9, engine=Counting()).state
     assert asked == [4, 4, 1] * 2 * 3
     assert_same(whole.state.arrays(), state.arrays())
-
-
-def test_what_goes_wrong_with_all_together_is_looked_for_client_by_client():
-    class Together(Sum):
-        def client_steps(self, calls):
-            if any(call.context.client == 2 for call in calls):
-                raise MemoryError("too much at once")
-            return [answer(self, call) for call in calls]
-
-    played = play(Together())
-    assert played.faults.codes.tolist() == [0, 0, Fault.RAISED, 0]
-    assert played.faults.reasons[2] == b"MemoryError: too much at once"
-
-    class Without(Sum):
-        def client_steps(self, calls):
-            raise DataError("digits: no such file")
-
-    with pytest.raises(DataError, match="no such file"):
-        play(Without())
 
 
 def test_a_method_may_refuse_what_its_form_lets_pass():

@@ -34,6 +34,8 @@ LIMIT = 10**5
 class Answer:
     """Every client answers a thousand numbers."""
 
+    recipe = ""
+
     def client_start(self, client, seed):
         return {}
 
@@ -72,7 +74,7 @@ def joined(keys, server, c):
         f"127.0.0.1:{server.port}",
         (keys / "ca.pem").read_bytes(),
         client_key(keys / f"client-{c}.key"),
-        Node(lambda *_: Answer(), {}),
+        Node(lambda *_: Answer()),
         patience=20.0,
         say=lambda words: None,
     )
@@ -103,13 +105,7 @@ def silent(over):
 
 
 def answers(engine, clients=(0, 1, 2)):
-    return dict(zip(clients, engine.step(None, [CALLS[c] for c in clients]), strict=True))
-
-
-@pytest.fixture(autouse=True)
-def described(monkeypatch):
-    monkeypatch.setattr("hopfed.federation.machines.wire.describe", lambda _: "[]")
-    monkeypatch.setattr("hopfed.federation.machines.node.rebuild", lambda *_: Answer())
+    return dict(zip(clients, engine.step(Answer(), [CALLS[c] for c in clients]), strict=True))
 
 
 def test_a_stranger_ends_in_the_handshake_before_a_byte_is_read(keys, server, said, tmp_path):
@@ -236,7 +232,7 @@ def test_a_key_that_another_process_uses_is_said_to_be_in_use(keys, server):
             f"127.0.0.1:{server.port}",
             (keys / "ca.pem").read_bytes(),
             client_key(keys / "client-0.key"),
-            Node(lambda *_: Answer(), {}),
+            Node(lambda *_: Answer()),
             patience=0.5,
             say=told.append,
         )

@@ -7,9 +7,7 @@ import pytest
 
 from hopfed import kernels
 from hopfed._lib.random import stream
-from hopfed.cli.machines.join_checks import unsettled
 from hopfed.tables import reading
-from hopfed.tables.options import Choices
 from hopfed.tables.reading import read_table
 
 M = 400
@@ -170,11 +168,3 @@ def test_the_first_row_is_not_taken_for_names(tmp_path, join, last):
     path.write_text("\n".join(",".join(row) for row in cells))
     assert len(read_table(path, words={"ash": True, "yew": False})) == M + 1
     assert "Nothing was sent" in join(path, "--words", "ash=+1", "--words", "yew=-1")
-
-
-def test_columns_that_a_row_would_code_in_another_way_are_named():
-    table = read_table({"tea": ["yes", "no"], "tree": ["ash", "yew"], "size": [1, 2]})
-    assert unsettled(table.coding, Choices()) == {"tree": "category", "size": "words"}
-    said = Choices(words={"ash": -1, "yew": 1, "1": -1, "2": 1})
-    again = read_table({"tree": ["ash", "yew"], "size": [1, 2]}, words=said.words)
-    assert unsettled(again.coding, said) == {}

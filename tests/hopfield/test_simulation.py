@@ -9,7 +9,6 @@ from helpers import assert_same
 
 import hopfed
 from hopfed.errors import ArgumentError, DataError
-from hopfed.federation.faults import TooFewClientsError
 from hopfed.federation.participation import Participation
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
@@ -63,24 +62,6 @@ def test_wide_tables_travel_as_factors():
     found = hopfed.simulate(tables)
     assert sorted(found.patterns.tolist()) == sorted(xi.tolist())
     assert found.traffic.up.max() < 3000 * 3000 * 2
-
-
-def test_a_client_that_fails_is_named_and_the_others_go_on(owners):
-    _, tables = owners
-
-    class Source:
-        clients, rounds = 3, 2
-
-        def examples(self, t, client):
-            if (t, client) == (1, 2):
-                raise ValueError("the disk is gone")
-            return tables[client][150 * t : 150 * t + 150]
-
-    found = hopfed.simulate(Source())
-    assert found.faults == ("round 1: client 2 raised: ValueError: the disk is gone",)
-    assert len(found.patterns) == 3
-    with pytest.raises(TooFewClientsError, match="round 1: 2 of 3 clients were heard"):
-        hopfed.simulate(Source(), minimum=3)
 
 
 @pytest.mark.parametrize(

@@ -116,8 +116,6 @@ def show(
         f"({pairs} in whole numbers), or, where the server asks for classes (serve --graded), sums "
         "over classes of rows that it names. No row, and no name of a column."
     )
-    if rows.gaps:
-        out.print("These rows have gaps: only a server that asks for classes takes them.")
     if epsilon is None:
         out.print(
             "Without noise: exact sums, also of random groups of rows along directions, and of the "
@@ -126,11 +124,9 @@ def show(
         if rows.counts is not None:
             out.print("Sums are weighted as --weights says, and the sum of the weights leaves too.")
         if outcome is not None:
-            kind = f"words ({listed(list(outcome.words))})" if outcome.words else "numbers"
             out.print(
-                f"Where the server relates its classes to {shown(outcome.name)}, whose {kind} are "
-                "no feature: sums of it, exact, over classes that the server names. So it can "
-                "learn what that column holds in single rows."
+                f"Of {shown(outcome.name)}, which is no feature: exact sums over classes that the "
+                "server names, from which it can learn what single rows hold."
             )
         if ledger.released(rows):
             out.print("These rows have a privacy budget: every question is refused, join --epsilon")

@@ -63,17 +63,6 @@ def test_scores_of_patterns_that_nobody_sees_are_standard_normal(sizes, qualitie
     assert (z > 3).mean() < 0.01
 
 
-def test_the_score_of_an_archetype_is_its_spike_over_the_noise():
-    xi = rademacher(2, N, np.random.default_rng(0))
-    sizes, r, share = (200, 100), 0.6, np.array([0.8, 0.2])
-    support = measure(clients(xi, sizes, (r, r), 1, share), xi, (r, r))
-    d = dual_directions(xi)
-    spike = r**2 * share * np.diag(xi @ d) ** 2
-    expected = spike / ((1 - r**2) * np.sqrt(2 / sum(sizes)))
-    np.testing.assert_allclose(support.scores(), expected, rtol=0.25)
-    assert (support.scores() > 10).all()
-
-
 def test_a_mixture_of_archetypes_has_no_support_beside_them():
     xi = rademacher(3, N, np.random.default_rng(2))
     mixture = np.sign(xi.sum(axis=0, dtype=int)).astype(np.int8)
@@ -116,14 +105,3 @@ def test_without_the_strongest_supporters_only_what_others_show_is_left():
     assert (support.doubted(1) > 3).tolist() == [True, False, True]
     assert (support.doubted(2) > 3).tolist() == [True, False, False]
     assert ((support.alone() > 3) == [[k in mine for k in range(3)] for mine in held]).all()
-
-
-def test_examples_behind_a_pattern_are_counted_with_and_without_the_strongest():
-    xi = rademacher(2, N, np.random.default_rng(0))
-    rng = np.random.default_rng(1)
-    shares = [0.9, 0.5, 0.2]
-    batches = [draw_examples(xi, 1000, 0.7, rng, exposures=np.array([w, 1 - w]))[0] for w in shares]
-    support = careful(batches, xi)
-    np.testing.assert_allclose(support.behind(0.7), [1600, 1400], rtol=0.08)
-    np.testing.assert_allclose(support.behind(0.7, 1), [700, 600], rtol=0.08)
-    assert support.behind(0.7, 3).tolist() == [0, 0]
