@@ -17,15 +17,15 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.joint_diagonalization import group_projections
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import Context, Metrics, State
-from hopfed.federation.messages import Field, Message, Spec, malformed, not_finite
+from hopfed.federation.messages import Field, Message, Spec, require_form
 from hopfed.hopfield.batches import Batches, Elsewhere, Source
 from hopfed.hopfield.class_questions import (
     RELATED,
     answer,
     answer_spec,
     asked,
+    check_question,
     first_question,
-    question_complaint,
 )
 from hopfed.hopfield.encoding import MOST_EXAMPLES, MOST_PATTERNS, Encoding, lower, unpack_patterns
 from hopfed.hopfield.noise import CHANCE, NUMBERS, UNITS, ClassNoise, Noise, hidden
@@ -211,28 +211,22 @@ class PatternClient(StartingClient):
 
     def _check_question(self, step: str, down: Message) -> None:
         """Fail unless a message from the server is of the form that the step reads."""
-        if self.noise is not None:
+        if self.noise is not None or (step == "operators" and not down):
             return
         N = self.n_sites
-        spec: dict[str, Field] = {"basis": Field((N, None), "f")}
-        if step != "projections":
-            packed, sure = Field(("patterns", -(-N // 8)), "u"), Field(("patterns",), "f")
-            spec = {"patterns": packed, "sure": sure, "quality": Field((), "f")}
-        if step == "operators" and not down:
-            return
-        wrong = malformed(down, spec) or not_finite(down)
-        if wrong is None and "patterns" in down:
-            K, kind = len(down["patterns"]), down["patterns"].dtype
-            if kind != np.uint8:
-                wrong = f"patterns are of dtype {kind}"
-            elif MOST_PATTERNS * N < K:  # unpacked they would fill the memory
-                wrong = f"{K:,} patterns of {N:,} columns, which are too many"
-        if wrong is None and "basis" in down:
+        if step == "projections":
+            require_form(down, {"basis": Field((N, None), "f")})
             K = down["basis"].shape[1]
-            if N < K or self.groups * K * (K + 1) // 2 > MOST_NUMBERS:
-                wrong = f"{K:,} directions of {self.groups:,} groups, which are too many"
-        if wrong is not None:
-            raise DataError(f"a malformed message from the server: {wrong}")
+            many = N < K or self.groups * K * (K + 1) // 2 > MOST_NUMBERS
+        else:
+            packed = {"patterns": Field(("patterns", -(-N // 8)), "u", most=255)}
+            known = {"sure": Field(("patterns",), "f"), "quality": Field((), "f")}
+            require_form(down, packed | known)
+            K = len(down["patterns"])
+            many = MOST_PATTERNS * N < K  # unpacked they would fill the memory
+        if many:
+            what = "directions" if step == "projections" else "patterns"
+            raise DataError(f"{K:,} {what} of {N:,} columns, which are too many")
 
 
 @dataclass(frozen=True)
@@ -315,9 +309,7 @@ class ClassClient(StartingClient):
     def question(self, down: Message) -> Message:
         """Return what is asked; fail unless a message from the server is a question."""
         down = down or first_question(self.n_sites)
-        wrong = question_complaint(down, self.n_sites, self.noise is None)
-        if wrong is not None:
-            raise DataError(f"a malformed message from the server: {wrong}")
+        check_question(down, self.n_sites, self.noise is None)
         return down
 
     def cost(self, down: Message, exchange: int) -> tuple[str, int]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hopfed.errors import DataError, OtherColumnsError
+from hopfed.federation.messages import MALFORMED
 from hopfed.tables.table import LONGEST, listed
 
 MOST = 2**24  # columns that a server may name
@@ -29,7 +30,7 @@ def read_names(given: Sequence[object], most: int = MOST) -> tuple[str, ...]:
     elif len(set(names)) != len(names):
         wrong = "a column that is named twice"
     if wrong:
-        raise DataError(f"a malformed message from the server: {wrong}")
+        raise DataError(f"{MALFORMED}: {wrong}")
     return tuple(names)
 
 
@@ -55,4 +56,4 @@ def check_columns(own: Sequence[str], width: int, given: Sequence[object]) -> No
         parts += [f"has {listed(more)} {beside}"] if more else []
         raise OtherColumnsError(f"my table {', and '.join(parts)}")
     if tuple(names) != tuple(own):
-        raise DataError("a malformed message from the server: columns not in the order of names")
+        raise DataError(f"{MALFORMED}: columns not in the order of names")
