@@ -40,14 +40,6 @@ def gone():
     raise HopfedError("the server is gone")
 
 
-def test_a_question_made_again_gets_its_answer_from_any_process():
-    states = [{}]
-    for t in range(3):  # a new process each time
-        states.append(ask(counting()[0], Counter(), t, state=states[-1]).state)
-    for t in (1, 2, 2):
-        assert int(ask(counting()[0], Counter(), t, state=states[t]).message["steps"]) == t + 1
-
-
 def test_a_node_keeps_the_words_of_errors_that_may_quote_its_examples():
     class Quoting(Counter):
         def client_step(self, state, down, context):

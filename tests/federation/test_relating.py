@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from federations import announced
 from machines import Machines
 
 from hopfed import load, recover
 from hopfed.archetypes.relate import Column
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import serve
-from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.class_questions import LOST, RELATED, SLOPES
 from hopfed.hopfield.clients import ClassClient
@@ -32,10 +32,8 @@ def drawn(rng, M):
 
 def served(owners, outcomes=(), **settings):
     config = serve.Config(columns=8, clients=len(owners), graded=True, archetypes=3, **settings)
-    method = config.make(Batches(tuple(owners), 1, tuple(outcomes)))
-    arrays, _ = serve.measure_round(0, config, 0, None, LocalEngine(), method)
-    arrays = {name: array[None, None] for name, array in arrays.items()}
-    return serve.announcement(config, arrays).archetypes(), serve.relation(config, arrays)
+    told, arrays = announced(config, Batches(tuple(owners), 1, tuple(outcomes)))
+    return told.archetypes(), serve.relation(config, arrays)
 
 
 def test_survey_weights_are_those_of_one_table():

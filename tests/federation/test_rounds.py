@@ -10,7 +10,6 @@ from helpers import assert_same
 
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE
-from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault, TooFewClientsError
 from hopfed.federation.messages import Field
 from hopfed.federation.participation import Participation
@@ -55,13 +54,10 @@ class Sum:
     def add(self, state, messages):
         return {"total": state["total"] + sum(float(m["x"].sum()) for m in messages.values())}
 
-    def refuse(self, exchange, client, message):
-        return None
-
     def play(self, state, session):
         down, metrics = {}, {}
-        for e in range(self.exchanges):
-            said = session.ask(down, lambda c, m, e=e: self.refuse(e, c, m))
+        for _ in range(self.exchanges):
+            said = session.ask(down)
             state = self.add(state, said)
             down = {EVERYONE: {"total": np.array(state["total"])}}
             metrics = {"heard": len(said), "who": list(said), "ages": dict(session.ages)}
@@ -166,32 +162,6 @@ def test_the_state_survives_a_run_file():
         played = play(Sum(), state=state, start=t, participation=late)
         state = FederationState.of_arrays(played.state.arrays())
     assert_same(through.state.arrays(), state.arrays())
-
-
-def test_large_cohorts_are_asked_in_blocks(monkeypatch):
-    whole = play(Sum(), rounds=3, clients=9)
-    asked = []
-
-    class Counting(LocalEngine):
-        def step(self, method, calls):
-            asked.append(len(calls))
-            return super().step(method, calls)
-
-    monkeypatch.setattr("hopfed.federation.rounds.BLOCK", 4)
-    state = play(Sum(), rounds=3, clients=9, engine=Counting()).state
-    assert asked == [4, 4, 1] * 2 * 3
-    assert_same(whole.state.arrays(), state.arrays())
-
-
-def test_a_method_may_refuse_what_its_form_lets_pass():
-    class Judging(Sum):
-        def refuse(self, exchange, client, message):
-            return "I know better" if (exchange, client) == (1, 3) else None
-
-    played = play(Judging())
-    assert played.faults.codes.tolist() == [0, 0, 0, Fault.MALFORMED]
-    assert played.faults.reasons[3] == b"I know better"
-    assert played.server_metrics["heard"] == 3
 
 
 def test_what_a_client_names_its_arrays_is_shown_and_not_obeyed_by_a_terminal():

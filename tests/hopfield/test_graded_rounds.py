@@ -10,9 +10,8 @@ from graded_tables import error
 from helpers import rest_slow
 
 import hopfed
-from hopfed.federation.contract import EVERYONE
 from hopfed.federation.faults import Fault
-from hopfed.federation.messages import below, flatten
+from hopfed.federation.messages import below
 from hopfed.federation.participation import Participation
 from hopfed.hopfield.classes import Memory
 
@@ -134,22 +133,3 @@ def test_a_client_of_many_rows_stands_for_its_part_alone():
     )
     assert sorted(free.shares.round(2)) == [0.05, 0.95]
     assert sorted(bound.shares.round(2)) == [0.5, 0.5]
-
-
-def test_a_class_that_is_remembered_twice_becomes_one_again():
-    source = planted(3, 60, np.full((2, 3), 1 / 3))
-    method = of_classes(source, 60)
-    first = played(method)
-    state, memory = first.state, memory_of(first)
-    assert memory.size == 3
-    twice = memory.select(np.array([0, 1, 2, 2]))
-    numbers, half = np.array([*memory.numbers, memory.used]), np.array([1, 1, 0.5, 0.5])
-    halves = {n: getattr(twice, n) * half[:, None] for n in ("signed", "seen")}
-    more = {"used": memory.used + 1, "counts": twice.counts * half, "noise": 0 * half}
-    twice = dataclasses.replace(twice, numbers=numbers, **halves, **more)
-    server = {**state.server, **{f"memory/{k}": v for k, v in flatten(twice).items()}}
-    told = {EVERYONE: twice.message()} | {c: twice.message(c) for c in range(4)}
-    state = dataclasses.replace(state, server=server, down=state.down | told)
-    after = memory_of(played(method, 1, state, 1))
-    assert (after.numbers == memory.numbers).all()
-    assert error(after.means, source.T) < 0.08

@@ -148,15 +148,6 @@ def test_where_noise_hides_the_classes_none_are_made_up(seed):
         assert len(means_of(method(rows, 24, epsilon=epsilon))) == 1
 
 
-@pytest.mark.slow
-def test_rounds_add_up():
-    T, rows = owners(3, 20, 3000, 1, clients=3)
-    found = [error(means_of(method(rows, 20, r), 3), T) for r in (1, 3)]
-    one = means_of(method([r[:1000] for r in rows], 20), 3)
-    assert found[1] < 0.8 * error(one, T)  # of a third of the rows
-    assert found[0] < 1.2 * found[1]  # a row is in one batch, with all of its budget
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [({"epsilon": 1e-9}, "epsilon must be larger"), ({"looks": 0}, "looks must be at least 1")],

@@ -55,15 +55,6 @@ def test_a_stream_is_played_to_its_end_or_as_far_as_is_asked(owners):
         hopfed.simulate(source, 5)
 
 
-def test_wide_tables_travel_as_factors():
-    rng = np.random.default_rng(1)
-    xi = rademacher(2, 3000, rng)
-    tables = [draw_examples(xi, 60, 0.9, rng)[0] for _ in range(2)]
-    found = hopfed.simulate(tables)
-    assert sorted(found.patterns.tolist()) == sorted(xi.tolist())
-    assert found.traffic.up.max() < 3000 * 3000 * 2
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
