@@ -67,9 +67,7 @@ def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
 
 @dataclass(frozen=True)
 class StartingClient:
-    """A client that has no state before its first round, and whose batches are new in each."""
-
-    fresh = True  # sums that are repeated would count their rows twice
+    """A client that has no state before its first round."""
 
     def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
         """State of a client before its first round."""

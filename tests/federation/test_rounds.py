@@ -22,7 +22,6 @@ class Sum:
 
     faults: tuple[tuple[int, str], ...] = ()
     exchanges: int = 2
-    fresh: bool = True
 
     def client_start(self, client, seed):
         return {"steps": np.array(0)}
@@ -47,7 +46,6 @@ class Sum:
             "kind": {"x": np.array(["a", "b"])},
             "none": None,
             "list": {"x": [1.0, 2.0]},
-            "repeat": {"x": np.ones(2)},
         }.get(kind, {"x": x})
         return {"steps": steps}, message, {"steps": int(steps)}
 
@@ -103,16 +101,6 @@ def test_a_round_goes_on_without_a_client_that_fails_and_says_why(kind, fault, r
 
     without = play(Sum(exchanges=2), participation=Others())
     assert played.state.server["total"] == without.state.server["total"]
-
-
-def test_a_repeated_message_is_refused_where_it_would_count_twice():
-    method = Sum(((1, "repeat"),), exchanges=1)
-    first = play(method)
-    assert first.faults.codes[1] == Fault.NONE
-    second = play(method, state=first.state, start=1)
-    assert second.faults.codes[1] == Fault.REPEATED
-    welcome = play(Sum(((1, "repeat"),), exchanges=1, fresh=False), rounds=2)
-    assert welcome.faults.codes[1] == Fault.NONE
 
 
 def test_too_few_clients_stop_the_run_and_say_who_failed():
