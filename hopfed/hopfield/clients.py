@@ -296,8 +296,7 @@ class ClassClient(StartingClient):
         if rows.shape[1] != self.n_sites:
             raise DataError(f"examples have {rows.shape[1]} columns, not {self.n_sites}")
         if self.noise is not None:
-            step = self.round_steps[context.exchange]
-            about = f"budget {self.noise.words} {self.units} question {question_name(step, down)}"
+            step, about = self._charged(self.noise, down, context)
             key = self.noise.key(rows, context, about, "classes ")
             return state, self.hiding.answer(step, rows, down, key), {}
         if relates:
@@ -310,13 +309,16 @@ class ClassClient(StartingClient):
         check_question(down, self.n_sites, self.noise is None)
         return down
 
-    def cost(self, down: Message, exchange: int) -> tuple[str, int]:
-        """Name of a question with noise, and the units of the budget that it costs."""
-        step, (K, N) = self.round_steps[exchange], down["means"].shape
+    def _charged(self, noise: Noise, down: Message, context: Context) -> tuple[str, str]:
+        """Kind of a question, and what its noise is made of, once it is charged to a ledger."""
+        step, (K, N) = self.round_steps[context.exchange], down["means"].shape
         numbers = 1 + K * (2 * N + 1) + (K * (N * (N - 1) // 2) if step == "pairs" else 0)
         if numbers > NUMBERS:
             raise DataError(f"{K:,} classes of {N:,} columns, which are too many for one answer")
-        return question_name(step, down), UNITS[step]
+        name = question_name(step, down)
+        if noise.spend is not None:
+            noise.spend(context.round, name, UNITS[step])
+        return step, f"budget {noise.words} {self.units} question {name}"
 
 
 def question_name(step: str, down: Message) -> str:

@@ -12,17 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.settings import require
 from hopfed.errors import DataError
-from hopfed.federation.contract import Context, Metrics, State
-from hopfed.federation.messages import Message
 from hopfed.hopfield.batches import Batches, Elsewhere
-from hopfed.hopfield.clients import ClassClient, PatternClient, StartingClient
+from hopfed.hopfield.clients import ClassClient, PatternClient
 from hopfed.hopfield.columns import check_columns, in_order
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.ledger import Ledger, Terms
@@ -83,7 +81,7 @@ class Owner:
         beside = () if self.outcome is None else (self.outcome,)
         return replace(method, source=Batches((self.rows,), method.source.rounds, beside))
 
-    def _with_noise(self, method: PatternClient | ClassClient, noise: Noise) -> Answering:
+    def _with_noise(self, method: PatternClient | ClassClient, noise: Noise) -> Any:
         """Charge the budget; rows come in the order in which they were released first."""
         if self.epsilon is None:  # its terms are not for a server to set
             raise DataError("this client agreed to no epsilon: join --epsilon, or serve without")
@@ -94,31 +92,9 @@ class Owner:
         Batches((self.rows,), rounds)  # which its rows may be too few for
         terms = Terms(noise.epsilon, noise.delta, rounds, units)
         rows, secret = self.ledger.charge(self.rows, terms)
-        batches = Batches((rows,), rounds)
-        mine: Any = replace(method, source=batches, noise=replace(noise, secret=secret))
-        return Answering(mine, terms, self.ledger)
-
-
-@dataclass(frozen=True)
-class Answering(StartingClient):
-    """A client that holds the rows of an owner, and answers with noise what a server may ask."""
-
-    client: PatternClient | ClassClient  # holds the rows
-    terms: Terms
-    ledger: Ledger
-
-    def client_step(
-        self, state: State, down: Message, context: Context
-    ) -> tuple[State, Message, Metrics]:
-        """Answer the server, once what that costs is charged."""
-        client, t, batches = self.client, context.round, cast(Batches, self.client.source)
-        require(0 <= context.exchange < client.exchanges, "exchange", "one of the round", context)
-        batches.examples(t, 0)  # fails where there is no such round
-        if isinstance(client, ClassClient) and (down or not context.exchange):
-            name, units = client.cost(client.question(down), context.exchange)
-            self.ledger.spend(batches.owners[0], self.terms, t, name, units)
-        state, up, _ = client.client_step(state, down, context)
-        return state, up, {}
+        spend = partial(self.ledger.spend, rows, terms)
+        mine = replace(noise, secret=secret, spend=spend)
+        return replace(method, source=Batches((rows,), rounds), noise=mine)
 
 
 def as_recorded(rows: Rows, names: Sequence[str], ledger: Ledger) -> Rows:

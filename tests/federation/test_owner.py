@@ -30,7 +30,7 @@ def test_an_owner_takes_part_in_what_was_agreed_and_in_no_more(tmp_path):
     private = serve.Config(columns=30, rounds=2, epsilon=1.0).make().client
     trusting, careful = owned(rows, tmp_path / "a"), owned(rows, tmp_path / "b", 1.0)
     assert trusting.adapt(plain).source.examples(0, 2).shape == (20, 30)
-    assert careful.adapt(private).client.noise.secret > 2**128
+    assert careful.adapt(private).noise.secret > 2**128
     for owner, asked, words in (
         (careful, plain, "with noise only"),
         (owned(rows, tmp_path, 0.5), private, "more than this client's epsilon"),

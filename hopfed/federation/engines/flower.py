@@ -135,5 +135,5 @@ def _outcome(message: Message, state: RecordDict) -> Outcome:
     except DataError as error:
         return Outcome(fault=Fault.MALFORMED, reason=str(error))
     metrics = {name: float(x) for name, x in below(found.message, "metrics").items()}
-    sent = {"state": _state(state), "message": below(found.message, "up"), "metrics": metrics}
-    return replace(found, **sent)
+    sent = below(found.message, "up")
+    return replace(found, state=_state(state), message=sent, metrics=metrics)
