@@ -130,16 +130,6 @@ def test_what_join_records_does_not_depend_on_the_order_of_columns(tmp_path, mon
     np.testing.assert_array_equal(taken[0].signs, taken[1].signs)
 
 
-def test_a_row_that_is_the_same_in_any_order_is_no_other_file(tmp_path):
-    """All noes are all noes however columns lie; the same file was refused when it came again."""
-    rows, ledger = signs(400), Ledger(tmp_path / "privacy")
-    rows[7] = -1
-    for _ in range(2):
-        held = as_recorded(as_examples(rows[:, ORDER]), MIXED, ledger)
-        ledger.check(held)
-        ledger.charge(held, Terms(1.0, 1e-5))
-
-
 @pytest.mark.parametrize("before", [slice(None), np.argsort(MIXED)], ids=["filed", "alphabetic"])
 def test_what_had_noise_in_another_order_of_columns_is_refused(tmp_path, before):
     table, ledger = signs()[:, ORDER], Ledger(tmp_path / "privacy")

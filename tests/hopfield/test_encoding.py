@@ -11,9 +11,7 @@ from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import (
     FORMS,
     Encoding,
-    lower,
     pack_patterns,
-    symmetric,
     unpack_patterns,
 )
 from hopfed.spectral.eigenpairs import eigenpairs
@@ -46,15 +44,6 @@ def test_every_form_has_the_mass_and_the_leading_eigenpairs(form):
     np.testing.assert_allclose(found.values[:3], exact.values[:3], rtol=rtol)
     overlap = np.linalg.svd(exact.vectors.T @ found.vectors)[1]
     assert overlap.min() > 1 - 1e-6
-
-
-@given(st.integers(1, 12), st.floats(-9, 9))
-def test_a_triangle_and_a_diagonal_are_a_symmetric_matrix(n, diagonal):
-    rng = np.random.default_rng(n)
-    A = rng.integers(-5, 5, (n, n)).astype(float)
-    A = A + A.T
-    np.fill_diagonal(A, diagonal)
-    np.testing.assert_array_equal(symmetric(lower(A), n, diagonal), A)
 
 
 @given(st.integers(0, 5), st.integers(1, 40))

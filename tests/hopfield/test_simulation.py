@@ -63,12 +63,9 @@ def test_a_stream_is_played_to_its_end_or_as_far_as_is_asked(owners):
         ({"clients": [np.ones((4, 3)), np.ones((4, 2))]}, "of the same columns"),
         ({"rounds": 151}, "half the examples of the smallest owner"),
         ({"speed": 3}, "settings must be some of rule, smoothing, .* got speed"),
-        ({"discount": "a"}, "discount must be a number, got 'a'"),
         ({"rule": "structure"}, "rule must be a rule of plasticity"),
-        ({"encoding": "counts"}, "encoding must be an Encoding, or None"),
         ({"encoding": Encoding(12)}, "encoding must be of the .* columns of the examples"),
         ({"engine": "pool"}, "engine must be an engine"),
-        ({"participation": 0.5}, "participation must be a Participation, or None"),
     ],
 )
 def test_wrong_arguments_are_refused_in_a_line(owners, arguments, words):

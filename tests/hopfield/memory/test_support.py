@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hopfed import kernels
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.support import Support, dual_directions
+from hopfed.hopfield.support import Support
 from hopfed.spectral.operators import DenseOperator
 
 N = 100
@@ -28,16 +26,6 @@ def measure(batches, patterns, qualities=None, weights=None):
     r = np.full(len(batches), 0.7) if qualities is None else np.array(qualities)
     w = np.ones(len(batches)) if weights is None else weights
     return Support.of(operators(batches), patterns, w, 1 - r**2)
-
-
-@given(st.integers(1, 6), st.integers(0, 99))
-def test_directions_are_unit_and_see_their_own_pattern_alone(K, seed):
-    xi = rademacher(K, N, np.random.default_rng(seed))
-    d = dual_directions(xi)
-    np.testing.assert_allclose(np.linalg.norm(d, axis=0), 1)
-    seen = xi @ d
-    np.testing.assert_allclose(seen - np.diag(np.diag(seen)), 0, atol=1e-9)
-    assert (np.diag(seen) > 0).all()
 
 
 @pytest.mark.parametrize(

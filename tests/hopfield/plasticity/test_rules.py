@@ -142,7 +142,6 @@ def test_bad_arguments():
     for make, message in (
         (lambda: Fixed(1.2), "weight must be in"),
         (lambda: Structure(rest=-0.1), "rest must be in"),
-        (lambda: Structure(alpha=0.0), "alpha must be a false-alarm rate"),
         (lambda: Smoothing(ema=0.0), "ema must be in"),
     ):
         with pytest.raises(ArgumentError, match=message):
