@@ -116,6 +116,8 @@ def show(
         f"({pairs} in whole numbers), or, where the server asks for classes (serve --graded), sums "
         "over classes of rows that it names. No row, and no name of a column."
     )
+    if rows.gaps:
+        out.print("These rows have gaps: only a server that asks for classes takes them.")
     if epsilon is None:
         out.print(
             "Without noise: exact sums, also of random groups of rows along directions, and of the "
