@@ -10,12 +10,11 @@ from hopfed.federation.engines import Outcome
 from hopfed.federation.faults import Fault
 from hopfed.federation.machines.node import Node
 from hopfed.federation.machines.wire import Request, write_request
-from hopfed.federation.recipes import describe
 from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding, pack_patterns
 from hopfed.hopfield.ledger import Ledger
-from hopfed.hopfield.owner import ALLOWED, Owner
+from hopfed.hopfield.owner import Owner
 from hopfed.tables.examples import as_examples
 
 N, M = 40, 120
@@ -30,7 +29,7 @@ def site(folder, rows=None, epsilon=None, ledger=None):
     """Return a node as `hopfed join` makes it: with epsilon, or else with --trust-server."""
     rows = as_examples(signs() if rows is None else rows, gaps=True)
     owner = Owner(rows, ledger or Ledger(folder / "privacy"), epsilon)
-    return Node(owner.adapt, ALLOWED)
+    return Node(owner.asked)
 
 
 class Sites:
@@ -53,7 +52,7 @@ class Sites:
 
 def ask(node, method, t=0, exchange=0, state=None, down=None, columns=None, **where):
     """Ask a node as a server that says what it likes; `method` may be the text of a recipe."""
-    text = method if isinstance(method, str) else describe(getattr(method, "client", method))
+    text = method if isinstance(method, str) else getattr(method, "client", method).recipe
     context = Context(where.get("seed", 0), t, exchange, where.get("client", 0))
     request = Request(
         context, text, state or {}, down or {}, columns=() if columns is None else columns

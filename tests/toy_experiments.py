@@ -46,7 +46,6 @@ from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import play_round
 
 class Sums:
-    fresh = False
 
     def __init__(self, size): self.size = size
     def client_start(self, client, seed): return {"x": np.zeros(self.size)}

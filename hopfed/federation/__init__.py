@@ -7,7 +7,6 @@ faults : what can go wrong with a client, and the log of what did.
 rounds : one round of a federation, from its state to the next.
 aggregate : means over clients.
 packing : dicts of arrays as bytes.
-recipes : what a client is to do as plain text, for other machines.
 engines : local (in process), pool (worker processes), dask (a cluster), flower (its messages).
 machines : `hopfed serve` and `hopfed join`, over gRPC.
 """

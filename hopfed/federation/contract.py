@@ -77,7 +77,6 @@ class Method(Protocol):
     >>> from hopfed.federation.messages import Field
     >>> from hopfed.federation.rounds import play_round
     >>> class Mean:
-    ...     fresh = False
     ...     def client_start(self, client, seed):
     ...         return {"value": np.array(float(client))}
     ...     def server_start(self, seed):
@@ -93,14 +92,6 @@ class Method(Protocol):
     >>> float(played.state.server["mean"]), played.traffic.up.tolist()
     (1.5, [8, 8, 8, 8])
     """
-
-    @property
-    def fresh(self) -> bool:
-        """Whether the message with which a client begins a round must differ from its last one.
-
-        Repeating it would count the same evidence twice.
-        """
-        ...
 
     def client_start(self, client: int, seed: int) -> State:
         """State of a client before its first round."""

@@ -31,7 +31,6 @@ class Fault(IntEnum):
     DIED = 5  # its process ended
     MALFORMED = 6
     NOT_FINITE = 7
-    REPEATED = 8
 
 
 @dataclass

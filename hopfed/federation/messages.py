@@ -10,12 +10,14 @@ from typing import Any, Self
 import numpy as np
 
 from hopfed._lib.arrays import to_host
+from hopfed.errors import DataError
 
 __all__ = ["Field"]
 
 Message = dict[str, np.ndarray]
 
 SINGLE, LARGEST = 1e15, 1e150  # magnitudes in single and double precision, beyond any honest one
+MALFORMED = "a malformed message from the server"
 WIDEST = 8  # bytes of a number: what is wider cannot be brought to float64 without overflow
 
 
@@ -128,6 +130,12 @@ def not_finite(message: Message) -> str | None:
         if not fits.all():
             return f"{name} holds {int((~fits).sum())} values that are not finite, or too large"
     return None
+
+
+def require_form(down: Message, spec: Spec) -> None:
+    """Fail unless a message that a server sent is of this form, and of finite numbers."""
+    if wrong := malformed(down, spec) or not_finite(down):
+        raise DataError(f"{MALFORMED}: {wrong}")
 
 
 def nbytes(message: Message) -> int:

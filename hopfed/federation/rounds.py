@@ -25,7 +25,6 @@ from hopfed.federation.messages import (
     Traffic,
     as_message,
     below,
-    digest,
     malformed,
     not_finite,
 )
@@ -40,7 +39,6 @@ BLOCK = 64  # clients asked at a time: enough to be stepped together, few enough
 class Late:
     """A message under way."""
 
-    client: int  # who sent it
     sent: int  # sent, due: round it was sent in, and the one it counts in
     due: int
     message: Message = field(repr=False)  # its arrays
@@ -56,16 +54,13 @@ class FederationState:
     # last messages down, by client or for `EVERYONE`, not yet fetched
     down: dict[int, Message] = field(default_factory=dict, repr=False)
     late: dict[int, Late] = field(default_factory=dict)  # messages under way, by client
-    # digest of the message that each client last began a round with
-    last: dict[int, bytes] = field(default_factory=dict, repr=False)
 
     def arrays(self) -> dict[str, Any]:
         """Return the state as named arrays."""
         late = {c: m.message | {"": np.array([m.sent, m.due])} for c, m in self.late.items()}
-        last = {c: {"": np.frombuffer(v, np.uint8)} for c, v in self.last.items()}
         parts: dict[str, Mapping[int, State]] = {"clients": self.clients, "down": self.down}
         found = {f"server/{name}": array for name, array in self.server.items()}
-        for part, held in (parts | {"late": late, "last": last}).items():
+        for part, held in (parts | {"late": late}).items():
             for c, arrays in held.items():  # also of one without arrays something is kept
                 found |= {f"{part}/{c}/{n}": a for n, a in ({"": np.zeros(0)} | arrays).items()}
         return found
@@ -73,7 +68,7 @@ class FederationState:
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, Any]) -> FederationState:
         """Rebuild the state from its `arrays`."""
-        parts: dict[str, dict[int, State]] = {n: {} for n in ("clients", "down", "late", "last")}
+        parts: dict[str, dict[int, State]] = {n: {} for n in ("clients", "down", "late")}
         made, late = cls(below(arrays, "server")), {}
         for name, array in arrays.items():
             part, _, rest = name.partition("/")
@@ -82,13 +77,12 @@ class FederationState:
                 parts[part].setdefault(int(client), {})[of] = array
         for c, held in parts["late"].items():
             sent, due = held.pop("").tolist()
-            late[c] = Late(c, sent, due, held)
-        last = {c: held[""].astype(np.uint8).tobytes() for c, held in parts["last"].items()}
+            late[c] = Late(sent, due, held)
         clients, down = (
             {c: {n: a for n, a in held.items() if n} for c, held in parts[part].items()}
             for part in ("clients", "down")
         )
-        return cls(made.server, clients, down, late, last)
+        return cls(made.server, clients, down, late)
 
 
 @dataclass(frozen=True)
@@ -186,7 +180,6 @@ class Session:
     Examples
     --------
     >>> class Sum:
-    ...     fresh = False
     ...     def client_start(self, client, seed):
     ...         return {}
     ...     def server_start(self, seed):
@@ -228,7 +221,7 @@ class Session:
             self.minimum = 0
         self.states = state.clients
         self.down = state.down
-        self.late, self.last = dict(state.late), dict(state.last)
+        self.late = dict(state.late)
         self.traffic, self.faults = Traffic(clients), FaultLog(clients)
         self.client_metrics: dict[str, np.ndarray] = {}
         self.ages: dict[int, int] = {}
@@ -261,7 +254,7 @@ class Session:
     def played(self, server: State, down: Mapping[int, Message], metrics: Metrics) -> Played:
         """Close the round with the state of the `server`, its last word `down`, and `metrics`."""
         self._say(down)
-        after = FederationState(as_message(server), self.states, self.down, self.late, self.last)
+        after = FederationState(as_message(server), self.states, self.down, self.late)
         return Played(after, self.client_metrics, metrics, self.traffic, self.faults)
 
     def _cohort(self) -> list[int]:
@@ -290,7 +283,7 @@ class Session:
             for c, message in self._answers(block, exchange, everyone, check).items():
                 if exchange == 0 and delays[c]:
                     due = self.t + int(delays[c])
-                    self.late[c] = Late(c, self.t, due, message)
+                    self.late[c] = Late(self.t, due, message)
                     self.faults.add(c, Fault.LATE, f"arrives in round {due}")
                 else:
                     messages[c] = message
@@ -340,10 +333,6 @@ class Session:
         fault, reason = outcome.fault, outcome.reason
         if fault == Fault.NONE:
             fault, reason = self._fault(c, call, message, check)
-        if fault == Fault.NONE and self.method.fresh and call.context.exchange == 0:
-            before, self.last[c] = self.last.get(c), digest(message)
-            if before == self.last[c]:
-                fault, reason = Fault.REPEATED, "the same message as the last time"
         if fault != Fault.NONE:
             self.faults.add(c, fault, reason)
             return None

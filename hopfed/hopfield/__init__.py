@@ -14,7 +14,7 @@ plasticity : how much weight a client gives to its new examples.
 encoding : operators as messages, counts or factors, and what rows can give.
 simulation : rounds in one call, all clients in one process.
 owner, ledger : what the owner of a file answers, and the privacy budget of its rows.
-columns : which column of an owner is which of the federation.
+columns, recipe : which columns a federation has, and what it asks of their rows.
 announcement : the last message of a federation: archetypes for all clients.
 """
 

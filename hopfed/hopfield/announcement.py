@@ -14,7 +14,7 @@ import numpy as np
 
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.errors import DataError, shown
-from hopfed.federation.messages import Field, Message, malformed, not_finite
+from hopfed.federation.messages import MALFORMED, Field, Message, require_form
 from hopfed.hopfield.encoding import MOST_PATTERNS, pack_patterns, unpack_patterns
 from hopfed.hopfield.verdict import STATUS
 from hopfed.tables.coding import Coding
@@ -107,36 +107,30 @@ class Announcement:
 
 def read(down: Message, N: int) -> Announcement:
     """Return what a server announced last, whatever it sent."""
-    wide, words = -(-N // 8), Field((None,), "u")
+    wide, words = -(-N // 8), Field((None,), "u", most=255)
     down = {"patterns": np.zeros((0, wide), np.uint8)} | down
     form = {
-        "patterns": Field((None, wide), "u"),
-        "means": Field((len(down["patterns"]), N), "f", least=-1.0, most=1.0),
-        "shares": Field((len(down["patterns"]),), "f", least=0.0, most=1.0),
+        "patterns": Field(("archetypes", wide), "u", most=255),
+        "means": Field(("archetypes", N), "f", least=-1.0, most=1.0),
+        "shares": Field(("archetypes",), "f", least=0.0, most=1.0),
         "quality": Field((), "f", least=0.0, most=1.0),
         "status": words,
         "advice": words,
     }
     held = {name: np.asarray(down[name]) for name in form if name in down}
-    for name, array in held.items():
-        wrong = malformed({name: array}, {name: form[name]}) or not_finite({name: array})
-        wide_words = form[name].kinds == "u" and array.dtype != np.uint8
-        wide_words |= form[name] is words and len(array) > WORDS
-        if wrong or wide_words or (name == "shares" and array.sum() > 1 + SLACK):
-            raise _malformed(name)
-    K = len(held["patterns"])
+    require_form(held, {name: form[name] for name in held})
+    K, shares = len(held["patterns"]), held.get("shares")
     if min(MOST_PATTERNS * N, max(MOST_PATTERNS, LARGEST // N)) < K:
         raise DataError(f"{K:,} archetypes of {N:,} columns, which are too many")
-    patterns, known = unpack_patterns(held["patterns"], N), float(held.get("quality", 0.0))
-    judgement: tuple[str, str] | tuple[()] = ()
-    if "status" in held:
-        texts = (held.get(n, np.zeros(0, np.uint8)).tobytes() for n in ("status", "advice"))
-        status, advice = (shown(text.decode("utf-8", "replace"), WORDS) for text in texts)
-        if status not in STATUSES:
-            raise _malformed("status")
-        judgement = status, advice
-    return Announcement(patterns, held.get("means"), held.get("shares"), known or np.nan, judgement)
-
-
-def _malformed(name: str) -> DataError:
-    return DataError(f"a malformed message from the server: {name} of another form or out of range")
+    texts = (
+        held.get(name, np.zeros(0)).astype(np.uint8).tobytes() for name in ("status", "advice")
+    )
+    status, advice = (shown(text.decode("utf-8", "replace"), WORDS) for text in texts)
+    more = shares is not None and shares.sum() > 1 + SLACK
+    if more or status not in (*STATUSES, ""):
+        wrong = "shares of more than all rows" if more else "a status that there is not"
+        raise DataError(f"{MALFORMED}: {wrong}")
+    known = float(held.get("quality", 0.0)) or np.nan
+    judgement = (status, advice) if status else ()
+    patterns = unpack_patterns(held["patterns"], N)
+    return Announcement(patterns, held.get("means"), shares, known, judgement)

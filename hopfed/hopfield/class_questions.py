@@ -45,7 +45,7 @@ from hopfed.archetypes.replicas import redrawn
 from hopfed.archetypes.session import Owner
 from hopfed.archetypes.weights import counted
 from hopfed.errors import DataError
-from hopfed.federation.messages import Field, Message, Spec, digest, malformed, not_finite
+from hopfed.federation.messages import MALFORMED, Field, Message, Spec, digest, require_form
 from hopfed.hopfield.columns import read_names
 from hopfed.hopfield.encoding import MOST_EXAMPLES
 from hopfed.kernels import Rows
@@ -97,8 +97,8 @@ def first_question(n_sites: int) -> Message:
     return {"means": np.zeros((1, n_sites), np.float32), "shares": np.ones(1, np.float32)}
 
 
-def question_complaint(down: Message, n_sites: int, exact: bool) -> str | None:
-    """Say why a message from the server is no question; None if it is."""
+def check_question(down: Message, n_sites: int, exact: bool) -> None:
+    """Fail unless a message from the server is a question."""
     number, side = Field((), "iu", least=0), Field((), "f", least=-LONGEST, most=LONGEST)
     form = {
         "means": Field(("classes", n_sites), "f", least=-1.0, most=1.0),
@@ -120,7 +120,7 @@ def question_complaint(down: Message, n_sites: int, exact: bool) -> str | None:
         K, C = len(down.get("means", ())), len(rated_words(outcome_names(down)[1:]))
         size = (K * C + len(np.atleast_1d(down.get("along", ())))) * K * (n_sites + 1)
         if size > NUMBERS:
-            return "more numbers than a question has"
+            raise DataError(f"{MALFORMED}: more numbers than a question has")
         more |= {"outcome": Field((None,), "u"), "outcome_means": Field((K, C), "f")}
         more |= {"along": Field((None, K, n_sites + 1), "f"), "survey": Field((), "f")}
         more |= {"solved": Field((K * C, K, n_sites + 1), "f")}
@@ -128,15 +128,12 @@ def question_complaint(down: Message, n_sites: int, exact: bool) -> str | None:
     spec = {n: f for n, f in form.items() if n in down or not bare}
     due = NEEDED.get(asked(down), ())
     spec |= {n: f for n, f in more.items() if exact and (n in down or n in due)}
-    if wrong := malformed(down, spec) or not_finite(down):
-        return wrong
-    if max((len(down[n]) for n in ("means", "of", "points") if n in down), default=0) > MOST:
-        return f"more than {MOST} classes"
-    if not bare and not len(down["means"]):
-        return "no classes"
+    require_form(down, spec)
+    K = max((len(down[n]) for n in ("means", "of", "points") if n in down), default=0)
+    if K > MOST or not (bare or len(down["means"])):
+        raise DataError(f"{MALFORMED}: {K} classes, and not 1 to {MOST}")
     if not bare and not abs(float(down["shares"].sum(dtype=float)) - 1) < 1e-3:
-        return "shares that do not add up to one"
-    return None
+        raise DataError(f"{MALFORMED}: shares that do not add up to one")
 
 
 def answer_spec(down: Message, n_sites: int) -> Spec:
@@ -217,7 +214,7 @@ def outcome_names(down: Message) -> tuple[str, ...]:
     try:
         words = down["outcome"].astype(np.uint8).tobytes().decode().split("\0")
     except (KeyError, UnicodeDecodeError):
-        raise DataError("a malformed message from the server: an outcome without a name") from None
+        raise DataError(f"{MALFORMED}: an outcome without a name") from None
     return read_names(words, 1 + NUMBERS // max(np.size(down.get("means", 0)), 1))
 
 

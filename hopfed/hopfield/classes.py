@@ -421,23 +421,27 @@ class Clients(verdict.RoundSession):
         found = {**sums, "log_likelihood": np.array(n @ whole)}
         return found | ({"pairs": (q.T * n) @ q} if self.cut == 0 else {})
 
+    def tables(self) -> verdict.Tables:
+        """All rows of the clients of the round, as tests ask about them."""
+        seed = self.session.context.derive("replicas") % 2**62
+        return verdict.Tables(self.session, self.clients, self.n_columns, seed)
+
     def judged(self, memory: Memory) -> tuple[str, str]:
         """Status of what is remembered, by the rows of all clients of the round, and a sentence."""
-        (K, N), seed = memory.means.shape, self.session.context.derive("replicas") % 2**62
-        tables = verdict.Tables(self.session, self.clients, N, seed)
+        (K, N), tables = memory.means.shape, self.tables()
         try:
             M = int(tables.n_rows)
             if K > verdict.MOST or K * M * N > verdict.MOST_WORK:
                 return verdict.STATUS, verdict.too_large(K, (M, N))
             shares = np.array([memory.shares_of(c) for c in self.clients])
             return verdict.judged(tables, memory.means, shares)
-        except verdict.FewerError:
-            return verdict.STATUS, "A client fell silent while the rows were asked."
+        except verdict.FewerError as error:
+            return verdict.STATUS, str(error)
 
     def related(self, memory: Memory, outcome: str) -> Any:
         """What is remembered has to do with an outcome of the clients; or why that is not known."""
         found = Announcement(memory.patterns, memory.means, memory.shares).archetypes()
-        return relating.related(outcome, found, self.session, self.clients)
+        return relating.related(outcome, found, self.tables())
 
     def shown(self, fit: Fit, search: Search) -> Fit:
         """Leave out classes that only the clients show who have most of them."""

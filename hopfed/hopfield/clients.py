@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,19 +17,20 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.joint_diagonalization import group_projections
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import Context, Metrics, State
-from hopfed.federation.messages import Field, Message, Spec, malformed, not_finite
-from hopfed.hopfield.batches import Batches, Source
+from hopfed.federation.messages import Field, Message, Spec, require_form
+from hopfed.hopfield.batches import Batches, Elsewhere, Source
 from hopfed.hopfield.class_questions import (
     RELATED,
     answer,
     answer_spec,
     asked,
+    check_question,
     first_question,
-    question_complaint,
 )
 from hopfed.hopfield.encoding import MOST_EXAMPLES, MOST_PATTERNS, Encoding, lower, unpack_patterns
 from hopfed.hopfield.noise import CHANCE, NUMBERS, UNITS, ClassNoise, Noise, hidden
 from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule, Smoothing
+from hopfed.hopfield.recipe import Recipe
 from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import DiscreteGaussian
 from hopfed.spectral.operators import DenseOperator
@@ -66,13 +67,20 @@ def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
 
 @dataclass(frozen=True)
 class StartingClient:
-    """A client that has no state before its first round, and whose batches are new in each."""
-
-    fresh = True  # sums that are repeated would count their rows twice
+    """A client that has no state before its first round."""
 
     def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
         """State of a client before its first round."""
         return {}
+
+    def _recipe(self: Any, **own: Any) -> str:
+        """It as another machine makes it, whose rows it asks for; its `own` settings beside."""
+        for part in (self.source, own.pop("rule", Fixed())):
+            if not isinstance(part, Elsewhere | Fixed):
+                raise DataError(f"a {type(part).__name__} cannot be sent to another machine")
+        noise = self.noise
+        budget = {} if noise is None else {"epsilon": noise.epsilon, "delta": noise.delta}
+        return Recipe(self.n_sites, rounds=self.source.rounds, **budget, **own).text
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,13 @@ class PatternClient(StartingClient):
         """What adds the noise, where there is any."""
         noise = cast(Noise, self.noise)
         return DiscreteGaussian(self.n_sites, noise.epsilon, noise.delta)
+
+    @property
+    def recipe(self) -> str:
+        """What another machine makes it of."""
+        how, rule = {"form": self.encoding.form, "width": self.encoding.width}, self.rule
+        how |= {"weight": getattr(rule, "weight", 0.0), "ema": self.smoothing.ema}
+        return self._recipe(rule=rule, groups=self.groups, votes=self.votes, **how)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -194,28 +209,22 @@ class PatternClient(StartingClient):
 
     def _check_question(self, step: str, down: Message) -> None:
         """Fail unless a message from the server is of the form that the step reads."""
-        if self.noise is not None:
+        if self.noise is not None or (step == "operators" and not down):
             return
         N = self.n_sites
-        spec: dict[str, Field] = {"basis": Field((N, None), "f")}
-        if step != "projections":
-            packed, sure = Field(("patterns", -(-N // 8)), "u"), Field(("patterns",), "f")
-            spec = {"patterns": packed, "sure": sure, "quality": Field((), "f")}
-        if step == "operators" and not down:
-            return
-        wrong = malformed(down, spec) or not_finite(down)
-        if wrong is None and "patterns" in down:
-            K, kind = len(down["patterns"]), down["patterns"].dtype
-            if kind != np.uint8:
-                wrong = f"patterns are of dtype {kind}"
-            elif MOST_PATTERNS * N < K:  # unpacked they would fill the memory
-                wrong = f"{K:,} patterns of {N:,} columns, which are too many"
-        if wrong is None and "basis" in down:
+        if step == "projections":
+            require_form(down, {"basis": Field((N, None), "f")})
             K = down["basis"].shape[1]
-            if N < K or self.groups * K * (K + 1) // 2 > MOST_NUMBERS:
-                wrong = f"{K:,} directions of {self.groups:,} groups, which are too many"
-        if wrong is not None:
-            raise DataError(f"a malformed message from the server: {wrong}")
+            many = N < K or self.groups * K * (K + 1) // 2 > MOST_NUMBERS
+        else:
+            packed = {"patterns": Field(("patterns", -(-N // 8)), "u", most=255)}
+            known = {"sure": Field(("patterns",), "f"), "quality": Field((), "f")}
+            require_form(down, packed | known)
+            K = len(down["patterns"])
+            many = MOST_PATTERNS * N < K  # unpacked they would fill the memory
+        if many:
+            what = "directions" if step == "projections" else "patterns"
+            raise DataError(f"{K:,} {what} of {N:,} columns, which are too many")
 
 
 @dataclass(frozen=True)
@@ -233,6 +242,11 @@ class ClassClient(StartingClient):
     def __post_init__(self) -> None:
         if self.noise is not None:
             _ = self.hiding  # checks the budget
+
+    @property
+    def recipe(self) -> str:
+        """What another machine makes it of."""
+        return self._recipe(graded=True, looks=self.looks, steps=self.steps)
 
     @property
     def round_steps(self) -> tuple[str, ...]:
@@ -282,8 +296,7 @@ class ClassClient(StartingClient):
         if rows.shape[1] != self.n_sites:
             raise DataError(f"examples have {rows.shape[1]} columns, not {self.n_sites}")
         if self.noise is not None:
-            step = self.round_steps[context.exchange]
-            about = f"budget {self.noise.words} {self.units} question {question_name(step, down)}"
+            step, about = self._charged(self.noise, down, context)
             key = self.noise.key(rows, context, about, "classes ")
             return state, self.hiding.answer(step, rows, down, key), {}
         if relates:
@@ -293,18 +306,19 @@ class ClassClient(StartingClient):
     def question(self, down: Message) -> Message:
         """Return what is asked; fail unless a message from the server is a question."""
         down = down or first_question(self.n_sites)
-        wrong = question_complaint(down, self.n_sites, self.noise is None)
-        if wrong is not None:
-            raise DataError(f"a malformed message from the server: {wrong}")
+        check_question(down, self.n_sites, self.noise is None)
         return down
 
-    def cost(self, down: Message, exchange: int) -> tuple[str, int]:
-        """Name of a question with noise, and the units of the budget that it costs."""
-        step, (K, N) = self.round_steps[exchange], down["means"].shape
+    def _charged(self, noise: Noise, down: Message, context: Context) -> tuple[str, str]:
+        """Kind of a question, and what its noise is made of, once it is charged to a ledger."""
+        step, (K, N) = self.round_steps[context.exchange], down["means"].shape
         numbers = 1 + K * (2 * N + 1) + (K * (N * (N - 1) // 2) if step == "pairs" else 0)
         if numbers > NUMBERS:
             raise DataError(f"{K:,} classes of {N:,} columns, which are too many for one answer")
-        return question_name(step, down), UNITS[step]
+        name = question_name(step, down)
+        if noise.spend is not None:
+            noise.spend(context.round, name, UNITS[step])
+        return step, f"budget {noise.words} {self.units} question {name}"
 
 
 def question_name(step: str, down: Message) -> str:

@@ -1,18 +1,18 @@
 """Names of columns: which column of an owner is which of the federation.
 
 A server that knows the names of its columns (`hopfed serve --columns FILE`) tells them with every
-question, and owners put theirs in that order, whatever their files have. Where a server knows only
-their number, columns go by their place, which is for tables without names. An owner tells nobody
-its names; a column that it lacks has to be in its file, empty.
+question, in an order that all make alike, whatever order a file has: the shorter name first, and of
+two of one length the first in the alphabet. Where a server knows only their number, columns go by
+their place, which is for tables without names. An owner tells nobody its names; a column that it
+lacks has to be in its file, empty.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from hopfed.errors import DataError, OtherColumnsError
+from hopfed.federation.messages import MALFORMED
 from hopfed.tables.table import LONGEST, listed
 
 MOST = 2**24  # columns that a server may name
@@ -30,32 +30,30 @@ def read_names(given: Sequence[object], most: int = MOST) -> tuple[str, ...]:
     elif len(set(names)) != len(names):
         wrong = "a column that is named twice"
     if wrong:
-        raise DataError(f"a malformed message from the server: {wrong}")
+        raise DataError(f"{MALFORMED}: {wrong}")
     return tuple(names)
 
 
-def places_of(own: Sequence[str], width: int, given: Sequence[object]) -> np.ndarray | None:
-    """Where the columns of a federation are among one's own; None where both are in one order."""
-    if not given:
-        if own:
-            raise OtherColumnsError(
-                "my columns have names, and the server knows only their number: ask whoever serves "
-                "for serve --columns FILE"
-            )
-        return None
+def in_order(names: Sequence[str]) -> list[int]:
+    """Where the columns of a federation are among these; names made up by number lie so."""
+    return sorted(range(len(names)), key=lambda j: (len(names[j]), names[j]))
+
+
+def check_columns(own: Sequence[str], width: int, given: Sequence[object]) -> None:
+    """Fail unless columns, `own` names in order or a `width` without names, are those `given`."""
+    if bool(given) != bool(own):
+        raise OtherColumnsError(
+            "my columns have names, and the server knows only their number: ask whoever serves "
+            "for serve --columns FILE"
+            if own
+            else f"the federation names its columns, and my {width:,} have no names"
+        )
     names = read_names(given, 2 * width)
-    if not own:
-        if len(names) != width:
-            raise OtherColumnsError(
-                f"the federation has {len(names):,} columns, my table {width:,} without names"
-            )
-        return None
-    place = {name: j for j, name in enumerate(own)}
-    lacks, due = [name for name in names if name not in place], set(names)
-    more = [name for name in own if name not in due]
+    lacks, more = ([n for n in a if n not in set(b)] for a, b in ((names, own), (own, names)))
     if lacks or more:
         parts = [f"lacks {listed(lacks)} of the federation"] if lacks else []
         beside = "beside" if lacks else "beside those of the federation"
         parts += [f"has {listed(more)} {beside}"] if more else []
         raise OtherColumnsError(f"my table {', and '.join(parts)}")
-    return np.array([place[name] for name in names])
+    if tuple(names) != tuple(own):
+        raise DataError(f"{MALFORMED}: columns not in the order of names")

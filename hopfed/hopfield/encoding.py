@@ -148,7 +148,8 @@ def pack_patterns(patterns: np.ndarray) -> np.ndarray:
 
 def unpack_patterns(packed: np.ndarray, n_sites: int) -> np.ndarray:
     """Undo `pack_patterns`: int8 (K, N)."""
-    return (2 * np.unpackbits(packed, axis=1, count=n_sites).astype(np.int8) - 1).astype(np.int8)
+    bits = np.unpackbits(packed.astype(np.uint8, copy=False), axis=1, count=n_sites)
+    return 2 * bits.astype(np.int8) - np.int8(1)
 
 
 def lower(matrix: np.ndarray) -> np.ndarray:

@@ -66,8 +66,6 @@ class HopfieldFederation:
     noise: Noise | None = None
     guard: Guard = field(default_factory=Guard)
 
-    fresh = True  # sums that are repeated would count their rows twice
-
     def __post_init__(self) -> None:
         kinds = {"channel": Patterns | Classes, "noise": Noise | None, "guard": Guard}
         for name, kind in kinds.items():

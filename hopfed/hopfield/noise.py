@@ -22,6 +22,7 @@ are (epsilon, delta)-private, whatever is asked in between
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
@@ -67,6 +68,8 @@ class Noise:
     epsilon, delta : the budget; every row must be in the batch of one round only.
     secret : of the noise, known to the client alone; 0, in simulations, draws from the run's seed,
         which everybody knows.
+    spend : charges a ledger before an answer about classes is made: gets the round, the name of the
+        question, and what it costs; None in simulations.
 
     Examples
     --------
@@ -77,6 +80,7 @@ class Noise:
     epsilon: float
     delta: float = 1e-5
     secret: int = field(default=0, repr=False)
+    spend: Callable[[int, str, int], None] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         concentrated_rho(self.epsilon, self.delta)  # checks the budget

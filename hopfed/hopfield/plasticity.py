@@ -202,61 +202,44 @@ class Fixed(Rule):
         return Reading(self.weight)
 
 
-@dataclass(frozen=True)
-class _Referred(Rule):
-    """A rule that refers to the agreement p0 to expect of a familiar batch, or of an example."""
-
-    reference: str = "batch"
-
-    def __post_init__(self) -> None:
-        known = self.reference in ("batch", "example")
-        require(known, "reference", "'batch' or 'example'", repr(self.reference))
-
-    def _expected(
-        self, M: int, broadcast: Broadcast, seed: int, exposures: np.ndarray | None = None
-    ) -> float:
-        """Return p0, no closer to 1/2 than LEAST_EXCESS."""
-        r, p0 = broadcast.quality, (1 + broadcast.quality**2) / 2
-        if self.reference == "batch":
-            p0 = expected_agreement(r, M, broadcast.patterns, exposures=exposures, seed=seed)
-        return max(p0, 0.5 + LEAST_EXCESS)
+def _familiar(rows: Rows, memory: Broadcast, seed: int, shares: np.ndarray | None = None) -> float:
+    """Agreement p0 to expect of a familiar batch, no closer to 1/2 than LEAST_EXCESS."""
+    about = memory.quality, len(rows), memory.patterns
+    return max(expected_agreement(*about, exposures=shares, seed=seed), 0.5 + LEAST_EXCESS)
 
 
 @dataclass(frozen=True)
-class Entropy(_Referred):
+class Entropy(Rule):
     """``w = max(0, (h2(p) - h2(p0)) / (1 - h2(p0)))``: opens to whatever disagrees (49, 51).
 
-    Drift and novelty open it, and so does noise. `reference` says what p0 is: "example" is the
-    paper's ``(1 + r^2)/2``, the agreement of a single example of a single archetype. A batch of
-    low quality exceeds it by far, and w is 0 even where half of it is noise; at a high quality
-    the ties of an even K keep a familiar batch below it, and w is not 0. "batch" is what M
-    examples of all the remembered archetypes, equally often, would show. A batch of some of them
-    falls short of that: drift of the exposures is what this rule is to notice.
+    Drift and novelty open it, and so does noise. p0 is what M examples of all the remembered
+    archetypes, equally often, would show. The paper's ``(1 + r^2)/2`` is of a single example of a
+    single archetype: a batch of low quality exceeds it by far, and w would be 0 even where half of
+    it is noise. A batch of some archetypes falls short of p0: drift of the exposures is what this
+    rule is to notice.
     """
 
     def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:
         p = sign_agreement(rows, broadcast.patterns, seed=seed)
-        floor = binary_entropy(self._expected(len(rows), broadcast, seed))
+        floor = binary_entropy(_familiar(rows, broadcast, seed))
         weight = (binary_entropy(p) - floor) / (1 - floor)
         return Reading(min(max(weight, 0.0), 1.0), p)
 
 
 @dataclass(frozen=True)
-class Agreement(_Referred):
+class Agreement(Rule):
     """``w = clip((p - 1/2) / (p0 - 1/2), 0, 1)``: shuts out whatever disagrees.
 
     Source: theory/NOTES.md, "Agreement rule".
 
-    Noise is shut out, and so is novelty. `reference` says what p0 is: "example" as in `Entropy`,
-    "batch" for M examples with the exposures that the batch itself shows (each example counted
-    for its nearest pattern), so that a client which holds some of the archetypes is not taken for
-    a noisy one.
+    Noise is shut out, and so is novelty. p0 is of M examples with the exposures that the batch
+    itself shows (each example counted for its nearest pattern), so that a client which holds some
+    of the archetypes is not taken for a noisy one.
     """
 
     def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:
         p = sign_agreement(rows, broadcast.patterns, seed=seed)
-        shares = nearest_shares(rows, broadcast.patterns)
-        p0 = self._expected(len(rows), broadcast, seed, shares)
+        p0 = _familiar(rows, broadcast, seed, nearest_shares(rows, broadcast.patterns))
         return Reading(min(max((p - 0.5) / (p0 - 0.5), 0.0), 1.0), p)
 
 

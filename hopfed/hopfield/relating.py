@@ -6,7 +6,7 @@ a client that lies says of its outcome is part of the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.relate import Asked, Column, FirstStep, Member, Relation, of_outcome
+from hopfed.archetypes.session import total
 from hopfed.errors import DataError, HopfedError, shown
 from hopfed.federation.messages import Message, digest
 from hopfed.hopfield.announcement import Announcement
@@ -61,32 +62,25 @@ def answer(rows: Rows, down: Message, client: int, outcome: Column | None) -> Me
 
 
 @dataclass(frozen=True)
-class _Clients(FirstStep):
-    """Asks clients of a round in place of members that are here."""
+class _Rows(FirstStep):
+    """All rows of the clients of a round in place of members that are here."""
 
-    session: Any = None
-    clients: Sequence[int] = ()
-    names: Sequence[str] = ()
+    tables: Any = None  # a `verdict.Tables`
 
     def ask(self, question: Callable[[Member, Asked], Asked], **shared: np.ndarray) -> Asked:
         """Sums over clients of their answers to a question."""
-        words = np.frombuffer("\0".join(self.names).encode(), np.uint8)
-        down = {"means": self.found.means, "shares": self.found.shares, "outcome": words}
-        down |= {"question": np.array(QUESTIONS.index(question)), **shared}
-        answers = self.session.ask(dict.fromkeys(self.clients, down))
-        if lost := [c for c in self.clients if c not in answers]:
-            raise DataError(f"client {lost[0]} did not answer what relates classes to its outcome")
-        each = [answers[c] for c in self.clients]
-        return {name: np.sum([m[name] for m in each], axis=0) for name in each[0]}
+        answers = self.tables.ask(question, shared)
+        return {name: total(answers, name) for name in answers[0]}
 
 
-def related(text: str, found: Archetypes, session: Any, clients: Sequence[int]) -> Relation | str:
-    """Relate classes to the outcome of clients; or why that cannot be done."""
+def related(text: str, found: Archetypes, tables: Any) -> Relation | str:
+    """Relate classes to the outcome of the clients of `tables`; or why that cannot be done."""
     names = outcome_of(text)
-    step = _Clients(found, (), session, clients, names)
+    about = {"means": found.means, "shares": found.shares}
+    tables.how = about | {"outcome": np.frombuffer("\0".join(names).encode(), np.uint8)}
     try:
         if len(found) < 2:
             raise DataError("at least two archetypes are needed to tell them apart")
-        return of_outcome(step, Column(names[0], np.zeros((0, 1)), names[1:]))
+        return of_outcome(_Rows(found, (), tables), Column(names[0], np.zeros((0, 1)), names[1:]))
     except HopfedError as error:
         return shown(error)

@@ -21,6 +21,7 @@ from hopfed.archetypes.judging import measured, trait_gain
 from hopfed.archetypes.mixture import Fit, Mixture, Prior, expect, improve
 from hopfed.archetypes.session import Owners, Session, means_inside
 from hopfed.archetypes.status import judge_classes
+from hopfed.errors import HopfedError
 from hopfed.federation.messages import Message
 from hopfed.hopfield.class_questions import LEARNT, MIXED, OFFERED, QUESTIONS, size_of
 from hopfed.kernels import Rows
@@ -107,11 +108,11 @@ def _without_absent(owners: Session, fit: Fit) -> Fit:
     return fit
 
 
-class FewerError(Exception):
+class FewerError(HopfedError):
     """Some clients fell silent; these are left."""
 
     def __init__(self, left: Sequence[int]):
-        super().__init__()
+        super().__init__("A client fell silent while the rows were asked.")
         self.left = list(left)
 
 

@@ -182,7 +182,6 @@ class NeuralMethod:
     training: Training = field(default_factory=Training)
 
     questions: ClassVar[tuple[str, ...]] = ("train",)  # that `play` asks, in order
-    fresh: ClassVar[bool] = False
     tells: ClassVar[tuple[str, ...]] = ("loss", "flops")  # names of clients' metrics
     name: ClassVar[str] = ""
     source: ClassVar[str] = ""

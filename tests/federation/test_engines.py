@@ -1,17 +1,19 @@
-"""The engine `pool` gives what `local` gives, and bears workers that die."""
+"""The engines `pool` and `flower` give what `local` gives, also where a client or worker fails."""
 
-from dataclasses import fields, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import pytest
 from federations import played
-from helpers import assert_same
+from helpers import arrays_of, assert_same
 from owners import Stepped
 from owners import federation as method
 
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call, shares
+from hopfed.federation.engines.flower import ClientApp, FlowerEngine
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.workers import PoolEngine
 from hopfed.federation.faults import Fault
@@ -37,34 +39,39 @@ def stepped(mood=None):
 
 def play(engine, what, rounds=3):
     who = Participation(rate=0.8, late=0.2, delay=2)
-    return played(what, rounds, seed=3, engine=engine, participation=who)
+    last = played(what, rounds, seed=3, engine=engine, participation=who)
+    return last.state.arrays() | last.arrays()
 
 
 @pytest.fixture(scope="module")
-def pool():
-    with PoolEngine(2) as engine:
-        yield engine
+def engines():
+    with ExitStack() as stack:
+        made = {"pool": PoolEngine(2), "flower": FlowerEngine()}
+        yield {name: stack.enter_context(engine) for name, engine in made.items()}
 
 
-def test_local_and_pool_agree_to_the_last_bit(pool):
-    a, b = play(LocalEngine(), method()), play(pool, method())
-    assert_same(a.state.arrays() | a.arrays(), b.state.arrays() | b.arrays())
-    assert len(a.state.server["memory/patterns"]) == 3
+@pytest.mark.parametrize("mood", [None, "raise"])
+@pytest.mark.parametrize("name", ["pool", "flower"])
+def test_engines_agree_to_the_last_bit_also_where_a_client_fails(engines, name, mood):
+    a, b = play(LocalEngine(), method(mood)), play(engines[name], method(mood))
+    assert_same(a, b)
+    assert {n: array.dtype for n, array in a.items()} == {n: array.dtype for n, array in b.items()}
+    assert len(a["server/memory/patterns"]) == 3
 
 
-def test_methods_take_turns_in_the_same_workers(pool):
+def test_methods_take_turns_in_the_same_workers(engines):
+    pool = engines["pool"]
     play(pool, method(), rounds=1)
     before = pool._pool
-    a = play(pool, method(), rounds=1).state.server["memory/patterns"]
-    b = play(pool, method(seed=1), rounds=1).state.server["memory/patterns"]
+    a, b = (play(pool, method(seed=s), 1)["server/memory/patterns"] for s in (0, 1))
     assert pool._pool is before
     assert not np.array_equal(a, b)
 
 
-def test_a_method_that_no_worker_can_load_is_told_in_words(pool):
+def test_a_method_that_no_worker_can_load_is_told_in_words(engines):
     broken = replace(method(), channel=replace(method().channel, rule=Unloadable()))
     with pytest.raises(HopfedError, match="must be importable from a module"):
-        play(pool, broken, rounds=1)
+        play(engines["pool"], broken, rounds=1)
 
 
 def test_workers_are_handed_shares_of_clients_that_are_alike():
@@ -81,12 +88,9 @@ def test_workers_are_handed_shares_of_clients_that_are_alike():
     assert shares(method(), clients, 2) == [[c] for c in range(7)]
 
 
-def test_clients_stepped_together_in_workers_give_what_they_give_alone(pool):
+def test_clients_stepped_together_in_workers_give_what_they_give_alone(engines):
     """And one that fails costs no other its answer."""
-    a = play(LocalEngine(), method("raise"), rounds=2)
-    b = play(pool, stepped("raise"), rounds=2)
-    assert a.faults.codes.tolist() == b.faults.codes.tolist()
-    assert_same(a.state.arrays() | a.arrays(), b.state.arrays() | b.arrays())
+    assert_same(play(LocalEngine(), method("raise"), 2), play(engines["pool"], stepped("raise"), 2))
 
 
 @pytest.mark.slow
@@ -102,3 +106,63 @@ def test_a_worker_that_dies_takes_no_other_client_along():
 def test_bad_settings():
     with pytest.raises(ArgumentError, match="workers must be at least 1"):
         PoolEngine(0)
+
+
+@dataclass(frozen=True)
+class Counter:
+    """Counts its steps in a state that it never tells."""
+
+    def client_step(self, state, down, context):
+        steps = state["steps"] + 1
+        return state | {"steps": steps}, {"steps": np.array(steps)}, {}
+
+
+def test_with_flower_a_state_travels_in_neither_direction(engines, monkeypatch):
+    sent, call = [], ClientApp.__call__
+
+    def spy(app, message, here):
+        sent.extend([message, call(app, message, here)])
+        return sent[-1]
+
+    monkeypatch.setattr(ClientApp, "__call__", spy)
+    states = [{"steps": np.array(0), "own": np.full(5000, c, np.float32)} for c in (0, 1)]
+    calls = [Call(state, {}, Context(0, 0, 0, c)) for c, state in enumerate(states)]
+    outcomes = engines["flower"].step(Counter(), calls)
+    assert [int(o.state["steps"]) for o in outcomes] == [1, 1]
+    assert len(outcomes[1].state["own"]) == 5000
+    assert all(len(m.content["hopfed"]["hopfed"]) < 1000 for m in sent), "20 kB went along"
+
+
+@dataclass(frozen=True)
+class Neural:
+    """Settings of a small run."""
+
+    method: str
+    changes: dict = field(default_factory=dict)
+
+    def play(self, engine):
+        fl = pytest.importorskip("hopfed.experiments.fl")
+        config = replace(fl.Config(method=self.method, clients=4, rate=0.75), **self.changes)
+        state, found = None, {}
+        for t in range(2):
+            arrays, state = fl.measure_round(0, config, t, state, engine)
+            found |= {f"{t}/{name}": array for name, array in arrays.items()}
+        return found | arrays_of(state)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "neural",
+    [Neural("fedavg"), Neural("fedh2l", {"models": ("cnn-1", "cnn-2")})],  # peers, relayed
+    ids=lambda neural: neural.method,
+)
+def test_neural_runs_agree_on_flower(engines, neural):
+    pytest.importorskip("torch")
+    a, b = neural.play(LocalEngine()), neural.play(engines["flower"])
+    assert a.keys() == b.keys()
+    for name in a:
+        assert (a[name].dtype, a[name].shape) == (b[name].dtype, b[name].shape), name
+        if a[name].dtype.kind == "f":
+            np.testing.assert_allclose(a[name], b[name], rtol=0, atol=1e-5, err_msg=name)
+        else:
+            np.testing.assert_array_equal(a[name], b[name], err_msg=name)

@@ -4,7 +4,6 @@ from itertools import product as all_of
 
 import numpy as np
 import pytest
-from federations import Changed
 from helpers import rest_slow
 from liars import assert_found, claiming, served
 
@@ -118,31 +117,6 @@ MANY = [case for case in all_of((product, majority), (2, 4, 9), (False, True)) i
 def test_one_client_does_not_replace_archetypes_by_halves_of_them(make, honest, asking):
     """Three archetypes and their product are, as a sum, four others: half of each of the four."""
     held(1.0, [make], honest, claiming(3), settings=ASKING if asking else {})
-
-
-def deaf(call, message):
-    """All but the first client answer the first exchange alone."""
-    if call.context.client and call.context.exchange:
-        message.clear()
-
-
-@pytest.mark.parametrize(
-    ("make", "honest"), rest_slow([(product, 2), (majority, 9), (product, 9), (majority, 2)], 2)
-)
-def test_nor_where_the_liar_alone_answers_questions(make, honest):
-    held(0.99, [make], honest, claiming(3), settings=ASKING, engine=Changed(deaf))
-
-
-@pytest.mark.parametrize(
-    ("honest", "size"), rest_slow([(2, 3000), (9, 750), (4, 1500), (4, 9000)], 2)
-)
-def test_nor_do_they_with_noise(honest, size):
-    """As a product of the archetypes, with as many rows as make the sum look like others."""
-
-    def make(xi, rng):
-        return np.repeat(xi.prod(axis=0)[None], size, axis=0).astype(np.int8)
-
-    held(0.95, [make], honest, settings={"epsilon": 4.0}, N=100, M=3000)
 
 
 @pytest.mark.parametrize("rows", [60, 100])

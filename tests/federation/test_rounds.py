@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from helpers import assert_same
 
-from hopfed.errors import ArgumentError, DataError
+from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE
-from hopfed.federation.engines import answer
-from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault, TooFewClientsError
 from hopfed.federation.messages import Field
 from hopfed.federation.participation import Participation
@@ -24,7 +22,6 @@ class Sum:
 
     faults: tuple[tuple[int, str], ...] = ()
     exchanges: int = 2
-    fresh: bool = True
 
     def client_start(self, client, seed):
         return {"steps": np.array(0)}
@@ -49,20 +46,16 @@ class Sum:
             "kind": {"x": np.array(["a", "b"])},
             "none": None,
             "list": {"x": [1.0, 2.0]},
-            "repeat": {"x": np.ones(2)},
         }.get(kind, {"x": x})
         return {"steps": steps}, message, {"steps": int(steps)}
 
     def add(self, state, messages):
         return {"total": state["total"] + sum(float(m["x"].sum()) for m in messages.values())}
 
-    def refuse(self, exchange, client, message):
-        return None
-
     def play(self, state, session):
         down, metrics = {}, {}
-        for e in range(self.exchanges):
-            said = session.ask(down, lambda c, m, e=e: self.refuse(e, c, m))
+        for _ in range(self.exchanges):
+            said = session.ask(down)
             state = self.add(state, said)
             down = {EVERYONE: {"total": np.array(state["total"])}}
             metrics = {"heard": len(said), "who": list(said), "ages": dict(session.ages)}
@@ -110,16 +103,6 @@ def test_a_round_goes_on_without_a_client_that_fails_and_says_why(kind, fault, r
     assert played.state.server["total"] == without.state.server["total"]
 
 
-def test_a_repeated_message_is_refused_where_it_would_count_twice():
-    method = Sum(((1, "repeat"),), exchanges=1)
-    first = play(method)
-    assert first.faults.codes[1] == Fault.NONE
-    second = play(method, state=first.state, start=1)
-    assert second.faults.codes[1] == Fault.REPEATED
-    welcome = play(Sum(((1, "repeat"),), exchanges=1, fresh=False), rounds=2)
-    assert welcome.faults.codes[1] == Fault.NONE
-
-
 def test_too_few_clients_stop_the_run_and_say_who_failed():
     method = Sum(((0, "raise"), (1, "nan")))
     with pytest.raises(TooFewClientsError, match=r"round 0: 2 of 4 .* client 0 raised: ValueError"):
@@ -149,14 +132,6 @@ def test_late_messages_arrive_once_in_their_round_and_their_clients_are_busy_unt
     assert set(ages) == {1, 2}
 
 
-def test_who_is_late_takes_no_part_in_later_exchanges():
-    late = Participation(late=0.5)
-    delays = late.delays(1, 0, 4)
-    played = play(Sum(), participation=late)
-    assert 0 < (delays > 0).sum() < 4
-    np.testing.assert_array_equal(played.traffic.up, np.where(delays > 0, 16, 32))
-
-
 @pytest.mark.parametrize("rate", [0.3, 1.0])
 def test_cohorts_are_of_the_right_size_and_cover_everyone(rate):
     who = Participation(rate=rate)
@@ -175,51 +150,6 @@ def test_the_state_survives_a_run_file():
         played = play(Sum(), state=state, start=t, participation=late)
         state = FederationState.of_arrays(played.state.arrays())
     assert_same(through.state.arrays(), state.arrays())
-
-
-def test_large_cohorts_are_asked_in_blocks(monkeypatch):
-    whole = play(Sum(), rounds=3, clients=9)
-    asked = []
-
-    class Counting(LocalEngine):
-        def step(self, method, calls):
-            asked.append(len(calls))
-            return super().step(method, calls)
-
-    monkeypatch.setattr("hopfed.federation.rounds.BLOCK", 4)
-    state = play(Sum(), rounds=3, clients=9, engine=Counting()).state
-    assert asked == [4, 4, 1] * 2 * 3
-    assert_same(whole.state.arrays(), state.arrays())
-
-
-def test_what_goes_wrong_with_all_together_is_looked_for_client_by_client():
-    class Together(Sum):
-        def client_steps(self, calls):
-            if any(call.context.client == 2 for call in calls):
-                raise MemoryError("too much at once")
-            return [answer(self, call) for call in calls]
-
-    played = play(Together())
-    assert played.faults.codes.tolist() == [0, 0, Fault.RAISED, 0]
-    assert played.faults.reasons[2] == b"MemoryError: too much at once"
-
-    class Without(Sum):
-        def client_steps(self, calls):
-            raise DataError("digits: no such file")
-
-    with pytest.raises(DataError, match="no such file"):
-        play(Without())
-
-
-def test_a_method_may_refuse_what_its_form_lets_pass():
-    class Judging(Sum):
-        def refuse(self, exchange, client, message):
-            return "I know better" if (exchange, client) == (1, 3) else None
-
-    played = play(Judging())
-    assert played.faults.codes.tolist() == [0, 0, 0, Fault.MALFORMED]
-    assert played.faults.reasons[3] == b"I know better"
-    assert played.server_metrics["heard"] == 3
 
 
 def test_what_a_client_names_its_arrays_is_shown_and_not_obeyed_by_a_terminal():

@@ -34,6 +34,8 @@ LIMIT = 10**5
 class Answer:
     """Every client answers a thousand numbers."""
 
+    recipe = ""
+
     def client_start(self, client, seed):
         return {}
 
@@ -65,17 +67,17 @@ def server(keys, said):
         yield listens
 
 
+def client(keys, server, c, patience):
+    """A client that answers."""
+    own, authority = client_key(keys / f"client-{c}.key"), (keys / "ca.pem").read_bytes()
+    node, where = Node(lambda *_: Answer()), f"127.0.0.1:{server.port}"
+    return ClientProcess(where, authority, own, node, patience, lambda words: None)
+
+
 @contextmanager
 def joined(keys, server, c):
     """A client that answers, in a thread."""
-    made = ClientProcess(
-        f"127.0.0.1:{server.port}",
-        (keys / "ca.pem").read_bytes(),
-        client_key(keys / f"client-{c}.key"),
-        Node(lambda *_: Answer(), {}),
-        patience=20.0,
-        say=lambda words: None,
-    )
+    made = client(keys, server, c, 20.0)
     thread = threading.Thread(target=made.run, daemon=True)
     thread.start()
     try:
@@ -103,13 +105,7 @@ def silent(over):
 
 
 def answers(engine, clients=(0, 1, 2)):
-    return dict(zip(clients, engine.step(None, [CALLS[c] for c in clients]), strict=True))
-
-
-@pytest.fixture(autouse=True)
-def described(monkeypatch):
-    monkeypatch.setattr("hopfed.federation.machines.wire.describe", lambda _: "[]")
-    monkeypatch.setattr("hopfed.federation.machines.node.rebuild", lambda *_: Answer())
+    return dict(zip(clients, engine.step(Answer(), [CALLS[c] for c in clients]), strict=True))
 
 
 def test_a_stranger_ends_in_the_handshake_before_a_byte_is_read(keys, server, said, tmp_path):
@@ -231,17 +227,8 @@ def test_a_key_that_another_process_uses_is_said_to_be_in_use(keys, server):
     """As with another home, or on another machine, whose lock this one does not see."""
     with joined(keys, server, 0):
         server.wait(1, 20.0)
-        told = []
-        second = ClientProcess(
-            f"127.0.0.1:{server.port}",
-            (keys / "ca.pem").read_bytes(),
-            client_key(keys / "client-0.key"),
-            Node(lambda *_: Answer(), {}),
-            patience=0.5,
-            say=told.append,
-        )
         with pytest.raises(HopfedError, match="this key is in use by another process"):
-            second.run()
+            client(keys, server, 0, 0.5).run()
 
 
 def test_a_server_listens_and_waits_no_longer_than_told(keys, server):

@@ -7,9 +7,7 @@ import pytest
 
 from hopfed import kernels
 from hopfed._lib.random import stream
-from hopfed.cli.machines.join_checks import unsettled
 from hopfed.tables import reading
-from hopfed.tables.options import Choices
 from hopfed.tables.reading import read_table
 
 M = 400
@@ -103,34 +101,20 @@ def test_what_is_said_of_words_and_numbers_is_enough(survey, join):
             assert "Nothing was sent" in join(survey(cells), *options)
 
 
-SETTLED = [  # a column, and how the whole table was to be read
-    (["ash"] * 200 + ["yew"] * 200, ()),
-    (["5"] * 200 + ["7"] * 200, ()),
-    (["1"] * 200 + ["2"] * 200, ()),
-    (["10", "20", "30", "40"] * 100, ("--binarize", "own=median")),
-    (["10", "20", "30", "40"] * 100, ("--binarize", "20")),  # which is for 0 and 1, too
-    (["10", "20", "30", "40"] * 100, ("--binarize", "own=levels")),
-    (["ash", "oak", "yew", "fir"] * 100, ()),
-    (["ash", "oak", "yew", "fir"] * 100, ("--words", "own=category")),
-    (["1"] * 399 + ["0"], ("--binarize", "own=5")),
+SETTLED = [  # a column, how the whole table was to be read, and the option that settles it
+    (["ash"] * 200 + ["yew"] * 200, (), "ash=-1,yew=+1"),
+    (["10", "20", "30", "40"] * 100, ("--binarize", "own=median"), "--binarize COLUMN=NUMBER"),
+    (["ash", "oak", "yew", "fir"] * 100, (), "--ignore"),
 ]
 
 
-@pytest.mark.parametrize(("column", "options"), SETTLED[:1] + SETTLED[3:4] + SETTLED[6:7])
-def test_the_option_that_settles_it_is_named(survey, join, column, options):
-    advice = join(survey(column), *options).partition("without these rows: ")[2]
-    due = {"yew": "ash=-1,yew=+1", "40": "--binarize COLUMN=NUMBER", "fir": "--ignore"}
-    assert [option for option in due.values() if option in advice] == [due[column[-1]]]
-
-
-BY_ROWS = [
-    case for case in SETTLED if case[1] not in (("--binarize", "20"), ("--binarize", "own=5"))
-]
-
-
-@pytest.mark.parametrize(("column", "options"), BY_ROWS)
-def test_without_noise_owners_say_alike_what_rows_would_decide(survey, join, column, options):
+@pytest.mark.parametrize(("column", "options", "settles"), SETTLED)
+def test_the_option_that_settles_it_is_named_in_both_ways_to_take_part(
+    survey, join, column, options, settles
+):
     """One owner's 2 was another's "ja", and each cut at a median of its own."""
+    advice = join(survey(column), *options).partition("without these rows: ")[2]
+    assert [each for _, _, each in SETTLED if each in advice] == [settles]
     said = join(survey(column), *options, way=("--trust-server",))
     assert "decides how column 'own' is coded, so that other owners' columns mean" in said
 
@@ -170,11 +154,3 @@ def test_the_first_row_is_not_taken_for_names(tmp_path, join, last):
     path.write_text("\n".join(",".join(row) for row in cells))
     assert len(read_table(path, words={"ash": True, "yew": False})) == M + 1
     assert "Nothing was sent" in join(path, "--words", "ash=+1", "--words", "yew=-1")
-
-
-def test_columns_that_a_row_would_code_in_another_way_are_named():
-    table = read_table({"tea": ["yes", "no"], "tree": ["ash", "yew"], "size": [1, 2]})
-    assert unsettled(table.coding, Choices()) == {"tree": "category", "size": "words"}
-    said = Choices(words={"ash": -1, "yew": 1, "1": -1, "2": 1})
-    again = read_table({"tree": ["ash", "yew"], "size": [1, 2]}, words=said.words)
-    assert unsettled(again.coding, said) == {}

@@ -21,7 +21,12 @@ from hopfed.federation.machines.wire import (
     write_request,
 )
 from hopfed.federation.messages import digest
+from hopfed.federation.packing import pack, unpack
 
+KINDS = ("<f4", "<f8", "<i8", "|u1", "|b1", "<c8", "|S7")
+ANY = st.sampled_from(KINDS).flatmap(
+    lambda kind: hnp.arrays(kind, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0))
+)
 ARRAYS = st.dictionaries(
     st.text(min_size=1, max_size=5),
     hnp.arrays(
@@ -30,6 +35,24 @@ ARRAYS = st.dictionaries(
     ),
     max_size=3,
 )
+
+
+@given(st.dictionaries(st.text(max_size=5), ANY, max_size=4))
+def test_packed_arrays_come_back_as_they_were(arrays):
+    got = unpack(pack(arrays))
+    assert list(got) == list(arrays)
+    for name, array in arrays.items():
+        assert got[name].tobytes() == array.tobytes()
+        assert (got[name].dtype, got[name].shape) == (array.dtype, array.shape)
+
+
+def test_packed_arrays_that_are_cut_or_foreign_are_refused():
+    data = pack({"w": np.zeros(64, np.float32), "x": np.zeros(16, np.float32)})
+    for damaged in (data[::-1].copy(), *(data[:cut] for cut in (0, 7, 15, 40, 300, -1))):
+        with pytest.raises(DataError):
+            unpack(damaged)
+    with pytest.raises(DataError, match="cannot be kept"):
+        pack({"w": np.array([None])})
 
 
 @given(ARRAYS, ARRAYS, st.integers(0, 2**70))

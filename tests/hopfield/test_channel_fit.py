@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from federations import announced
 from helpers import rest_slow
 
 from hopfed import kernels
 from hopfed.experiments import serve
-from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.announcement import read
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
@@ -47,11 +47,7 @@ def served(x, clients=3, lie=None, **settings):
     parts = [part.astype(np.int8) for part in np.array_split(x, clients)]
     parts = parts if lie is None else [*parts[1:], lie]
     config = serve.Config(columns=x.shape[1], clients=len(parts), **settings)
-    owners = Batches(tuple(map(kernels.pack, parts)))
-    arrays, _ = serve.measure_round(0, config, 0, None, LocalEngine(), config.make(owners))
-    return serve.announcement(
-        config, {name: np.asarray(a)[None, None] for name, a in arrays.items()}
-    )
+    return announced(config, Batches(tuple(map(kernels.pack, parts))))[0]
 
 
 OTHERS = (

@@ -6,19 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed import kernels
-from hopfed.errors import ArgumentError
 from hopfed.federation.messages import malformed
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import (
     FORMS,
     Encoding,
-    lower,
     pack_patterns,
-    symmetric,
     unpack_patterns,
 )
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.operators import FactorOperator, pool
+from hopfed.spectral.operators import FactorOperator
 
 
 def examples(M, N, seed=0, r=0.8, K=3):
@@ -49,32 +46,6 @@ def test_every_form_has_the_mass_and_the_leading_eigenpairs(form):
     assert overlap.min() > 1 - 1e-6
 
 
-def test_what_truncated_factors_lose_is_what_only_the_pool_shows():
-    """An archetype that no single client shows survives in full factors, and less in short ones."""
-    N, clients, M = 300, 12, 40
-    kept = {2: [], M: []}
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        xi = rademacher(1, N, rng)
-        batches = [kernels.pack(draw_examples(xi, M, 0.08, rng)[0]) for _ in range(clients)]
-        for width, overlaps in kept.items():
-            encoding = Encoding(N, "factors", width=width)
-            pooled = pool([encoding.decode(encoding.encode(b)) for b in batches])
-            v = eigenpairs(pooled, 1).vectors[:, 0]
-            overlaps.append(float((v @ xi[0]) ** 2 / N))
-    assert np.mean(kept[M]) > np.mean(kept[2]) + 0.1
-    assert np.mean(kept[M]) > 0.4
-
-
-@given(st.integers(1, 12), st.floats(-9, 9))
-def test_a_triangle_and_a_diagonal_are_a_symmetric_matrix(n, diagonal):
-    rng = np.random.default_rng(n)
-    A = rng.integers(-5, 5, (n, n)).astype(float)
-    A = A + A.T
-    np.fill_diagonal(A, diagonal)
-    np.testing.assert_array_equal(symmetric(lower(A), n, diagonal), A)
-
-
 @given(st.integers(0, 5), st.integers(1, 40))
 def test_patterns_survive_packing(K, N):
     x = rademacher(K, N, np.random.default_rng(N))
@@ -92,16 +63,3 @@ def test_factors_that_no_examples_have_weigh_what_some_could():
     values, vectors = honest["values"].astype(float) * 30, honest["vectors"]
     np.testing.assert_array_equal(encoding.decode(honest).weights, values)
     assert encoding.decode(honest).rows is vectors
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"form": "raw"}, "form must be one of counts, factors"),
-        ({"width": 0}, "width must be between 1 and the 10 sites"),
-        ({"width": 11, "form": "factors"}, "width must be between 1 and the 10 sites"),
-    ],
-)
-def test_bad_settings(settings, message):
-    with pytest.raises(ArgumentError, match=message):
-        Encoding(10, **({"width": 4} | settings))

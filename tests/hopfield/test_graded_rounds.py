@@ -7,15 +7,12 @@ import pytest
 from federations import Changed, of_classes, played
 from graded_owners import Drawn, planted
 from graded_tables import error
-from helpers import assert_same, rest_slow
+from helpers import rest_slow
 
 import hopfed
-from hopfed.errors import ArgumentError, DataError
-from hopfed.federation.contract import EVERYONE
 from hopfed.federation.faults import Fault
-from hopfed.federation.messages import below, flatten
+from hopfed.federation.messages import below
 from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.classes import Memory
 
 
@@ -97,13 +94,6 @@ def test_a_class_that_stays_away_is_remembered_for_a_while_and_then_dropped():
     assert sum(metrics["dropped"] for _, metrics in found) == 1
 
 
-def test_a_run_that_is_stopped_goes_on_to_the_same_bits():
-    method = of_classes(planted(2, 24, np.full((2, 2), 1 / 2), rows=60), 24)
-    first = played(method).state
-    resumed = FederationState.of_arrays(first.arrays())
-    assert_same(*(played(method, 1, s, 1).state.arrays() for s in (first, resumed)))
-
-
 def test_absent_late_and_failing_clients_do_not_stop_the_round():
     source = planted(3, 60, np.full((6, 3), 1 / 3))
 
@@ -143,58 +133,3 @@ def test_a_client_of_many_rows_stands_for_its_part_alone():
     )
     assert sorted(free.shares.round(2)) == [0.05, 0.95]
     assert sorted(bound.shares.round(2)) == [0.5, 0.5]
-
-
-def test_simulate_takes_gaps_where_classes_are_graded():
-    source = planted(2, 40, np.full((2, 2), 1 / 2), rows=400)
-    tables = [source.examples(0, who) for who in range(4)]
-    found = hopfed.simulate(tables, 2, seed=1, channel="graded", discount=1.0)
-    assert found.classes.means.shape == found.patterns.shape == (2, 40)
-    assert (np.sign(found.classes.means) == found.patterns).all()
-    assert error(found.classes.means, source.T) < 0.06
-    assert found.traffic.up.min() > 0
-    holes = [np.where(x == 0, np.nan, x.astype(float)) for x in tables]
-    same = hopfed.simulate(holes, 2, seed=1, channel="graded", discount=1.0)
-    np.testing.assert_array_equal(same.classes.means, found.classes.means)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"channel": "noisy"}, "channel must be one of symmetric, graded, got noisy"),
-        ({"votes": True}, "settings must be some of discount, .*, got votes"),
-        ({"discount": 1.5}, "discount must be in"),
-        ({"support": -1.0}, "support must be at least 0"),
-    ],
-)
-def test_wrong_arguments_are_refused_in_a_line(arguments, words):
-    tables = [np.tile([1, 0, -1, 1], (10, 5))]
-    with pytest.raises(ArgumentError, match=words):
-        hopfed.simulate(tables, **{"channel": "graded", **arguments})
-    with pytest.raises(DataError, match="missing"):
-        hopfed.simulate(tables)
-
-
-def test_columns_that_are_independent_are_one_class():
-    rng = np.random.default_rng(0)
-    x = np.where(rng.random((1500, 16)) < rng.uniform(0.1, 0.9, 16), 1, -1)
-    assert hopfed.simulate(np.array_split(x, 3), 2, channel="graded").classes.size == 1
-
-
-def test_a_class_that_is_remembered_twice_becomes_one_again():
-    source = planted(3, 60, np.full((2, 3), 1 / 3))
-    method = of_classes(source, 60)
-    first = played(method)
-    state, memory = first.state, memory_of(first)
-    assert memory.size == 3
-    twice = memory.select(np.array([0, 1, 2, 2]))
-    numbers, half = np.array([*memory.numbers, memory.used]), np.array([1, 1, 0.5, 0.5])
-    halves = {n: getattr(twice, n) * half[:, None] for n in ("signed", "seen")}
-    more = {"used": memory.used + 1, "counts": twice.counts * half, "noise": 0 * half}
-    twice = dataclasses.replace(twice, numbers=numbers, **halves, **more)
-    server = {**state.server, **{f"memory/{k}": v for k, v in flatten(twice).items()}}
-    told = {EVERYONE: twice.message()} | {c: twice.message(c) for c in range(4)}
-    state = dataclasses.replace(state, server=server, down=state.down | told)
-    after = memory_of(played(method, 1, state, 1))
-    assert (after.numbers == memory.numbers).all()
-    assert error(after.means, source.T) < 0.08

@@ -103,24 +103,6 @@ def test_counts_that_no_examples_have_are_refused_and_the_sender_is_named():
     assert_found(told, xi)
 
 
-def spike(message, down, step, rng):
-    """One pattern in all factors, with all the strength that the trace allows."""
-    if step != "operators":
-        return {}
-    vectors = np.repeat(U[None] / np.sqrt(N), len(message["values"]), axis=0)
-    return {"vectors": vectors.astype(np.float32), "values": np.full_like(message["values"], N)}
-
-
-def test_false_factors_are_refused():
-    settings = {"form": "factors", "width": 20, "votes": False}
-    told = served([noise()], 2, spike, settings=BELIEVING | settings)[1]
-    assert overlap(told, U) > 0.9
-    xi, told, arrays = served([noise()], 2, spike, settings=settings)
-    assert arrays["faults/code"].tolist() == [Fault.MALFORMED, 0, 0]
-    assert retrieval(told, xi).magnetisation.min() == 1
-    assert overlap(told, U) < 0.3
-
-
 @pytest.mark.parametrize(("made_up", "honest"), [([own()], 1), ([own(), own()], 2)])
 def test_where_nobody_can_know_who_lies_the_log_says_who_supports_what(made_up, honest):
     """One of two, and two of four that lie together: such a federation cannot tell them apart."""
@@ -142,14 +124,6 @@ def test_honest_clients_are_told_their_archetypes_in_silence():
         xi, told, arrays = served([], honest, **options)
         assert retrieval(told, xi).magnetisation.min() == 1
         assert not remarks(arrays)
-
-
-def test_what_one_client_alone_holds_is_told_only_where_everybody_is_believed():
-    """The price of the defaults."""
-    assert overlap(served([own(r=0.8)], 2)[1], U) < 0.3
-    assert overlap(served([own(r=0.8)], 2, settings={"byzantine": 0.0})[1], U) > 0.9
-    both = [own(r=0.8), own(r=0.8)]
-    assert overlap(served(both, 1)[1], U) > 0.9
 
 
 @pytest.mark.parametrize("votes", [True, False])

@@ -10,8 +10,6 @@ from helpers import assert_same
 from liars import assert_found
 
 from hopfed.archetypes.overlap import retrieval
-from hopfed.errors import ArgumentError
-from hopfed.federation.faults import Fault
 from hopfed.federation.messages import below, flatten
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import rademacher
@@ -100,33 +98,6 @@ def test_evidence_carried_over_rounds_shows_what_no_round_shows():
     assert shares[1] > shares[0] + 0.2
 
 
-def test_flipping_sites_everywhere_flips_the_patterns_and_nothing_else():
-    source = stream()
-    gauge = rademacher(1, N, np.random.default_rng(9))[0]
-
-    class Flipped:
-        def examples(self, t, client):
-            return source.examples(t, client) * gauge
-
-    a = play(of_patterns(source, Encoding(N)), 2)[-1]
-    b = play(of_patterns(Flipped(), Encoding(N)), 2)[-1]
-    assert {(p * gauge).tobytes() for p in patterns(a)} == {p.tobytes() for p in patterns(b)}
-
-
-def test_a_client_of_other_sites_is_a_fault_and_not_a_crash():
-    source = stream()
-
-    class Wrong:
-        def examples(self, t, client):
-            x = source.examples(t, client)
-            return x[:, :-1] if client == 1 else x
-
-    played = play(of_patterns(Wrong(), Encoding(N)), 1)[0]
-    assert played.faults.codes.tolist() == [0, Fault.RAISED, 0]
-    assert b"examples must be over the 150 sites" in played.faults.reasons[1]
-    assert len(patterns(played)) == 3
-
-
 def test_a_pattern_that_no_example_resembles_is_dropped():
     source = stream()
     method = of_patterns(source, Encoding(N))
@@ -173,30 +144,3 @@ def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
     half = FederationState.of_arrays(play(method, 3)[-1].state.arrays())
     rest = play(method, 3, state=half, start=3)[-1].state.arrays()
     assert_same(play(method, 6)[-1].state.arrays(), rest)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"memory": "none"}, "memory must be one of separate, common, literal"),
-        ({"discount": 1.5}, "discount must be in"),
-        ({"persistence": 0}, "persistence must be at least 1"),
-    ],
-)
-def test_bad_settings(settings, message):
-    with pytest.raises(ArgumentError, match=message):
-        of_patterns(stream(), Encoding(N), **settings)
-
-
-def test_bytes_up_and_down_are_those_of_the_messages():
-    source = stream()
-    method = of_patterns(source, Encoding(N))
-    first, second = play(method, 2)
-    K, groups = 3, 4
-    counts = 2 * N * (N - 1) // 2 + 8 + 4 * N + 8
-    projections = groups * (4 * K * (K + 1) // 2 + 4)
-    votes = 4 * K * N + 4 * K
-    np.testing.assert_array_equal(first.traffic.up, counts + projections + votes)
-    told = K * (-(-N // 8) + 4) + 4
-    np.testing.assert_array_equal(first.traffic.down, 4 * N * K + told)
-    np.testing.assert_array_equal(second.traffic.down, 4 * N * K + 2 * told)

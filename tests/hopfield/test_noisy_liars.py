@@ -83,15 +83,6 @@ def test_honest_releases_are_not_refused(epsilon, quality, releases):
             assert _operator_complaint(mine, made.guard, message) is None
 
 
-def test_a_claim_counts_for_three_medians_and_its_noise_with_it():
-    def change(message, *_):
-        return {"examples": message["examples"] * 1000}
-
-    xi, told, arrays = noisy([own()], 4, change)
-    assert remarks(arrays)[0].startswith("client 0 claims 300000 examples and counts for 9000")
-    assert retrieval(told, xi).magnetisation.min() > 0.9
-
-
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.25, 0.4, 0.5])
 def test_the_loss_is_that_of_normal_values(share):
     L, rng = 201, np.random.default_rng(0)

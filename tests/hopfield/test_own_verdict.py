@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from federations import announced
 from helpers import rest_slow
 
 import hopfed
 from hopfed.archetypes.storage import load
 from hopfed.cli.machines.join import _finish
 from hopfed.experiments import serve
-from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.announcement import ALONE, FEWER, Announcement, read
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.verdict import own_verdict
@@ -79,10 +79,7 @@ def test_a_server_says_what_all_rows_together_would(kind):
     x[rng(3).random(x.shape) < 0.05] = 0
     owners = tuple(as_examples(part, gaps=True) for part in np.array_split(x, 4))
     config = serve.Config(columns=N, clients=4, graded=True)
-    arrays, _ = serve.measure_round(0, config, 0, None, LocalEngine(), config.make(Batches(owners)))
-    served = serve.announcement(
-        config, {name: np.asarray(a)[None, None] for name, a in arrays.items()}
-    )
+    served, _ = announced(config, Batches(owners))
     found = hopfed.recover(np.where(x == 0, np.nan, x), channel="graded")
     assert read(served.message(), N).verdict[0] == found.status
 

@@ -10,7 +10,6 @@ from helpers import rest_slow
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
-from hopfed.federation.contract import Context
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.noise import PARTS, ClassNoise, exact_sums, memberships
 from hopfed.hopfield.noisy_classes import NoisySums, Residuals
@@ -147,31 +146,6 @@ def test_where_noise_hides_the_classes_none_are_made_up(seed):
     T, rows = owners(1, 24, 400, seed)
     for epsilon in (0.5, 8.0):
         assert len(means_of(method(rows, 24, epsilon=epsilon))) == 1
-
-
-@pytest.mark.slow
-def test_rounds_add_up():
-    T, rows = owners(3, 20, 3000, 1, clients=3)
-    found = [error(means_of(method(rows, 20, r), 3), T) for r in (1, 3)]
-    one = means_of(method([r[:1000] for r in rows], 20), 3)
-    assert found[1] < 0.8 * error(one, T)  # of a third of the rows
-    assert found[0] < 1.2 * found[1]  # a row is in one batch, with all of its budget
-
-
-def test_noise_needs_the_secret_and_follows_the_rows_and_not_their_order():
-    _, (rows, *_) = owners(1, 10, 100, 0)
-
-    def told(secret, part, seed=0, down=None):
-        where = Context(seed, 0, 0, 0)
-        asking = method([part], 10, secret=secret)
-        return asking.client.client_step({}, down or {}, where)[1]["signed"]
-
-    mixed = rows[np.random.default_rng(0).permutation(100)]
-    np.testing.assert_array_equal(told(7, rows), told(7, mixed, seed=1))
-    np.testing.assert_array_equal(told(7, rows), told(7, rows, down=first_question(10)))
-    exact = exact_sums("sums", rows, first_question(10))["signed"]
-    other = told(8, rows) - exact
-    assert np.abs(other - (told(7, rows) - exact)).min() > 0
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from helpers import assert_same
 
 import hopfed
 from hopfed.errors import ArgumentError, DataError
-from hopfed.federation.faults import TooFewClientsError
 from hopfed.federation.participation import Participation
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
@@ -56,33 +55,6 @@ def test_a_stream_is_played_to_its_end_or_as_far_as_is_asked(owners):
         hopfed.simulate(source, 5)
 
 
-def test_wide_tables_travel_as_factors():
-    rng = np.random.default_rng(1)
-    xi = rademacher(2, 3000, rng)
-    tables = [draw_examples(xi, 60, 0.9, rng)[0] for _ in range(2)]
-    found = hopfed.simulate(tables)
-    assert sorted(found.patterns.tolist()) == sorted(xi.tolist())
-    assert found.traffic.up.max() < 3000 * 3000 * 2
-
-
-def test_a_client_that_fails_is_named_and_the_others_go_on(owners):
-    _, tables = owners
-
-    class Source:
-        clients, rounds = 3, 2
-
-        def examples(self, t, client):
-            if (t, client) == (1, 2):
-                raise ValueError("the disk is gone")
-            return tables[client][150 * t : 150 * t + 150]
-
-    found = hopfed.simulate(Source())
-    assert found.faults == ("round 1: client 2 raised: ValueError: the disk is gone",)
-    assert len(found.patterns) == 3
-    with pytest.raises(TooFewClientsError, match="round 1: 2 of 3 clients were heard"):
-        hopfed.simulate(Source(), minimum=3)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -91,12 +63,9 @@ def test_a_client_that_fails_is_named_and_the_others_go_on(owners):
         ({"clients": [np.ones((4, 3)), np.ones((4, 2))]}, "of the same columns"),
         ({"rounds": 151}, "half the examples of the smallest owner"),
         ({"speed": 3}, "settings must be some of rule, smoothing, .* got speed"),
-        ({"discount": "a"}, "discount must be a number, got 'a'"),
         ({"rule": "structure"}, "rule must be a rule of plasticity"),
-        ({"encoding": "counts"}, "encoding must be an Encoding, or None"),
         ({"encoding": Encoding(12)}, "encoding must be of the .* columns of the examples"),
         ({"engine": "pool"}, "engine must be an engine"),
-        ({"participation": 0.5}, "participation must be a Participation, or None"),
     ],
 )
 def test_wrong_arguments_are_refused_in_a_line(owners, arguments, words):

@@ -7,7 +7,6 @@ from helpers import sample
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.cli import main
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.privacy.mechanism import (
     GaussianMechanism,
@@ -41,24 +40,12 @@ def clipped(rows, clip):
     return DenseOperator(x.shape[1], float(len(x)), float(len(x)), x.T @ x)
 
 
-# --- sensitivity
-
-
 @given(N=st.integers(2, 40), seed=st.integers(0, 10**6))
 def test_no_replaced_example_changes_more_than_the_sensitivity(N, seed):
     x, y = np.random.default_rng(seed).choice([-1.0, 1.0], size=(2, N))
     change = np.outer(x, x) - np.outer(y, y)
     assert (np.diag(change) == 0).all()
     assert np.linalg.norm(released(change)) <= MECHANISM.sensitivity(N) * (1 + 1e-12)
-
-
-def test_orthogonal_examples_reach_it():
-    x, y = np.ones(8), np.repeat([1.0, -1.0], 4)
-    change = np.outer(x, x) - np.outer(y, y)
-    assert np.linalg.norm(released(change)) == pytest.approx(MECHANISM.sensitivity(8), rel=1e-14)
-
-
-# --- noise
 
 
 def test_noise_is_symmetric_of_the_calibrated_scale_and_spares_the_diagonal():
@@ -103,9 +90,6 @@ def test_rows_that_are_not_signs_get_noise_on_the_diagonal_too():
     assert got.nbytes == 4 * 300 * 301 // 2
 
 
-# --- accounting
-
-
 @pytest.mark.parametrize(("epsilon", "rounds"), [(0.5, 1), (2.0, 100)])
 def test_the_library_agrees_with_the_closed_form(epsilon, rounds):
     pytest.importorskip("dp_accounting")
@@ -117,9 +101,6 @@ def test_a_missing_accountant_names_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(BackendError, match=r"pip install 'hopfed\[privacy\]'"):
         accountant(1.0, delta=1e-5)
-
-
-# --- counting and recovery
 
 
 def test_without_noise_the_count_is_that_of_the_clean_rule():
@@ -182,41 +163,9 @@ def test_operators_that_must_not_be_released_are_refused():
         noisy(real, GaussianMechanism(1.0, 1e-5, clip=0.1), rng)
 
 
-@pytest.mark.parametrize(
-    ("call", "argument"),
-    [
-        (lambda: accountant(-1.0, delta=1e-5), "multiplier"),
-    ],
-)
-def test_bad_arguments_are_named(call, argument):
-    with pytest.raises(ArgumentError) as raised:
-        call()
-    assert raised.value.argument == argument
-
-
-# --- hopfed theory plan
-
-
-@pytest.fixture
-def plan(capsys):
-    """Run `hopfed theory plan LINE`; answer (exit status, stdout, stderr)."""
-
-    def call(line):
-        status = 0
-        try:
-            main(["theory", "plan", *line.split()])
-        except SystemExit as stop:
-            status = stop.code or 0
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
-
-
-def test_the_plan_with_privacy_is_that_of_theory(plan):
-    line = "--r 0.4 --N 60 --exposure 0.5"
-    budget = "--epsilon 1 --delta 1e-6 --clients 20 --rounds 4"
-    status, out, err = plan(f"{line} {budget} --json")
+def test_the_plan_with_privacy_is_that_of_theory(hopfed):
+    line = "--r 0.4 --N 60 --exposure 0.5 --epsilon 1 --delta 1e-6 --clients 20 --rounds 4 --json"
+    status, out, err = hopfed("theory", "plan", *line.split())
     assert (status, err) == (0, "")
     got = json.loads(out)
     z = private.noise_multiplier(1.0, 1e-6, 4)
@@ -229,19 +178,3 @@ def test_the_plan_with_privacy_is_that_of_theory(plan):
         "rounds": 4,
         "noise_multiplier": z,
     }
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("--clients 2", "--epsilon must be given beside --clients"),
-        ("--epsilon 0", "epsilon must be a finite number above 0"),
-        ("--epsilon 1 --rounds 0", "rounds must be a whole number of at least 1"),
-        ("--epsilon 1 --figure plan.png", "--figure must be left out beside --epsilon"),
-    ],
-)
-def test_what_is_wrong_with_a_budget_is_one_line(plan, line, words):
-    status, out, err = plan(f"--r 0.4 --N 150 --exposure 0.5 {line}")
-    assert (status, out) == (2, "")
-    assert words in err
-    assert err.count("\n") == 1

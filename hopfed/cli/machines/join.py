@@ -76,8 +76,9 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     """
     from hopfed._lib.home_folder import home
     from hopfed.archetypes.weights import counted, is_survey
+    from hopfed.hopfield.columns import in_order
     from hopfed.hopfield.ledger import Ledger
-    from hopfed.hopfield.owner import as_recorded
+    from hopfed.hopfield.owner import Owner, as_recorded
     from hopfed.tables.examples import as_examples
     from hopfed.tables.table import is_made_up
 
@@ -98,9 +99,8 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
         if not is_survey(rows):
             rows = counted([rows])[0][:]
             outcome = outcome and outcome[np.repeat(np.arange(len(weights)), weights.astype(int))]
-    names = () if is_made_up(table.columns) else table.columns
     ledger = Ledger(home() / "privacy", look=dry_run)
-    rows, filed = as_recorded(rows, table.columns, ledger)  # made-up names have an order, too
+    rows = as_recorded(rows, table.columns, ledger)
     if dry_run:
         show(table, rows, options["epsilon"], options["delta"], ledger, outcome)
         return
@@ -109,7 +109,10 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
             raise ArgumentError(f"--{name}", "given, unless with --dry-run", "none")
     for line in table.notes:
         say(line)
-    _join(rows, names, filed, ledger, outcome, table.coding, options)
+    order = in_order(table.columns)
+    names = () if is_made_up(table.columns) else tuple(table.columns[j] for j in order)
+    owner = Owner(rows, ledger, options["epsilon"], options["delta"], names, outcome)
+    _join(owner, np.argsort(order), table.coding, options)
 
 
 def _check_options(options: dict[str, Any]) -> bool:
@@ -133,34 +136,24 @@ def _check_options(options: dict[str, Any]) -> bool:
     return epsilon is not None
 
 
-def _join(
-    rows: Any,
-    names: tuple[str, ...],
-    filed: np.ndarray | None,
-    ledger: Any,
-    outcome: Any,
-    coding: Any,
-    options: dict[str, Any],
-) -> None:
-    """Take part until the federation is over, and keep what it found."""
+def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -> None:
+    """Take part until the federation is over, and keep what it found as columns are `filed`."""
     from hopfed.federation.machines.client import ClientProcess
     from hopfed.federation.machines.keys import client_key, read
     from hopfed.federation.machines.node import Node, Sparing
-    from hopfed.hopfield.owner import ALLOWED, Owner, laid_out
+    from hopfed.hopfield.owner import laid_out
 
     address(options["server"], "--server")
     own = client_key(options["key"])
-    if options["epsilon"] is None:
+    if owner.epsilon is None:
         say(TRUST)
     else:
-        ledger.check(rows)  # before the server is asked anything
-    owner = Owner(rows, ledger, options["epsilon"], options["delta"], names, filed, outcome)
-    node, ca = Node(owner.adapt, ALLOWED, Sparing(say)), read(options["ca"], "--ca")
+        owner.ledger.check(owner.rows)  # before the server is asked anything
+    node, ca = Node(owner.asked, Sparing(say)), read(options["ca"], "--ca")
     process = ClientProcess(options["server"], ca, own, node, options["patience"], say)
-    last = node.through(process.run)
-    order, called = owner.order(last.columns)
-    rows = rows if filed is None else laid_out(rows, filed)
-    _finish(last.down, len(order), options["out_file"], order, called, coding, rows)
+    down, rows = node.through(process.run).down, laid_out(owner.rows, filed)
+    names = tuple(owner.names[j] for j in filed) if owner.names else None
+    _finish(down, len(filed), options["out_file"], filed, names, coding, rows)
 
 
 def _finish(

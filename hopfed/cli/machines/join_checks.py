@@ -126,11 +126,9 @@ def show(
         if rows.counts is not None:
             out.print("Sums are weighted as --weights says, and the sum of the weights leaves too.")
         if outcome is not None:
-            kind = f"words ({listed(list(outcome.words))})" if outcome.words else "numbers"
             out.print(
-                f"Where the server relates its classes to {shown(outcome.name)}, whose {kind} are "
-                "no feature: sums of it, exact, over classes that the server names. So it can "
-                "learn what that column holds in single rows."
+                f"Of {shown(outcome.name)}, which is no feature: exact sums over classes that the "
+                "server names, from which it can learn what single rows hold."
             )
         if ledger.released(rows):
             out.print("These rows have a privacy budget: every question is refused, join --epsilon")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import time
 from contextlib import suppress
@@ -20,7 +19,6 @@ from hopfed.cli.printing import out
 from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError, shown
 
 MOST_BYTES = 1 << 26  # of a file of names
-SEPARATORS = {".csv": ",;|\t", ".tsv": "\t"}
 LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
 
 
@@ -28,8 +26,8 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
 @click.option(
     "--columns",
     metavar="NUMBER|FILE",
-    help="Columns of every client's file; or a file of their names, one a line or the header of a "
-    ".csv, which clients are told.",
+    help="Columns of every client's file; or a file of their names, one a line, which clients are "
+    "told.",
 )
 @click.option("--clients", type=COUNT, help="Number of clients. [default: 3]")
 @click.option(
@@ -173,6 +171,7 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
     """Number of columns, and their names where a file with them is given."""
     if re.fullmatch("[+-]?[0-9]{1,9}", text):
         return int(text), ()
+    from hopfed.hopfield.columns import in_order
     from hopfed.tables.files import opened, reading
     from hopfed.tables.table import named
 
@@ -183,15 +182,11 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
         words = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise DataError(f"{path}: names of columns that are no UTF-8 text") from None
-    cells = words.split("\n")
-    if path.suffix.lower() in SEPARATORS:  # a table, or the header of one
-        rows = (next(csv.reader(cells, delimiter=s), []) for s in SEPARATORS[path.suffix.lower()])
-        cells = max(rows, key=len)
-    names, notes = named([name for cell in cells if (name := cell.strip())], text)
+    names, notes = named([name for line in words.split("\n") if (name := line.strip())], text)
     if len(names) < 2 or notes:
         rule = "a file of two names or more that differ, of 200 characters at most"
         raise ArgumentError("--columns", rule, notes[0] if notes else f"{len(names)} in {text}")
-    return len(names), names
+    return len(names), tuple(names[j] for j in in_order(names))
 
 
 def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, Any]) -> Any:

@@ -8,20 +8,26 @@ The state of a client stays in the context of its node.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-import hopfed.federation.contract as contract
 from hopfed.errors import BackendError, DataError
 from hopfed.federation.contract import Method
 from hopfed.federation.engines import Call, Outcome, answer
 from hopfed.federation.faults import Fault
+from hopfed.federation.machines.wire import (
+    Request,
+    read_reply,
+    read_request,
+    write_reply,
+    write_request,
+)
 from hopfed.federation.messages import as_message, below
 from hopfed.federation.packing import pack, unpack
 
@@ -44,16 +50,16 @@ def client_app(method: Method) -> ClientApp:
 
     @app.query()  # type: ignore[untyped-decorator, unused-ignore]
     def query(message: Message, here: Context) -> Message:
-        asked = _read(message.content)
-        where = contract.Context(*json.loads(asked.pop("where").tobytes()))
-        state = _read(here.state) or method.client_start(int(where.client or 0), where.seed)
-        outcome = answer(method, Call(state, below(asked, "down"), where))
-        words = json.dumps([outcome.fault, outcome.reason, outcome.metrics], default=float)
-        sent = {"words": np.frombuffer(words.encode(), np.uint8)}
+        asked = read_request(_data(message.content))
+        where = asked.context
+        state = _state(here.state) or method.client_start(int(where.client or 0), where.seed)
+        outcome = answer(method, Call(state, asked.down, where))
         if outcome.fault == Fault.NONE:
-            here.state = _record(as_message(outcome.state))
-            sent |= {f"up/{name}": array for name, array in as_message(outcome.message).items()}
-        return Message(_record(sent), reply_to=message)
+            here.state = _record(pack(as_message(outcome.state)).tobytes())
+            sent = {f"up/{name}": array for name, array in as_message(outcome.message).items()}
+            sent |= {f"metrics/{name}": np.array(x) for name, x in outcome.metrics.items()}
+            outcome = Outcome(message=sent)
+        return Message(_record(write_reply(outcome)), reply_to=message)
 
     return app
 
@@ -94,35 +100,40 @@ def _step_here(app: ClientApp, call: Call) -> Outcome:
     node = 1 + int(call.context.client or 0)
     names = 1, "", 0, node, "", ""  # run, message, from, to, in answer to, group
     message = Message(_question(call), metadata=Metadata(*names, time.time(), 3600.0, "query"))
-    here = Context(0, node, {}, _record(as_message(call.state)), {})
+    state = _record(pack(as_message(call.state)).tobytes())
+    here = Context(0, node, {}, state, {})
     return _outcome(app(message, here), here.state)
 
 
 def _question(call: Call) -> RecordDict:
     """What is asked of a client, and where in the federation this is."""
-    c = call.context
-    where = json.dumps([c.seed, c.round, c.exchange, c.client]).encode()
-    down = {f"down/{name}": array for name, array in call.down.items()}
-    return _record({"where": np.frombuffer(where, np.uint8), **down})
+    return _record(write_request(Request(call.context, "", {}, call.down)))
 
 
-def _record(arrays: dict[str, Any]) -> RecordDict:
-    return RecordDict({KEY: ConfigRecord({KEY: pack(arrays).tobytes()})} if arrays else {})
+def _record(data: bytes) -> RecordDict:
+    return RecordDict({KEY: ConfigRecord({KEY: data})})
 
 
-def _read(content: RecordDict) -> dict[str, Any]:
-    """Arrays of a record, which a step may change; nothing where there is none."""
+def _data(content: RecordDict) -> bytes:
+    """Bytes of a record; none where there is none."""
     record = content.get(KEY)
     data = record.get(KEY) if isinstance(record, ConfigRecord) else None
-    return unpack(np.frombuffer(bytearray(data), np.uint8)) if isinstance(data, bytes) else {}
+    return data if isinstance(data, bytes) else b""
+
+
+def _state(content: RecordDict) -> dict[str, Any]:
+    """State of a client, which a step may change; nothing where there is none."""
+    data = _data(content)
+    return unpack(np.frombuffer(bytearray(data), np.uint8)) if data else {}
 
 
 def _outcome(message: Message, state: RecordDict) -> Outcome:
     if message.has_error():
         return Outcome(fault=Fault.RAISED, reason=str(message.error.reason or "no reason given"))
     try:
-        found = _read(message.content)
-        fault, reason, metrics = json.loads(found["words"].tobytes())
-        return Outcome(_read(state), below(found, "up"), metrics, Fault(fault), reason)
-    except (DataError, KeyError, TypeError, ValueError) as error:
+        found = read_reply(_data(message.content))
+    except DataError as error:
         return Outcome(fault=Fault.MALFORMED, reason=str(error))
+    metrics = {name: float(x) for name, x in below(found.message, "metrics").items()}
+    sent = below(found.message, "up")
+    return replace(found, state=_state(state), message=sent, metrics=metrics)

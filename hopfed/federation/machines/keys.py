@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from hopfed._lib.outputs import check_folder
+from hopfed._lib.outputs import check_folder, replacing
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError, shown
 
@@ -39,21 +39,20 @@ def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = DAYS
     names = [_name(host) for host in dict.fromkeys(hosts)]
     folder = check_folder(folder, "folder", own=True)
     files = ["ca.pem", "server.pem", "server.key", *(f"{CLIENT}{c}.key" for c in range(clients))]
-    paths, written = [folder / name for name in files], list[Path]()
+    paths = [folder / name for name in files]
     for path in paths:
         rule = "one without certificates and keys (--overwrite replaces them)"
         require(not os.path.lexists(path), "folder", rule, path)
     try:
         folder.mkdir(0o755, parents=True, exist_ok=True)
-        check_folder(folder, "folder", own=True)  # somebody may just have made it
-        for path, data in zip(paths, _made(clients, names, days), strict=True):
-            write_new(path, data, 0o600 if path.suffix == ".key" else 0o644)
-            written.append(path)
     except OSError as error:
-        for path in written:
-            path.unlink(missing_ok=True)
         raise ArgumentError("folder", f"writable ({error.strerror})", folder) from None
-    return written
+    check_folder(folder, "folder", own=True)  # somebody may just have made it
+    for path, data in zip(paths, _made(clients, names, days), strict=True):
+        with replacing(path, private=True) as temporary:
+            temporary.write_bytes(data)
+            temporary.chmod(0o600 if path.suffix == ".key" else 0o644)
+    return paths
 
 
 def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterator[bytes]:
@@ -147,18 +146,6 @@ def _pem(certificate: x509.Certificate) -> bytes:
 def _key(key: ec.EllipticCurvePrivateKey) -> bytes:
     form = serialization.PrivateFormat.PKCS8
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-
-
-def write_new(path: Path, data: bytes, mode: int) -> None:
-    """Write a file that is not there yet; only its owner may read it while it is written."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with open(handle, "wb") as file:
-            file.write(data)
-        path.chmod(mode)
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def check_private(path: Path) -> None:

@@ -6,7 +6,7 @@ server that is not trusted can fill neither memory nor log.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -17,7 +17,6 @@ from hopfed.federation.engines import Outcome
 from hopfed.federation.faults import Fault
 from hopfed.federation.machines.wire import STOPPED, Request, read_request, write_reply
 from hopfed.federation.messages import as_message
-from hopfed.federation.recipes import Allowed, rebuild
 
 MOST = 5_000  # lines, with the one that says that no more follow
 
@@ -44,9 +43,8 @@ class Sparing:
 class Node:
     """Answers questions about the rows of an owner."""
 
-    # puts the rows into what a recipe describes, told the names of columns, or refuses it
-    adapt: Callable[[Any, Any], Any]
-    allowed: Allowed  # what recipes may name
+    # puts the rows into what a recipe says, told the names of columns, or refuses it
+    asked: Callable[[str, Sequence[object]], Any]
     # takes a line for the owner, and what lines like it have in common
     say: Callable[..., object] = lambda *_: None
     finished: Event = field(default_factory=Event)  # is set once there is nothing more to wait for
@@ -72,7 +70,7 @@ class Node:
         c = request.context
         where, self.refused = f"round {c.round} exchange {c.exchange}", ""
         try:
-            client = self.adapt(rebuild(request.recipe, self.allowed), request.columns)
+            client = self.asked(request.recipe, request.columns)
             state = request.state or client.client_start(c.client, c.seed)
             with blas_threads(1):  # the order of summation depends on the number of threads
                 after, up, _ = client.client_step(state, request.down, c)

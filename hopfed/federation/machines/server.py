@@ -7,17 +7,17 @@ asked again when it is back. An answer counts once, for the exchange that it nam
 
 from __future__ import annotations
 
-import asyncio
 import os
+import queue
 import re
 import ssl
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError, shown
@@ -60,7 +60,6 @@ OPTIONS = (  # of the library, for both sides
     ("grpc.enable_http_proxy", 0),
 )
 
-T = TypeVar("T")
 Say = Callable[[str], object]
 
 
@@ -128,43 +127,21 @@ class Server:
         self.listening, self.clients, self.say = listening, clients, say
         self.timeout, self.columns = timeout, columns
         self.port = 0
-        self._streams: dict[int, asyncio.Queue[bytes]] = {}
+        self._changed = threading.Condition()  # of what follows, and held by whoever changes it
+        self._streams: dict[int, queue.SimpleQueue[bytes | str | None]] = {}
         self._exchange = _Exchange(0, {})
         self._missed: set[int] = set()  # clients that were not there in the last exchange
         self._logged = 0
 
     def __enter__(self) -> Server:
-        self._loop = asyncio.new_event_loop()
-        self._changed = asyncio.Event()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        try:
-            self._run(self._start())
-        except BaseException:
-            self._end()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._run(self._stop())
-        self._end()
-
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def _end(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _start(self) -> None:
         own = (
             ("grpc.so_reuseport", 0),
             ("grpc.server_handshake_timeout_ms", 20_000),
             ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         )
-        self._server = grpc.aio.server(
-            options=(*OPTIONS, *own), maximum_concurrent_rpcs=2 * self.clients + 8
+        most = 2 * self.clients + 8
+        self._server = grpc.server(
+            ThreadPoolExecutor(most), options=(*OPTIONS, *own), maximum_concurrent_rpcs=most
         )
         handler = grpc.stream_stream_rpc_method_handler(self._session)
         service, _, name = CALL[1:].partition("/")
@@ -178,68 +155,53 @@ class Server:
             self.port = 0
         if not self.port:
             raise ArgumentError("--listen", "an address of this machine that is free", where)
-        await self._server.start()
+        self._server.start()
+        return self
 
-    async def _stop(self) -> None:
-        """Stop listening, and wait for the streams to end: the loop must outlive them.
-
-        Whoever still holds its stream after that time is not waited for.
-        """
-        end = time.monotonic() + STOPPING
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._server.stop(0.2), STOPPING)
-        while self._streams and time.monotonic() < end:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.05)
+    def __exit__(self, *_: object) -> None:
+        self._server.stop(0.2).wait(STOPPING)  # whoever still holds its stream is not waited for
 
     def online(self) -> list[int]:
         """Clients that are there."""
-        return sorted(self._streams)
+        with self._changed:
+            return sorted(self._streams)
 
     def wait(self, minimum: int, seconds: float) -> None:
         """Wait until `minimum` clients are there."""
-        deadline = time.monotonic() + seconds
-        while len(there := self.online()) < minimum:
-            if time.monotonic() > deadline:
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self._streams) >= minimum, seconds):
                 raise HopfedError(
-                    f"{len(there)} of at least {minimum} clients joined within {seconds:g} s; "
-                    "start the others and continue with --resume"
+                    f"{len(self._streams)} of at least {minimum} clients joined within "
+                    f"{seconds:g} s; start the others and continue with --resume"
                 )
-            time.sleep(0.02)
 
-    async def _ask(self, questions: Mapping[int, bytes], seconds: float) -> list[Outcome]:
+    def _ask(self, questions: Mapping[int, bytes], seconds: float) -> list[Outcome]:
         """Answers of clients to their questions; a fault where none came in time."""
-        began = time.monotonic()
-        self._exchange = now = _Exchange(self._exchange.number + 1, questions)
-        for client, stream in self._streams.items():
-            if frame := now.frames(client):
-                stream.put_nowait(frame)
-        patient = min(seconds, GRACE)
-        while len(now.replies) < len(questions):
-            absent = set(questions) - set(now.replies) - set(self._streams)
-            silent = set(questions) - set(now.replies) - absent
-            awaited = absent if not self._streams else absent - self._missed
-            end = began + (seconds if silent else patient if awaited else 0.0)
-            left = end - time.monotonic()
-            if left <= 0:
-                break
-            self._changed.clear()
-            try:
-                await asyncio.wait_for(self._changed.wait(), left)
-            except TimeoutError:
-                continue
-        self._missed = set(questions) - set(now.replies) - set(self._streams)
-        spent = f"no answer in {time.monotonic() - began:.1f} s"
-        for client in set(questions) - set(now.replies):
-            why = "it is not there" if client in self._missed else "it is silent"
-            now.replies[client] = Outcome(fault=Fault.TIMED_OUT, reason=f"{spent}: {why}")
-        return [now.replies[client] for client in questions]
+        began, patient = time.monotonic(), min(seconds, GRACE)
+        with self._changed:
+            self._exchange = now = _Exchange(self._exchange.number + 1, questions)
+            for client, stream in self._streams.items():
+                if frame := now.frames(client):
+                    stream.put(frame)
+            while left := set(questions) - set(now.replies):
+                absent = left - set(self._streams)
+                awaited = absent if not self._streams else absent - self._missed
+                time_due = seconds if left - absent else patient if awaited else 0.0
+                if (remaining := began + time_due - time.monotonic()) <= 0:
+                    break
+                self._changed.wait(remaining)
+            self._missed = left - set(self._streams)
+            spent = f"no answer in {time.monotonic() - began:.1f} s"
+            for client in left:
+                why = "it is not there" if client in self._missed else "it is silent"
+                now.replies[client] = Outcome(fault=Fault.TIMED_OUT, reason=f"{spent}: {why}")
+            return [now.replies[client] for client in questions]
 
     def step(self, method: Any, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`; the log says who answered."""
         began, say = time.monotonic(), self.say
         asked = requests_of(method, calls, self.columns)
-        outcomes = self._run(self._ask(asked, self.timeout))
+        outcomes = self._ask(asked, self.timeout)
         at, seconds = calls[0].context, time.monotonic() - began
         heard = sum(not outcome.fault for outcome in outcomes)
         if at.exchange < REPORTED or heard < len(calls):  # searches ask hundreds of times
@@ -261,65 +223,60 @@ class Server:
     def announce(self, method: Any, down: Message) -> None:
         """Send the last word of a federation to the clients that still listen."""
         calls = [Call({}, down, Context(0, 0, 0, c)) for c in self.online()]
-        self._run(self._ask(requests_of(method, calls, self.columns, True), GOODBYE))
+        self._ask(requests_of(method, calls, self.columns, True), GOODBYE)
 
-    async def _session(self, requests: Any, context: Any) -> None:
-        """Hear a client as long as its stream lasts."""
-        client = self._client(context)
+    def _session(self, requests: Any, context: Any) -> Iterator[bytes]:
+        """Hear a client, and ask it, as long as its stream lasts."""
+        client, stream = self._client(context), queue.SimpleQueue[bytes | str | None]()
         if client is None:
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "not of this federation")
-            return
-        if client in self._streams:
-            await context.abort(grpc.StatusCode.ALREADY_EXISTS, "this client is there already")
-        stream: asyncio.Queue[bytes] = asyncio.Queue()
-        self._streams[client] = stream  # at once: of two that come together one is refused
-        try:
-            await context.send_initial_metadata((WELCOME,))
-        except BaseException:
-            del self._streams[client]
-            raise
-        if frame := self._exchange.frames(client):
-            stream.put_nowait(frame)
-        self._log(f"client {client} joined")
-        self._changed.set()
-        both = [asyncio.ensure_future(self._read(client, requests))]
-        both.append(asyncio.ensure_future(self._write(stream, context)))
-        try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in both:
-                task.cancel()
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "not of this federation")
+        with self._changed:
+            if client in self._streams:
+                context.abort(grpc.StatusCode.ALREADY_EXISTS, "this client is there already")
+            self._streams[client] = stream
+        if not context.add_callback(lambda: self._leave(client, stream)):  # it is gone by now
+            self._leave(client, stream)
+        context.send_initial_metadata((WELCOME,))
+        with self._changed:
+            if frame := self._exchange.frames(client):
+                stream.put(frame)
+            self._log(f"client {client} joined")
+            self._changed.notify_all()
+        threading.Thread(target=self._read, args=(client, requests, stream), daemon=True).start()
+        while isinstance(said := stream.get(), bytes):
+            yield from parts(said)
+        if said is not None:
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, said)
+
+    def _leave(self, client: int, stream: queue.SimpleQueue[bytes | str | None]) -> None:
+        """Let go of a stream that has ended."""
+        with self._changed:
             del self._streams[client]
             self._log(f"client {client} left")
-            self._changed.set()
-        done, _ = await asyncio.wait(both)
-        failed = next(
-            (e for task in done if not task.cancelled() and (e := task.exception())), None
-        )
-        if isinstance(failed, DataError):
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(failed))
+            self._changed.notify_all()
+        stream.put(None)
 
-    async def _read(self, client: int, requests: Any) -> None:
+    def _read(
+        self, client: int, requests: Any, stream: queue.SimpleQueue[bytes | str | None]
+    ) -> None:
         """Hear what a client sends, until it makes no sense."""
-        gathered = Gathered(self.listening.limit + NUMBER)
+        gathered, wrong = Gathered(self.listening.limit + NUMBER), None
         try:
-            async for part in requests:
+            for part in requests:
                 if (whole := gathered.add(part)) is not None:
                     self._hear(client, whole)
         except DataError as error:
-            self._refuse(client, str(error))
-            raise
+            wrong = str(error)
+            self._refuse(client, wrong)
+        except grpc.RpcError:  # it is gone
+            pass
+        stream.put(wrong)
 
-    def _client(self, context: Any) -> int | None:
-        """Number of the client whose certificate the connection shows."""
+    def _client(self, context: Any) -> Any:
+        """Number of the client whose certificate the connection shows; None of another."""
         names = context.auth_context().get("x509_common_name", [b""])
         found = re.fullmatch(CLIENT + "([0-9]{1,9})", names[0].decode("utf-8", "replace"))
         return int(found[1]) if found and int(found[1]) < self.clients else None
-
-    async def _write(self, stream: asyncio.Queue[bytes], context: Any) -> None:
-        while True:
-            for part in parts(await stream.get()):
-                await context.write(part)
 
     def _hear(self, client: int, whole: bytes) -> None:
         """Take an answer, if it is one to the exchange under way."""
@@ -327,17 +284,22 @@ class Server:
         if int.from_bytes(whole[:NUMBER], "little") != now.number or client in now.replies:
             return
         try:
-            now.replies[client] = read_reply(whole[NUMBER:])
+            reply = read_reply(whole[NUMBER:])
         except DataError as error:
             self._refuse(client, shown(error, REASON))
-        self._changed.set()
+            return
+        with self._changed:
+            now.replies.setdefault(client, reply)
+            self._changed.notify_all()
 
     def _refuse(self, client: int, words: str) -> None:
-        self._log(f"refused: client {client} sent {words}")
-        if client in self._exchange.asked:
-            reply = Outcome(fault=Fault.MALFORMED, reason=f"sent {words}")
-            self._exchange.replies.setdefault(client, reply)
-        self._changed.set()
+        """Count what a client sent as no answer."""
+        with self._changed:
+            self._log(f"refused: client {client} sent {words}")
+            if client in self._exchange.asked:
+                reply = Outcome(fault=Fault.MALFORMED, reason=f"sent {words}")
+                self._exchange.replies.setdefault(client, reply)
+            self._changed.notify_all()
 
     def _log(self, words: str) -> None:
         """Say something about a client, which must not fill the log."""

@@ -21,7 +21,6 @@ from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import REASON, Fault
 from hopfed.federation.messages import Message, nbytes
 from hopfed.federation.packing import chunks, unpack
-from hopfed.federation.recipes import LONGEST, describe
 
 PART = 1 << 20  # bytes of a part of a stream, at most
 LIMIT = 256 * 10**6  # bytes of a message, unless somebody says another number
@@ -39,7 +38,7 @@ _ASKED = {
     "round": (int, 10**8),
     "exchange": (int, 10**6),
     "client": (int, 10**9),
-    "recipe": (str, 2 * LONGEST),
+    "recipe": (str, 10_000),
     "last": (bool, 1),
     "columns": (list, 1 << 24),
 }
@@ -51,7 +50,7 @@ class Request:
     """What a client is asked."""
 
     context: Context  # round, exchange and client
-    recipe: str = field(repr=False)  # what the client is to do, see `hopfed.federation.recipes`
+    recipe: str = field(repr=False)  # what the client is to do, see `hopfed.hopfield.recipe`
     # state, down: of the client before its step, and the message to it
     state: State = field(repr=False)
     down: Message = field(repr=False)
@@ -65,8 +64,7 @@ def requests_of(
     client: Any, calls: Sequence[Call], columns: Sequence[str], last: bool = False
 ) -> dict[int, bytes]:
     """Questions of an exchange, by client."""
-    recipe = describe(client)
-    each = [Request(c.context, recipe, c.state, c.down, last, columns) for c in calls]
+    each = [Request(c.context, client.recipe, c.state, c.down, last, columns) for c in calls]
     return {int(r.context.client or 0): write_request(r) for r in each}
 
 

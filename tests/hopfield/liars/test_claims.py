@@ -45,9 +45,3 @@ def test_the_operator_of_a_client_that_is_cut_is_the_same_of_fewer_examples(form
     X = np.eye(24)
     np.testing.assert_allclose(part.matmat(X), whole.matmat(X), atol=1e-6)
     np.testing.assert_allclose(heard["columns"] / 24, sent[2]["columns"] / 80)
-
-
-def test_nobody_is_cut_without_a_bound_and_nobody_heard_is_nobody_cut():
-    sent = messages([1, 1, 500])[1]
-    assert bounded(sent, np.inf) == sent
-    assert bounded({}, 2.0) == {}

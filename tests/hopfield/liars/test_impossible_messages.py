@@ -68,13 +68,6 @@ def test_what_rows_give_is_never_refused(form, kind, M, N, seed):
     assert votes_complaint(votes, M) is None
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("M", "N"), [(3000, 60), (40_000, 30), (20, 400)])
-def test_many_rows_and_many_sites_are_not_refused(form, M, N):
-    encoding = Encoding(N, form, width=20)
-    assert operator_complaint(encoding, told(encoding, rows(M, N, 0)), check=True) is None
-
-
 def spiked(S, M, strength):
     """Counts that take an archetype away: off the diagonal as far as entries may go."""
     u = rademacher(1, len(S), np.random.default_rng(5))[0].astype(float)

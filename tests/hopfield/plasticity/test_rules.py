@@ -17,7 +17,7 @@ from hopfed.hopfield.plasticity import (
 )
 from hopfed.kernels import concatenate, pack
 
-EVERY = [Fixed(0.3), Entropy(), Entropy("example"), Agreement(), Agreement("example"), Structure()]
+EVERY = [Fixed(0.3), Entropy(), Agreement(), Structure()]
 shapes = st.tuples(st.integers(1, 6), st.integers(2, 40), st.integers(1, 70), st.integers(0, 2**32))
 SIZES = [(300, 800), (1000, 400)]  # (N, M) on either side of q = 1
 
@@ -43,11 +43,6 @@ def draw(shape):
     return xi, np.where(rng.random((M, 1)) < rng.random(), known, rademacher(M, N, rng)), rng
 
 
-def close(a, b):
-    for name in ("weight", "agreement", "memory", "novelty"):
-        assert getattr(a, name) == pytest.approx(getattr(b, name), abs=1e-6, nan_ok=True), name
-
-
 @given(shapes, st.floats(0.01, 1))
 def test_weights_and_shares_stay_in_their_ranges(shape, quality):
     xi, eta, _ = draw(shape)
@@ -58,15 +53,6 @@ def test_weights_and_shares_stay_in_their_ranges(shape, quality):
             assert reading.memory >= 0
             assert reading.novelty >= 0
             assert reading.memory + reading.novelty <= 1 + 1e-9
-
-
-@given(shapes)
-def test_the_same_gauge_everywhere_changes_nothing(shape):
-    xi, eta, rng = draw(shape)
-    flip = rademacher(1, xi.shape[1], rng)
-    for rule_ in EVERY:
-        before = rule_(pack(eta), Broadcast(xi, 0.8), seed=1)
-        close(rule_(pack(eta * flip), Broadcast(xi * flip, 0.8), seed=1), before)
 
 
 @pytest.mark.parametrize("rule_", EVERY)
@@ -104,19 +90,17 @@ def test_a_familiar_batch(N, M):
         assert read(Structure(rest=0.4), N, M, 0.9, seed).weight == pytest.approx(0.4, abs=0.01)
 
 
-def test_the_floor_of_one_example_saturates():
-    # A batch beats the agreement of one example by far, so that the literal rule has nothing left
-    # to say even when half of the batch is replaced by noise. The floor of the batch does.
+def test_the_floor_of_one_example_would_saturate_and_that_of_the_batch_does_not():
+    """A batch of which half is replaced by noise beats the agreement of one example still."""
     for seed in range(4):
         rows, xi = batch(400, 200, 0.3, seed)
         noise = pack(rademacher(100, 400, np.random.default_rng(900 + seed)))
         spoilt = concatenate([rows[:100], noise])
         memory = Broadcast(xi, 0.3)
-        assert Entropy("example")(rows, memory, seed=1).agreement > (1 + 0.3**2) / 2 + 0.1
-        assert Entropy("example")(rows, memory, seed=1).weight == 0.0
-        assert Entropy("example")(spoilt, memory, seed=1).weight == 0.0
-        assert Entropy("batch")(rows, memory, seed=1).weight < 0.15
-        assert Entropy("batch")(spoilt, memory, seed=1).weight > 0.5
+        whole, half = (Entropy()(each, memory, seed=1) for each in (rows, spoilt))
+        assert whole.agreement > half.agreement > (1 + 0.3**2) / 2
+        assert whole.weight < 0.15
+        assert half.weight > 0.5
 
 
 def test_a_client_that_holds_some_of_the_archetypes_is_no_stranger():
@@ -157,10 +141,7 @@ def test_smoothing_by_hand():
 def test_bad_arguments():
     for make, message in (
         (lambda: Fixed(1.2), "weight must be in"),
-        (lambda: Entropy("median"), "reference must be 'batch' or 'example'"),
-        (lambda: Agreement("median"), "reference must be 'batch' or 'example'"),
         (lambda: Structure(rest=-0.1), "rest must be in"),
-        (lambda: Structure(alpha=0.0), "alpha must be a false-alarm rate"),
         (lambda: Smoothing(ema=0.0), "ema must be in"),
     ):
         with pytest.raises(ArgumentError, match=message):

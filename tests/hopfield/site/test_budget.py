@@ -114,20 +114,6 @@ def test_a_file_that_shares_rows_with_a_released_one_is_refused(ledger, change, 
         asked(ledger, other, epsilon=0.01)
 
 
-def test_new_rows_have_a_budget_of_their_own(ledger):
-    old, new = examples(), examples(50, seed=9)
-    first = asked(ledger, old)
-    ledger.check(new)
-    assert not ledger.released(new)
-    asked(ledger, new, epsilon=2.0)
-    assert ledger.released(new)
-    assert ledger.released(joined(new[:1], examples(5, seed=10)))
-    ledger.check(new)
-    assert digest(asked(ledger, old)) == digest(first)
-    with pytest.raises(DataError):
-        asked(ledger, joined(old, new))
-
-
 def test_a_row_is_in_one_batch_so_that_rounds_do_not_add_up(ledger):
     rows, secret = ledger.charge(examples(61), Terms(1.0, 1e-5, 3))
     parts = [Batches((rows,), 3).examples(t, 0) for t in range(3)]
