@@ -57,20 +57,15 @@ def test_laws_of_noise(tables):
 
 
 def test_bounds(tables):
-    got = tables("bounds --N 400 --M 100,1000 --r 0.6 --exposure 0.5,0.3,0.2 --C 0.5 --band 0,0")
+    got = tables("bounds --N 400 --M 100,1000 --r 0.6 --exposure 0.5,0.3,0.2")
     rows, proxy = got["deviation"], concentration.variance_proxy(0.6, 400, [0.5, 0.3, 0.2])
     M = rows["M"]
     want = concentration.bernstein_deviation(0.05, 400, M, proxy)
     np.testing.assert_array_equal(rows["bernstein"], want)
     assert (rows["form_36"] >= want).all()  # which it follows from
-    log_tail = (
-        np.log(2)
-        + 0.5 * np.log(400)
-        - 0.375 * M * np.minimum(4 * rows["form_38"] ** 2, rows["form_38"])
-    )
-    np.testing.assert_allclose(log_tail, np.log(0.05))
-    edges = marchenko_pastur.edges(400 / M, 0.64)
-    np.testing.assert_allclose([got["band"][n] for n in ("lower", "upper")], edges)
+    assert (rows["form_38"] >= rows["form_36"]).all()
+    band = concentration.bulk_band(400, M, 0.05, 0.64)
+    np.testing.assert_array_equal([got["band"][n] for n in ("lower", "upper")], band)
 
 
 def test_spikes_by_strength_and_by_exposure(tables):
@@ -110,17 +105,12 @@ def test_a_plan_is_of_one_study_or_of_each_share_alone(theory, tables):
     got, want = tables("plan --r 0.4 --N 100 --K 3"), study.promises(0.4, np.full(3, 1 / 3), 100)
     assert got["plan"]["exposure"].tolist() == [1 / 3]
     np.testing.assert_array_equal(got["promises"]["M"], list(want.samples.values()))
-    drawn = got["drawn"]  # exact draws of that size agree with the search for it
-    assert abs(drawn["power"] - got["plan"]["power"]) < 0.15
-    assert abs(drawn["overlap"] - got["plan"]["overlap"]) < 0.15
     assert f"resolved  {want.samples['resolved']:.0f}" in theory("plan --r 0.4 --N 100 --K 3")[1]
     for line, stronger in (("--exposure 0.3,0.9", 0), ("--exposure 0.3,0.1 --stronger 2", 2)):
         got = tables(f"plan --r 0.4 --N 100 {line}")
         alone = planning.plan(0.4, got["plan"]["exposure"], 100, stronger=stronger)
         assert list(got) == ["plan"]
         np.testing.assert_array_equal(got["plan"]["M"], alone.samples)
-    few = tables("plan --r 0.4 --N 400")  # of six shares, eight rows of which are too few to draw
-    assert (few["plan"]["M"][0], few["drawn"]["M"][0]) == (8, 24)
 
 
 @pytest.mark.slow
@@ -164,9 +154,7 @@ mp --q 0 : --q must be a finite number above 0, got 0.0
 mp --q nan : 'nan' is not a number
 mp --p 0.5,1 : p must be a number in (0, 1), got 1.0
 bounds --N 9 --exposure 0.9,0.9 : --exposure must be shares that sum to at most 1
-bounds --N 9 --band 1 : --band must be two numbers
 bounds --N 400 --level 0 : --level must be a number in (0, 1), got 0.0
-bounds --N 400 --c 0 : --c must be
 tw --beta 3 : beta must be one of (1, 2, 4)
 tw --N 5 : --N and --M must be given together
 tw --N 5 --M 5 --beta 2 : --beta must be 1
