@@ -274,7 +274,7 @@ def test_archetypes_are_exported_by_name(people, hopfed, tmp_path):
         (["assign", "RUN", "FILE", "--out", "FILE"], "--out must be another file than the input"),
         (["export", "RUN", "--out", "RUN"], "--out must be another file than the input"),
         (["assign", "RUN", "FILE", "--out", "none/a.csv"], "--out must be in a folder that exists"),
-        (["assign", "RUN", "FILE", "--out", "a.csv", "--alpha", "1"], "--alpha must be in [0, 1)"),
+        (["assign", "RUN", "FILE", "--out", "a.csv", "--alpha", "1"], "alpha must be in [0, 1)"),
         (["assign", "FILE", "FILE", "--out", "a.csv"], "not a readable run file"),
         (["assign", "RUN", "lost.csv", "--out", "a.csv"], "lost.csv: no such file"),
         (["assign", "RUN", "--out", "a.csv"], "Missing argument"),
