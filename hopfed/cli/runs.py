@@ -17,14 +17,7 @@ import click
 from hopfed._lib.outputs import RUN, check_folder
 from hopfed._lib.settings import describe, with_settings
 from hopfed.cli.numbers import COUNT, SEEDS
-from hopfed.cli.options import (
-    PATH,
-    device_option,
-    file_option,
-    flag,
-    json_option,
-    option,
-)
+from hopfed.cli.options import PATH, device_option, file_option, flag, json_option, option
 from hopfed.cli.outputs import (
     FIGURE,
     PAGE,
@@ -38,7 +31,7 @@ from hopfed.cli.printing import err, human_bytes, out, progress_bar, shown, tabl
 from hopfed.cli.tables.reading import NAMES, table_options
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.errors import shown as cut
-from hopfed.experiments import PRESET_NAMES, compared, config_of, find, name_of, preset
+from hopfed.experiments import PRESET_NAMES, config_of, find, name_of, preset
 
 if TYPE_CHECKING:
     from hopfed.runs import Run
@@ -79,7 +72,6 @@ def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask"
 @device_option("recoveries run and networks are trained, where there are any", opens=False)
 @out_option("Run file (.h5) to write.")
 @flag("--resume", "Continue the run in --out if the file exists.")
-@flag("--trust", "Let the run in --out import code outside of hopfed.")
 @json_option
 def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
     """Run the experiment NAME over its seeds.
@@ -102,16 +94,13 @@ def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any)
         place(device).open()
         options["device"] = device
     preset(experiment, options["preset"] or "default")  # which may be unknown
-    held = out_file if options["resume"] and out_file is not None and out_file.exists() else None
-    config, first = None, 0
+    held, config, first = continued(out_file, options["resume"]), None, 0
     if held is not None and not options["preset"]:
         config, first = held_settings(experiment, held)
-        if not options["trust"]:
-            refuse_code(experiment, config, str(held), options["settings"], "--trust or ")
+        refuse_code(experiment, config, held, options["settings"])
     config, options["first"] = _changed(experiment, options, config, first)
     if trains and device != "cpu":
         config = replace(config, device=device)
-    check_keep(config, out_file, options["resume"])
     carry_out(experiment, config, out_file, as_json, **options)
 
 
@@ -134,8 +123,7 @@ def carry_out(
 
     if resume and out_file is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
-    folder = getattr(config, "keep", "")
-    kept = [file.parent for file in Path(folder).glob("seed-*/model.json")] if folder else []
+    kept = _kept(config, continued(out_file, resume))
     began, name = time.perf_counter(), name_of(experiment)
     how: dict[str, Any] = {"out": out_file, "resume": resume, "engine": engine, "first": first}
     how |= {"workers": workers, "device": device}
@@ -168,15 +156,21 @@ def _cluster(dask: str | None, engine: str, workers: int) -> Any:
     return cluster(dask, workers)
 
 
-def check_keep(config: Any, out_file: Path | None, resume: bool) -> None:
-    """Refuse a folder of networks that would be mixed with those of another run."""
+def continued(out_file: Path | None, resume: bool) -> Path | None:
+    """The run file that is there, where it is continued."""
+    return out_file if resume and out_file is not None and out_file.exists() else None
+
+
+def _kept(config: Any, held: Path | None) -> list[Path]:
+    """Folders of networks that are there; those of another run are replaced when it is said."""
     folder = getattr(config, "keep", "")
-    if folder:
-        check_folder(folder, "--keep")
-        continued = resume and out_file is not None and out_file.exists()
-        if any(Path(folder).glob("seed-*")) and not continued and not overwriting():
-            ways = "--overwrite replaces the networks in this one, --resume continues them"
-            raise ArgumentError("--keep", f"a new folder ({ways})", folder)
+    if not folder:
+        return []
+    check_folder(folder, "--keep")
+    if any(Path(folder).glob("seed-*")) and held is None and not overwriting():
+        ways = "--overwrite replaces the networks in this one, --resume continues them"
+        raise ArgumentError("--keep", f"a new folder ({ways})", folder)
+    return [file.parent for file in Path(folder).glob("seed-*/model.json")]
 
 
 def held_settings(experiment: Any, out_file: Path) -> tuple[Any, int]:
@@ -214,13 +208,11 @@ def fitted(experiment: Any, config: Any, settings: Iterable[str]) -> Any:
     return experiment.with_options(config, taken)
 
 
-def refuse_code(
-    experiment: Any, config: Any, path: str, given: Iterable[str], trust: str = ""
-) -> None:
+def refuse_code(experiment: Any, config: Any, path: Path, given: Iterable[str]) -> None:
     """Refuse code, files and folders that settings name, unless the command line does too.
 
     Settings are of `experiment`, some of them from the file `path`; `given` is ``key=value`` of the
-    command line, and `trust` what else may be said, for the message.
+    command line.
     """
     from hopfed.experiments.fl import code_of
 
@@ -228,7 +220,7 @@ def refuse_code(
     said = {(name, part.strip()) for name, text in pairs for part in (text, *text.split(","))}
 
     def refuse(what: str, name: str, setting: str = "") -> None:
-        raise RunFileError(f"{path}: names {what}, {name}; give {trust}the same --set {setting}")
+        raise RunFileError(f"{path}: names {what}, {name}; give the same --set {setting}")
 
     for name in getattr(experiment, "code_of", code_of)(config):
         if not said & {("method", name), ("models", name)}:
@@ -308,9 +300,7 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
         getattr(experiment, "with_options", with_settings)(config, [f"method={method}"])
     if hasattr(experiment, "for_data"):
         config = fitted(experiment, config, [*options["settings"], *grid])
-    engine, workers, known = options["engine"], options["workers"], compared(name)
-    if options["measure"] is not None and known and options["measure"] not in known:
-        raise ArgumentError("--measure", f"one of {', '.join(known)}", options["measure"])
+    engine, workers = options["engine"], options["workers"]
     before = sorted(folder.glob("*=*.h5")) if folder.is_dir() else []
     cluster = _cluster(options["dask"], engine, workers)
     with cluster, progress(name) as report, set_aside(*before):
@@ -578,7 +568,7 @@ def _answers(
     """What the archetypes of one run say of the rows of files; None where there are none."""
     from hopfed.archetypes.storage import has_archetypes
     from hopfed.cli.tables.answers import found_for
-    from hopfed.report.rows import answers_of
+    from hopfed.report.sections import answers_of
 
     given = [f"--{name}" for name in NAMES if options[name] not in (None, ())]
     if given and not row_files:

@@ -277,7 +277,7 @@ def test_a_run_that_is_resumed_reads_no_file_that_it_alone_names(
     again = "run", kind, "--resume", "--out", out
     status, text, error = hopfed(*again)
     assert (status, text) == (2, "")
-    assert f"names a file to read, {file}; give --trust or the same --set {setting}=" in error
+    assert f"names a file to read, {file}; give the same --set {setting}=" in error
     assert out.read_bytes() == before
     status, _, error = hopfed(*again, "--set", f"{setting}={file}")
     assert status == 2
@@ -339,14 +339,10 @@ def test_a_resumed_run_imports_only_what_is_trusted(hopfed, tmp_path, marker, co
     assert "names code to run, spy_of_a_run_file:Method" in hopfed(*command)[2]
     if committed:
         return  # nothing is left to run
-    named = ("--set", f"method={NAME}:Method", "--set", f"data={DATA}")
-    for asked in (("--trust",), named):
-        status, _, err = hopfed(*command, *asked)
-        assert status == 2
-        assert "module:Class" in err  # the spy has no such class
-        assert marker.exists()
-        marker.unlink()
-        del sys.modules[NAME]
+    status, _, err = hopfed(*command, "--set", f"method={NAME}:Method", "--set", f"data={DATA}")
+    assert status == 2
+    assert "module:Class" in err  # the spy has no such class
+    assert marker.exists()
 
 
 # Memories

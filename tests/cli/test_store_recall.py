@@ -143,7 +143,7 @@ def test_words_and_names_go_in_and_come_out(hopfed, tmp_path, monkeypatch):
     lines = [line.split() for line in text.splitlines()]
     assert lines[1][:3] == ["first", "cat", "1.0000"]
     assert lines[2][:3] == ["second", "ant", "1.0000"]
-    assert "y/yes is +1, n/no is -1 (q0, q1, q2 and 47 more)." in text.replace("\n", " ")
+    assert "y/yes is +1, n/no is -1 ('q0', 'q1', 'q2', 'q3', 'q4' and 45 more)." in text
     head, *found = [line.split(",") for line in Path("out.csv").read_text().splitlines()]
     assert head == ["id", *names]
     assert [row[0] for row in found] == ["first", "second"]
@@ -231,15 +231,15 @@ def _damage(name):
         ("recall named.h5 odd.csv", "row 1, column 'a': 'maybe' was not there"),
         ("store old.csv --out m.h5", "give --binarize age=median"),
         ("recall other.h5 cues.npy", "not a memory"),
-        ("recall good.h5 narrow.npy", "7 columns, but the memory has 100 sites"),
-        ("recall good.h5 large.npy", "cues must be +-1, 0/1 or gaps, got 2 at row 1, column 1"),
+        ("recall good.h5 narrow.npy", "cues must be of shape (S, 100), got (2, 7)"),
+        ("recall good.h5 large.npy", "0 where not observed, got 2 at row 1, column 1"),
         (
             "recall good.h5 cues.npy --temperature hot",
             "'--temperature': 'hot' is not a number at least 0",
         ),
         ("recall good.h5 cues.npy --updates 0", "'--updates': 0 is not"),
         ("recall good.h5 cues.npy --shape 9x9 --figure x.png", "with a product of 100"),
-        ("store empty.npy --out m.h5", "holds no patterns"),
+        ("store empty.npy --out m.h5", "patterns must be a table (K, N) of numbers"),
         ("store patterns.npy --out m.h5 --rule layered --set g=1,2", "9 numbers, L x L"),
         ("recall good.h5 empty.npy", "holds no cues"),
         ("recall bits.h5 cues.npy", "bits.h5: not a readable memory: bits must be rows of 99"),
