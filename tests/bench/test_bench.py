@@ -152,16 +152,3 @@ def test_list(hopfed):
     assert "heatbath: 5 serial heat-bath sweeps" in hopfed("bench")[1]
     found = json.loads(hopfed("bench", "--json")[1])
     assert set(found["benchmarks"]) == {*TINY, "all"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("grm",), "did you mean gram?"),
-        (("gram", "--sizes", "huge"), "'huge' is not one of 'small', 'full'"),
-    ],
-)
-def test_errors_are_one_line(hopfed, arguments, words):
-    status, text, error = hopfed("bench", *arguments)
-    assert (status, text, error.count("\n")) == (2, "", 1)
-    assert words in error

@@ -110,9 +110,6 @@ def test_archetypes_are_exported_as_a_file_is_written(hopfed, tmp_path):
     held = json.loads((tmp_path / "e.json").read_text())
     plus = dict(zip(held["columns"], held["plus"], strict=True))
     assert (plus["chess"], plus["tree=ash"], plus["age"][:2]) == ("yes", "", "> ")
-    new = "--out", tmp_path / "new.csv", "--like"
-    status, _, errors = hopfed("export", tmp_path / "r.h5", *new, tmp_path / "none.csv")
-    assert (status, "none.csv: no such file" in errors) == (2, True)
 
 
 def test_every_row_gets_an_archetype_and_a_probability(people, hopfed, tmp_path):
@@ -184,11 +181,6 @@ def test_a_folder_and_a_pattern_are_their_files(people, hopfed, tmp_path):
         assert [row[1] for row in rows] == [*names[40:60], *names[:40]]
     assert hopfed("report", run, "--rows", folder, "--out", tmp_path / "page.html")[0] == 0
     assert "b.csv" in (tmp_path / "page.html").read_text()
-    for empty in (tmp_path / "none*.csv", tmp_path / "missing.csv"):
-        status, _, errors = hopfed("assign", run, empty, "--out", tmp_path / "none.json")
-        assert status != 0
-        assert "no such file" in errors
-        assert errors.count("\n") == 1
 
 
 def test_gaps_are_filled_in_the_words_of_their_column(people, hopfed, tmp_path):
@@ -264,52 +256,6 @@ def test_archetypes_are_exported_by_name(people, hopfed, tmp_path):
     again = tmp_path / "again.csv"
     assert hopfed("recover", path, "--binarize", "age=median", "--out", again)[0] == 0
     assert again.read_text() == (tmp_path / "a.csv").read_text()
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["assign", "RUN", "FILE", "--out", "a.xlsx"], "--out must be a .csv, .json, .parquet"),
-        (["export", "RUN", "--out", "a.png"], "--out must be a .csv"),
-        (["assign", "RUN", "FILE", "--out", "FILE"], "--out must be another file than the input"),
-        (["export", "RUN", "--out", "RUN"], "--out must be another file than the input"),
-        (["assign", "RUN", "FILE", "--out", "none/a.csv"], "--out must be in a folder that exists"),
-        (["assign", "RUN", "FILE", "--out", "a.csv", "--alpha", "1"], "alpha must be in [0, 1)"),
-        (["assign", "FILE", "FILE", "--out", "a.csv"], "not a readable run file"),
-        (["assign", "RUN", "lost.csv", "--out", "a.csv"], "lost.csv: no such file"),
-        (["assign", "RUN", "--out", "a.csv"], "Missing argument"),
-    ],
-)
-def test_what_cannot_work_is_refused_and_nothing_is_lost(
-    people, hopfed, tmp_path, monkeypatch, words, said
-):
-    path, run, _ = people
-    monkeypatch.chdir(tmp_path)
-    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
-    monkeypatch.setattr("hopfed.recovery.recover.run_recovery", lambda *_, **__: 1 / 0)
-    status, text, errors = hopfed(*[{"RUN": run, "FILE": path}.get(w, w) for w in words])
-    assert (status, text) == (2, "")
-    assert said in errors.splitlines()[-1]
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
-
-
-def test_a_recovery_of_arrays_takes_arrays(hopfed, tmp_path):
-    rng = np.random.default_rng(1)
-    xi = rng.choice([-1, 1], (3, 80))
-    x = xi[rng.integers(3, size=300)] * np.where(rng.random((300, 80)) < 0.9, 1, -1)
-    np.save(tmp_path / "x.npy", x)
-    gaps = np.where(rng.random(x.shape) < 0.1, np.nan, x)
-    np.save(tmp_path / "gaps.npy", gaps)
-    assert hopfed("recover", tmp_path / "x.npy", "--out", tmp_path / "run.h5")[0] == 0
-    files = tmp_path / "run.h5", tmp_path / "gaps.npy"
-    assert hopfed("assign", *files, "--out", tmp_path / "a.csv")[0] == 0
-    head, *rows = read(tmp_path / "a.csv")
-    assert [row[0] for row in rows] == [str(i) for i in range(1, 301)]
-    assert all(float(row[2]) > 0.999 for row in rows)
-    assert hopfed("complete", *files, "--out", tmp_path / "b.csv")[0] == 0
-    head, *rows = read(tmp_path / "b.csv")
-    assert (np.array(rows, float)[np.isnan(gaps)] == x[np.isnan(gaps)]).mean() > 0.85
-    np.testing.assert_array_equal(np.array(rows, float)[~np.isnan(gaps)], gaps[~np.isnan(gaps)])
 
 
 def test_an_owner_that_lacks_columns_of_a_union_gets_answers(tmp_path, hopfed):

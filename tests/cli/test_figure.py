@@ -3,11 +3,9 @@
 import re
 from base64 import b64decode
 
-import numpy as np
 import pytest
 
 from hopfed.cli import main
-from hopfed.runs import Run
 
 MAGIC = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
 
@@ -40,23 +38,3 @@ def test_the_whole_picture_has_what_the_first_one_leaves_out(hopfed, run_file, t
     assert hopfed("report", run_file, "--out", page)[0] == 0
     (picture,) = set(re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page.read_text()))
     assert b64decode(picture).decode().count("r = 0.7") == 1
-
-
-def test_what_cannot_be_drawn(hopfed, run_file, tmp_path):
-    out, half, strange = (tmp_path / n for n in ("figure.png", "half.h5", "strange.h5"))
-    Run("bbp", {}, {}, {}, committed=1, planned=2).save(half)
-    Run("dance", {}, {"x": np.ones(2)}, {}).save(strange)
-    for words, message in (
-        ((half,), "1 of 2 seeds"),
-        ((strange,), "no figure for runs of 'dance'"),
-        ((tmp_path / "absent.h5",), "no such run file"),
-        ((run_file, "--sections", "k"), "sections must be one to 6 of r = 0.1"),
-        ((run_file, "--sections", "k", "--whole"), "with one RUN, and without --whole"),
-        ((run_file, strange), "runs of one kind, to be drawn together, got concentration, dance"),
-        ((run_file, run_file), "no figure for several runs of 'concentration'"),
-        ((), "RUN..."),
-    ):
-        status, _, errors = hopfed("figure", *words, "--out", out)
-        assert status == 2
-        assert message in errors
-        assert not out.exists()

@@ -42,6 +42,11 @@ def folder(tmp_path, monkeypatch):
         'keep = "elsewhere/states"',
         "lr = " + "9" * 5_000,
         "options = 3",
+        '" models" = ["evil.py:Net"]',  # a name with a space is the same name
+        '"models\\t" = ["evil.py:Net"]',
+        '[options]\n" models" = ["evil.py:Net"]',
+        '" keep" = "elsewhere/states"',
+        '[options]\n"keep " = "elsewhere/states"',
     ],
 )
 def test_a_file_of_settings_runs_no_code_and_names_no_folder(hopfed, folder, text):
@@ -69,28 +74,6 @@ def test_a_run_file_names_no_folder_to_write_and_no_code_in_a_folder_like_a_libr
         assert "names" in words
         assert not (folder / "out").exists()
         assert not (folder / "ran").exists()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '" models" = ["evil.py:Net"]',
-        '"models\\t" = ["evil.py:Net"]',
-        '[options]\n" models" = ["evil.py:Net"]',
-        '" keep" = "elsewhere/states"',
-        '[options]\n"keep " = "elsewhere/states"',
-    ],
-)
-def test_a_name_with_a_space_is_the_same_name(hopfed, folder, text):
-    """It was looked for without the space when code was refused, and taken with it."""
-    pytest.importorskip("torch")
-    (folder / "s.toml").write_text(text + "\n")
-    quick = ("fedavg", "--config", "s.toml", "--clients", 3, "--rounds", 1)
-    status, _, words = hopfed("fl", "run", *quick)
-    assert (status, words.count("\n")) == (2, 1)
-    assert "names" in words
-    assert not (folder / "ran").exists()
-    assert not (folder / "elsewhere").exists()
 
 
 def test_what_the_command_line_names_a_file_may_name(hopfed, folder):

@@ -129,12 +129,6 @@ def test_answers_of_a_poor_fit_say_so(hopfed, tmp_path):
     assert "Verdict: poor fit." in (tmp_path / "p.html").read_text()
 
 
-def test_options_for_tables_are_not_left_unused(rows, hopfed, tmp_path):
-    served(tmp_path / "run.h5", rows[0])
-    status, _, errors = hopfed("report", tmp_path / "run.h5", "--binarize", "3")
-    assert (status, "--binarize must be given with --rows" in errors) == (2, True)
-
-
 @pytest.mark.parametrize("graded", [False, True])
 def test_the_file_of_a_client_answers(rows, graded, hopfed, tmp_path):
     x, labels = rows

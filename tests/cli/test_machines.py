@@ -27,46 +27,6 @@ def examples(tmp_path, monkeypatch):
     return str(path)
 
 
-def test_bad_input_is_one_line(examples, tmp_path, capsys):
-    join = ("join", "--data", examples, "--trust-server")
-    serve = ("serve", "--keys", str(tmp_path), "--out", str(tmp_path / "run.h5"))
-    for words, message in (
-        (("join", "--data", "none.npy", "--epsilon", "1"), "none.npy: no such file"),
-        (join, "--server must be given, unless with --dry-run"),
-        ((*join, "--server", "x", "--ca", "x", "--key", "x"), "--server must be HOST:PORT"),
-        ((*join, "--server", "x:1", "--ca", "x", "--key", "x"), "--key must be a file"),
-        (("join", "--data", examples), "say how you take part, in one of two ways"),
-        ((*join, "--epsilon", "0"), "say how you take part, in one of two ways"),
-        (("join", "--data", examples, "--epsilon", "0"), "--epsilon must be a number above 0"),
-        (("join", "--data", examples, "--epsilon", "1", "--weights", "n"), "left out with --eps"),
-        (("join", "--data", examples, "--epsilon", "1", "--outcome", "n"), "related by exact sums"),
-        ((*join, "--dry-run", "--outcome", "n"), "there is no column 'n'"),
-        ((*serve, "--columns", "60", "--archetypes", "2"), "left out without graded exact sums"),
-        (
-            (*serve, "--columns", "60", "--graded", "--epsilon", "1", "--relate", "n"),
-            "relate must be left out without graded exact sums",
-        ),
-        (serve, "--columns must be given"),
-        ((*serve, "--columns", "60"), "--keys must be a folder with ca.pem"),
-        ((*serve, "--columns", "60", "--minimum", "9"), "minimum must be 1 to the 3 clients"),
-        ((*serve, "--columns", "60", "--clients", "99999999"), "clients must be in [1, 10000]"),
-        ((*serve, "--columns", "1"), "columns must be at least 2"),
-        ((*serve, "--columns", "60", "--byzantine", "0.5"), "byzantine must be in [0, 1/2)"),
-        ((*serve, "--columns", "60", "--set", "persistence=2"), "persistence must be 1 to the 1"),
-        ((*serve, "--columns", "60", "--timeout", "0"), "--timeout must be a number above 0"),
-        ((*serve, "--columns", "60", "--wait", "nan"), "'--wait': 'nan' is not a number"),
-        ((*serve, "--columns", "60", "--limit", "inf"), "--limit must be a number above 0"),
-        ((*serve[:-1], str(tmp_path), "--columns", "60"), "--out must be a .h5"),
-        (
-            (*serve[:-1], str(tmp_path / "no" / "x.h5"), "--columns", "60"),
-            "--out must be in a folder",
-        ),
-        ((*serve, "--columns", "60", "--listen", "here"), "--listen must be HOST:PORT"),
-        (("certs", str(tmp_path / "keys"), "--clients", "0"), "clients must be 1 to 10000"),
-    ):
-        assert message in refused(capsys, *words)
-
-
 def test_certs_says_who_gets_what(tmp_path, capsys):
     main(["certs", str(tmp_path / "keys"), "--clients", "2", "--host", "server.example"])
     printed = capsys.readouterr().out

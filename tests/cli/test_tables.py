@@ -58,27 +58,6 @@ def test_a_dry_run_says_what_was_read(hopfed, tmp_path):
     assert not list(tmp_path.glob("*.h5"))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ((), "column 'n' holds numbers; commonest"),
-        (("--ignore", "m"), "there is no column 'm'"),
-        (("--binarize", "most"), "binarize must be median, mean"),
-        (("--words", "yes"), "--words must be WORD=+1"),
-        (
-            ("--words", "yes=2"),
-            "--words must be for +1, -1 or missing; or category or answers, behind",
-        ),
-    ],
-)
-def test_what_cannot_be_is_one_line(hopfed, tmp_path, options, message):
-    path = write(tmp_path / "a.csv", rows(), extra=[("n", lambda k: str(k % 4))])
-    status, text, error = hopfed("recover", path, *options)
-    assert (status, text) == (2, "")
-    assert message in error
-    assert error.count("\n") == 1
-
-
 REAL = DATA / "tables"
 
 

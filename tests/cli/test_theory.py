@@ -149,48 +149,9 @@ def test_figures(theory, tmp_path, line):
     assert figure.read_text().startswith("<?xml")
 
 
-WRONG = """
-mp --q 0 : --q must be a finite number above 0, got 0.0
-mp --q nan : 'nan' is not a number
-mp --p 0.5,1 : p must be a number in (0, 1), got 1.0
-bounds --N 9 --exposure 0.9,0.9 : --exposure must be shares that sum to at most 1
-bounds --N 400 --level 0 : --level must be a number in (0, 1), got 0.0
-tw --beta 3 : beta must be one of (1, 2, 4)
-tw --N 5 : --N and --M must be given together
-tw --N 5 --M 5 --beta 2 : --beta must be 1
-spike --kappa 1 : --q must be given, or --N and --M
-spike --kappa 1 --q 1 --N 2 --M 2 : --q must be left out
-spike --q 1 : --kappa must be given
-spike --q 1 --exposure 0.5 : --exposure must be given together with --r and --N
-spike --N 9 --M 9 --r 0.2 --exposure .6,.6 : shares that sum to at most 1, got 1.2
-phase --N 9 : Missing option '--M'
-plan --r 1.5 --N 100 : r must be a number in (0, 1)
-plan --r 0.5 --N 10 --alpha 2 : --alpha must be
-plan --r 0.5 --N 10 --epsilon 1 --delta 2 : --delta must be
-plan --N 20 --r 0.5 --K 0 : --K must be at least 1, got 0
-plan --N 20 --r 0.5 --K 30 : must be fewer than N = 20, got 30
-plan --N 20 --r 0.5 --K 3 --exposure 0.1 : --K must be left out beside --exposure
-plan --N 20 : --r must be given, or --rates A,B, got neither
-plan --N 20 --rates 1 : '1' is not 'symmetric' or two numbers above 0, A,B
-plan --N 20 --rates 1,1 --epsilon 1 : --epsilon must be left out beside --rates
-plan --N 20 --r 0.5 --M 9 --figure a.png : --figure must be left out beside --M
-capacity --t 30 : --t must be at most 20
-law : No such command 'law'
-"""
-
-
-@pytest.mark.parametrize("case", WRONG.strip().splitlines())
-def test_what_is_wrong_is_one_line(theory, case):
-    line, _, words = case.partition(" : ")
-    status, out, err = theory(line)
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert words in err
-
-
 def test_columns_of_a_table_are_left_out_of_its_spectrum(hopfed, tmp_path):
     path = tmp_path / "table.csv"
     rows = np.random.default_rng(0).standard_normal((30, 3)).round(3)
     path.write_text("id,a,b,c\n" + "".join(f"r,{','.join(map(str, row))}\n" for row in rows))
     status, out, _ = hopfed("spectrum", str(path), "--ignore", "id", "--json")
     assert (status, json.loads(out)["shape"]) == (0, [29, 3])
-    assert "no column 'idd' to ignore" in hopfed("spectrum", str(path), "--ignore", "idd")[2]

@@ -14,13 +14,8 @@ from hopfed._lib.outputs import check_folder, check_writable, replacing
 from hopfed.errors import ArgumentError, RunFileError
 
 LINK = "a link of somebody else"
-OPEN = [  # rights of a folder, and whether another account owns it
-    (0o777, False),
-    (0o775, False),
-    (0o1777, False),
-    (0o755, True),
-    (0o1777, True),
-]
+# Rights of a folder, and whether another account owns it.
+OPEN = [(0o777, False), (0o775, False), (0o1777, False), (0o755, True), (0o1777, True)]
 
 
 @pytest.fixture

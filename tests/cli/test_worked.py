@@ -63,20 +63,6 @@ def test_a_method_in_a_file_and_what_it_refuses_by_itself(hopfed, tmp_path, monk
     assert (status, "ValueError: one epoch" in errors, errors.count("\n")) == (2, True, 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("nowhere:Method", "importable as module:Class"),
-        ("hopfed.neural.methods.fedavg:Nobody", "importable as module:Class"),
-        ("hopfed.neural.training.task:Task", "a subclass of NeuralMethod"),
-    ],
-)
-def test_a_method_that_is_none(hopfed, name, words):
-    pytest.importorskip("torch", reason="torch is not installed")
-    status, _, errors = hopfed("fl", "run", name)
-    assert (status, words in errors, errors.count("\n")) == (2, True, 1)
-
-
 @pytest.mark.parametrize("name", notebooks.NAMES)
 def test_a_notebook_runs_from_its_first_cell_to_its_last(name, tmp_path, monkeypatch, capsys):
     if name == "own_method":
