@@ -16,7 +16,7 @@ from hopfed.cli.numbers import SEED, Parsed, within
 from hopfed.cli.options import PATH, file_option, flag, json_option, option, shape_option
 from hopfed.cli.outputs import FIGURE, RUN, check_outputs, out_option
 from hopfed.cli.printing import human_bytes, out, say_wrote, table
-from hopfed.cli.tables.reading import NAMES, by_code, choices_of, table_options
+from hopfed.cli.tables.reading import NOTHING, by_code, choices_of, table_options
 from hopfed.cli.tables.reading import read as read_tables
 from hopfed.errors import ArgumentError, DataError, RunFileError
 
@@ -38,8 +38,6 @@ OPPOSITE = (
     "A negative overlap: what was recalled is nearest to the opposite of that pattern, which most "
     "rules hold as well."
 )
-# Nothing is said of cues that their memory does not know.
-_NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}
 
 
 def _range(text: str) -> tuple[float, float]:
@@ -65,7 +63,7 @@ class Named:
 
     @classmethod
     def of_run(cls, run: Any, path: Path, rows: int, width: int) -> Named:
-        """Names that the run file of a memory or a recovery holds, without any rows."""
+        """Names that the run file of a memory holds, without any rows."""
         from hopfed.archetypes.storage import ROWS, unpacked_names
         from hopfed.runs import blaming
         from hopfed.tables.coding import Coding
@@ -219,20 +217,15 @@ def _patterns(file: Path, options: dict[str, Any]) -> Named:
 def _archetypes(file: Path) -> Named | None:
     """Archetypes of a run file; None for any other file."""
     from hopfed._lib.outputs import is_run
-    from hopfed.archetypes.storage import has_archetypes, part_of
+    from hopfed.archetypes.storage import loaded
     from hopfed.runs import Run
 
     if file.suffix.lower() not in RUN or not file.is_file() or not is_run(file):
         return None
-    run = Run.load(file)
-    if run.kind == "serve" and has_archetypes(run):
-        run = part_of(run)
-    if "archetypes/patterns" not in run.arrays:
-        raise DataError(f"{file}: a run of {run.kind!r}, which holds no archetypes")
-    found = run.arrays["archetypes/patterns"]
-    if found.ndim != 2 or not len(found) or found.dtype.kind == "S":
+    found = loaded(Run.load(file), file)
+    if not len(found):
         raise DataError(f"{file}: the recovery found no archetypes")
-    return replace(Named.of_run(run, file, *found.shape), values=found)
+    return Named(found.patterns, _given(found.columns), None, found.coding)
 
 
 @click.command("recall")
@@ -263,7 +256,7 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
 
     stored = load(memory)
     held = Named.of_run(Run.load(memory), memory, len(stored), stored.n_sites)
-    given = _named(cues, _NOTHING, held.coding, least=1)
+    given = _named(cues, NOTHING, held.coding, least=1)
     asked = _cues(given, held.columns, cues, stored.n_sites)
     config = {"memory": str(memory), "cues": str(cues), "rule": repr(stored.rule)}
     config |= {name: str(value) for name, value in options.items()}

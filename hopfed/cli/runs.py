@@ -28,7 +28,7 @@ from hopfed.cli.outputs import (
     set_aside,
 )
 from hopfed.cli.printing import err, human_bytes, out, progress_bar, shown, table
-from hopfed.cli.tables.reading import NAMES, table_options
+from hopfed.cli.tables.reading import NOTHING
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.errors import shown as cut
 from hopfed.experiments import PRESET_NAMES, config_of, find, name_of, preset
@@ -525,16 +525,15 @@ def figure_command(
 @_runs
 @out_option("An .html file. [default: RUN.html, of several report.html]")
 @file_option("--rows row_files", ROWS, multiple=True, metavar="FILE")
-@table_options
 def report_command(
-    run_files: tuple[Path, ...], out_file: Path | None, row_files: tuple[Path, ...], **options: Any
+    run_files: tuple[Path, ...], out_file: Path | None, row_files: tuple[Path, ...]
 ) -> None:
     """Write a page about the run files RUN.
 
     It holds settings, tables, figures, versions, and the data, in one file. It works without a
     network and can be printed. That of a recovery, or of a federation, opens with the archetypes in
-    words; with --rows it holds the names of at most 5,000 rows. These tables are read as `hopfed
-    assign` reads them: --id, --ignore, --words and --binarize are for runs that do not say how.
+    words; with --rows it holds the names of at most 5,000 rows of tables, read as the one that the
+    archetypes come from.
 
     Example: hopfed report bbp.h5 --out bbp.html
     """
@@ -551,7 +550,7 @@ def report_command(
     runs = {path.name: load_complete(path) for path in run_files}
     if len(runs) < len(run_files):
         raise ArgumentError("RUN", "files of different names", ", ".join(map(str, run_files)))
-    answers = _answers(run_files, runs, row_files, options)
+    answers = _answers(runs, run_files[0], row_files) if row_files else None
     # A lone surrogate has no UTF-8 bytes.
     data = page(runs, answers).encode(errors="backslashreplace")
     with replacing(out_file) as temporary:
@@ -559,26 +558,16 @@ def report_command(
     out.print(f"wrote {shown(out_file)} ({human_bytes(len(data))})")
 
 
-def _answers(
-    run_files: tuple[Path, ...],
-    runs: dict[str, Any],
-    row_files: tuple[Path, ...],
-    options: dict[str, Any],
-) -> Any:
-    """What the archetypes of one run say of the rows of files; None where there are none."""
+def _answers(runs: dict[str, Any], run_file: Path, row_files: tuple[Path, ...]) -> Any:
+    """What the archetypes of one run say of the rows of files."""
     from hopfed.archetypes.storage import has_archetypes
     from hopfed.cli.tables.answers import found_for
     from hopfed.report.sections import answers_of
 
-    given = [f"--{name}" for name in NAMES if options[name] not in (None, ())]
-    if given and not row_files:
-        raise ArgumentError(", ".join(given), "given with --rows", "none")
-    if not row_files:
-        return None
     kinds = [run.kind for run in runs.values()]
     if len(kinds) > 1 or not all(map(has_archetypes, runs.values())):
         raise ArgumentError("--rows", "given with one run that has archetypes", ", ".join(kinds))
-    found = found_for(run_files[0], row_files, options)
+    found = found_for(run_file, row_files, NOTHING)
     with err.status("assigning"):
         return answers_of(found, row_files)
 

@@ -74,7 +74,6 @@ export found.h5 --out a.png : --out must be a .csv
 export found.h5 --out found.h5 : {INPUT}
 export a.h5 --out run.h5 : {NEW}
 export found.h5 --out new.csv --like lost.csv : lost.csv: no such file
-report found.h5 --binarize 3 : --binarize must be given with --rows
 store gone.npy --out m.h5 : no such file
 store patterns.npy --out m.h5 --rule hebbs : did you mean hebb
 store patterns.npy --out m.h5 --rule hebb --set n=4 : hebb has no settings
@@ -84,7 +83,7 @@ store patterns.npy --out m.h5 --rule layered --set g=1,2 : 9 numbers, L x L
 store large.npy --out m.h5 : must be in [-1, 1]
 store means.npy --out m.h5 --rule hebb : exponential for graded
 store empty.npy --out m.h5 : patterns must be a table (K, N) of numbers
-store bbp.h5 --out m.h5 : holds no archetypes
+store bbp.h5 --out m.h5 : without archetypes
 store words.csv --out m.h5 : at least two examples are needed, got 1 x
 store gaps.csv --out m.h5 : row 2, column 'b' is missing: patterns are complete
 store old.csv --out m.h5 : give --binarize age=median
