@@ -41,24 +41,19 @@ BUDGET = {"small": 0.5, "full": 1.0}  # seconds for the samples of one way at on
 Point = Mapping[str, int]  # a size: letter -> number
 Tell = Callable[[str], Any]
 
-# Of each pair small sizes, which take seconds, and full ones; a star before the name: its ways take
-# CuPy arrays too.
+# Of each pair small sizes, which take seconds, and full ones.
 _PAIRS = """
-*gram: M=250 N=16000, M=1000 N=16000: M=4000 N=50000, M=2000 N=50000
-*build: M=16000 N=500: M=50000 N=1000, M=50000 N=2000
-*products: M=1000 N=16000 k=20: M=4000 N=50000 k=50, M=4000 N=50000 k=100
-*layered: S=40 L=5 N=5000 R=50: S=200 L=5 N=10000 R=50, S=400 L=5 N=10000 R=50
-*heatbath: S=24 N=1000 R=100: S=128 N=2000 R=140, S=512 N=2000 R=140
-*gaps-gram: M=1000 N=16000: M=4000 N=50000
-*eig: M=400 N=4000 K=20: M=500 N=25000 K=20, M=1000 N=100000 K=20
-*dream: M=200 N=500, M=200 N=1000: M=200 N=4000, M=1000 N=4000
-*e2e: M=500 N=500 K=4, M=500 N=4000 K=4: M=1000 N=500 K=4, M=1000 N=64000 K=4
-train: clients=10 model=1 batch=16, clients=10 model=2 batch=16: clients=50 model=1 batch=16, \
-clients=50 model=4 batch=16, clients=10 model=2 batch=16, clients=10 model=2 batch=256
+gram: M=250 N=16000, M=1000 N=16000: M=4000 N=50000, M=2000 N=50000
+build: M=16000 N=500: M=50000 N=1000, M=50000 N=2000
+products: M=1000 N=16000 k=20: M=4000 N=50000 k=50, M=4000 N=50000 k=100
+layered: S=40 L=5 N=5000 R=50: S=200 L=5 N=10000 R=50, S=400 L=5 N=10000 R=50
+heatbath: S=24 N=1000 R=100: S=128 N=2000 R=140, S=512 N=2000 R=140
+gaps-gram: M=1000 N=16000: M=4000 N=50000
+eig: M=400 N=4000 K=20: M=500 N=25000 K=20, M=1000 N=100000 K=20
+dream: M=200 N=500, M=200 N=1000: M=200 N=4000, M=1000 N=4000
+e2e: M=500 N=500 K=4, M=500 N=4000 K=4: M=1000 N=500 K=4, M=1000 N=64000 K=4
 """
-_ROWS = [line.split(":") for line in _PAIRS.strip().splitlines()]
-PAIRS = {name.strip("*"): sizes for name, *sizes in _ROWS}
-ON_DEVICE = tuple(name.strip("*") for name, *_ in _ROWS if name.startswith("*"))
+PAIRS = {name: sizes for name, *sizes in (line.split(":") for line in _PAIRS.strip().splitlines())}
 NAMES = (*PAIRS, "all")
 
 
@@ -332,41 +327,6 @@ def _e2e(draw: Draw, M: int, N: int, K: int) -> Work:
     return Work(not_found, ways)
 
 
-# Networks
-
-MODELS = {1: ("mlp", 8), 2: ("lenet", 28), 3: ("cnn-1", 28), 4: ("mlp:200", 8)}  # side of images
-
-
-def _train(draw: Draw, model: int, clients: int, batch: int) -> Work:
-    """6 steps of SGD of clients: model 1 mlp 64-200-200-10, 2 lenet, 3 cnn-1, 4 mlp 64-200-10."""
-    import torch
-
-    from hopfed.neural.data.tensors import Tensors
-    from hopfed.neural.models import build
-    from hopfed.neural.training.together import train
-    from hopfed.neural.training.training import Job, Training
-
-    name, side = MODELS[model]
-    net = build(name, channels=1, size=side, classes=10, seed=0)
-    each, one = 6 * batch, torch.ones(1, 1, 1)
-    x = torch.from_numpy(draw.normal(clients * each, 1, side, side))
-    y = torch.as_tensor(draw.rng.integers(0, 10, clients * each))
-    data, rows = Tensors(x, y, 0 * one, one), np.arange(clients * each).reshape(clients, each)
-
-    def objective(net: Any, batch: Any) -> Any:
-        return batch.cross_entropy(net(batch.x)[1])
-
-    def losses(way: str, _: Any) -> np.ndarray:
-        how, start = Training(batch=batch, way=way), dict(net.state_dict())
-        jobs = [Job(net, start, own, (0, 0, 0, c), objective, how) for c, own in enumerate(rows)]
-        train(jobs, data)
-        return np.array([job.loss for job in jobs])
-
-    labels = ("auto", "sequential", "stacked")
-    ways = [Way(label, partial(losses, label), tolerance=1e-3) for label in labels]
-    return Work(lambda a, b: float(np.abs(a - b).max() / np.abs(a).max()), ways)
-
-
 def describe() -> dict[str, str]:
     """Processor, cores, threads in use, memory, GPU, and versions of the libraries."""
     from threadpoolctl import threadpool_info
@@ -495,7 +455,7 @@ def words(point: Point) -> str:
 def measure(
     names: Sequence[str], sizes: str, tell: Tell = lambda _: None, device: str = "cpu"
 ) -> dict[str, Any]:
-    """Measure pairs, all of which can run on the device: "machine", and "benchmarks" by name."""
+    """Measure pairs: "machine", and "benchmarks" by name."""
     found = {}
     for name in names:
         rows: list[dict[str, Any]] = []

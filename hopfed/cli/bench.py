@@ -13,7 +13,6 @@ from hopfed import bench
 from hopfed._lib.settings import hint, require
 from hopfed.cli.options import device_option, json_option, option
 from hopfed.cli.printing import Screen, named, out, progress_bar, table
-from hopfed.errors import BackendError
 from hopfed.kernels.place import place
 
 WIDE = Screen(width=140)  # of tables in a file
@@ -48,11 +47,6 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> N
     rule = f"one of {', '.join(bench.NAMES)}{hint(name, bench.NAMES)}"
     require(name in bench.NAMES, "benchmark", rule, repr(name))
     pairs = [each for each in bench.PAIRS if name in (each, "all")]
-    if device != "cpu":
-        if name in pairs and name not in bench.ON_DEVICE:
-            why = f"the pair {name} has no way to run there; say --device cpu"
-            raise BackendError(f"device {device}: {why}")
-        pairs = [each for each in pairs if each in bench.ON_DEVICE]
     found: dict[str, Any] = {"date": date.today().isoformat(), "sizes": sizes}
     with progress_bar("{task.description}") as bar, place(device).current():
         task = bar.add_task("loading", total=None)

@@ -24,7 +24,6 @@ TINY = {
     "layered": {"S": 2, "L": 3, "N": 200, "R": 5},
     "heatbath": {"S": 3, "N": 100, "R": 5},
     "e2e": {"M": 120, "N": 100, "K": 2},
-    "train": {"model": 1, "clients": 3, "batch": 4},
 }
 ON_THE_HOST = {("eig", "SciPy svds"), ("e2e", "the paper's, dense"), ("e2e", "k-means on raw data")}
 NEEDS_CXX = pytest.mark.skipif(not (which("g++") or which("c++")), reason="no C++ compiler")
@@ -41,8 +40,6 @@ def measured(name, device="cpu"):
 
 @pytest.mark.parametrize("name", bench.PAIRS)
 def test_ways_agree(name):
-    if name == "train":
-        pytest.importorskip("torch", reason="torch is not installed")
     first, obvious, *others = measured(name)
     assert first["gap"] is None
     assert obvious["ratio"] == 1.0
@@ -55,7 +52,7 @@ def test_ways_agree(name):
 
 
 @NEEDS_CXX
-@pytest.mark.parametrize("name", bench.ON_DEVICE)
+@pytest.mark.parametrize("name", bench.PAIRS)
 def test_ways_agree_on_a_device(name, monkeypatch):
     emulated = Emulated()
     monkeypatch.setattr(devices, "cuda", lambda ordinal: emulated)

@@ -9,7 +9,6 @@ from shutil import copy
 
 import numpy as np
 import pytest
-from helpers import filled
 from pyarrow import parquet
 from sklearn.metrics import adjusted_rand_score
 
@@ -204,11 +203,9 @@ def test_gaps_are_filled_in_the_words_of_their_column(people, hopfed, tmp_path):
     assert "" not in set(got[:, :-1].ravel())
 
 
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
-def test_a_table_is_filled_a_block_at_a_time(people, hopfed, tmp_path, monkeypatch, ending):
-    path, run, (head, names, shown, _, _) = people
-    columns = dict(filled(package.load(run), path).columns)
-    whole = [[str(cell) for cell in columns[name].to_pylist()] for name in head]
+def test_a_table_is_filled_a_block_at_a_time(people, hopfed, tmp_path, monkeypatch):
+    path, run, _ = people
+    assert hopfed("complete", run, path, "--out", tmp_path / "whole.csv")[0] == 0
     sizes, plain = [], writers.writing
 
     @contextmanager
@@ -219,21 +216,9 @@ def test_a_table_is_filled_a_block_at_a_time(people, hopfed, tmp_path, monkeypat
     monkeypatch.setattr(writers, "writing", recorded)
     monkeypatch.setattr("hopfed.tables.text.BLOCK", 1_000)
     monkeypatch.setattr("hopfed.tables.text.ROWS", 1)
-    out = tmp_path / f"filled{ending}"
-    status, text, _ = hopfed("complete", run, path, "--out", out)
-    assert status == 0
-    assert sum(sizes) == 600
-    assert max(sizes) < 120
-    if ending == ".csv":
-        rows = [[cell.removeprefix("'") for cell in row] for row in read(out)]
-        found = dict(zip(rows[0], zip(*rows[1:], strict=True), strict=True))
-    else:
-        found = {
-            n: c.to_pylist() for n, c in zip(head, parquet.read_table(out).columns, strict=True)
-        }
-    found = {name: [str(cell or "") for cell in cells] for name, cells in found.items()}
-    assert [found[name] for name in head] == [[c.replace("None", "") for c in w] for w in whole]
-    assert "" not in {cell for column in whole[:-1] for cell in column}
+    assert hopfed("complete", run, path, "--out", tmp_path / "parts.csv")[0] == 0
+    assert (sum(sizes), max(sizes) < 120) == (600, True)
+    assert (tmp_path / "parts.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
 def test_archetypes_are_exported_by_name(people, hopfed, tmp_path):
@@ -247,8 +232,6 @@ def test_archetypes_are_exported_by_name(people, hopfed, tmp_path):
     np.testing.assert_array_equal(np.array(rows, float)[:, 2:], found.means)
     report = json.loads((tmp_path / "a.json").read_text())
     assert (report["status"], report["columns"]) == (found.status, list(found.columns))
-    from pyarrow import parquet
-
     table = parquet.read_table(tmp_path / "a.parquet")
     assert table["=tennis"].to_pylist() == found.means[:, 1].tolist()
     assert package.load(tmp_path / "a.h5").columns == found.columns

@@ -6,11 +6,12 @@ import sys
 
 import click
 import pytest
+from commands import commands
 
 import hopfed.experiments
 import hopfed.figures
 import hopfed.testing
-from hopfed.cli import cli
+from hopfed.cli import cli, words
 
 
 @pytest.mark.parametrize(
@@ -73,3 +74,11 @@ def test_the_parts_are_shown_where_the_system_does_not_say_which_cores(hopfed, m
     status, text, _ = hopfed("doctor")
     assert status == 0
     assert f"cores {os.cpu_count()}" in " ".join(text.split())
+
+
+def test_the_table_names_what_there_is():
+    """Options and commands that are named exist."""
+    known = set().union(*({o for p in each.params for o in p.opts} for _, each in commands()))
+    for row in words.TABLE["option"]:
+        assert {option for option in row if option} <= known | {"--weights", "words"}
+    assert set(words.TABLE["command"]) == set(cli.list_commands(None))
