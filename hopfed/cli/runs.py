@@ -420,6 +420,8 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     if len(run_files) < 2:
         raise ArgumentError("RUN", "at least two run files", len(run_files))
     runs = [Run.load(path, complete=True) for path in run_files]
+    if out_file is not None:
+        methods, numbers = for_papers(runs)
     names = {name for run in runs for name in run.arrays}
 
     def equal(a: Any, b: Any) -> bool:
@@ -442,7 +444,6 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     out.print(grid)
     out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
     if out_file is not None:
-        methods, numbers = for_papers(runs)
         if out_file.suffix.lower() == ".csv":
             both = (((head, m), (f"{head} +-", e)) for head, (m, e) in numbers.items())
             writers.write(out_file, [("method", methods), *chain.from_iterable(both)])
