@@ -40,15 +40,8 @@ def test_a_home_or_a_key_that_cannot_be_used_is_one_line_before_anything_is_sent
     main(["certs", str(tmp_path / "keys"), "--clients", "1"])
     capsys.readouterr()
     key = tmp_path / "keys" / "client-0.key"
-    where = (
-        "--server",
-        "127.0.0.1:9",
-        "--ca",
-        str(tmp_path / "keys" / "ca.pem"),
-        "--key",
-        str(key),
-    )
-    join = ("join", "--data", examples, *where, "--patience", "0.1", "--epsilon", "1")
+    where = ("--ca", str(tmp_path / "keys" / "ca.pem"), "--key", str(key), "--patience", "0.1")
+    join = ("join", "--data", examples, "--server", "127.0.0.1:9", "--epsilon", "1", *where)
     for home in (examples, f"{examples}/below", "/proc/none"):
         monkeypatch.setenv("HOPFED_HOME", home)
         assert "privacy: cannot be used" in refused(capsys, *join)
