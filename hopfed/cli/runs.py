@@ -105,29 +105,20 @@ def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any)
 
 
 def carry_out(
-    experiment: Any,
-    config: Any,
-    out_file: Path | None,
-    as_json: bool,
-    *,
-    resume: bool,
-    engine: str,
-    workers: int,
-    first: int = 0,
-    device: str = "cpu",
-    dask: str | None = None,
-    **_: Any,
+    experiment: Any, config: Any, out_file: Path | None, as_json: bool, **options: Any
 ) -> Run:
     """Run `experiment` with a progress bar, print its summary, and return the run."""
     from hopfed.experiments.runner import execute
 
+    resume, engine, workers = (options[name] for name in ("resume", "engine", "workers"))
     if resume and out_file is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
     kept = _kept(config, continued(out_file, resume))
     began, name = time.perf_counter(), name_of(experiment)
-    how: dict[str, Any] = {"out": out_file, "resume": resume, "engine": engine, "first": first}
-    how |= {"workers": workers, "device": device}
-    with _cluster(dask, engine, workers), progress(name) as report, set_aside(out_file, *kept):
+    how: dict[str, Any] = {"out": out_file, "resume": resume, "engine": engine, "workers": workers}
+    how |= {"first": options["first"], "device": options.get("device", "cpu")}
+    cluster = _cluster(options["dask"], engine, workers)
+    with cluster, progress(name) as report, set_aside(out_file, *kept):
         run = execute(experiment, config, report=report, callbacks=[report.of_round], **how)
     seconds = time.perf_counter() - began
     if as_json:

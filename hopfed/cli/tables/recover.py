@@ -103,7 +103,8 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
         tables = [replace(t, rows=r) for t, r in zip(tables, rows, strict=True)]
     N, shape = tables[0].shape[1], options["shape"]
     if shape is not None and shape[0] * shape[1] != N:
-        raise ArgumentError("--shape", f"height x width with a product of {N}", shape)
+        got = "x".join(map(str, shape))
+        raise ArgumentError("--shape", f"height x width with a product of {N}", got)
     how: dict[str, Any] = {name: options[name] for name in ("seed", "device")}
     if options["clients"] is not None:
         from hopfed.recovery.recover import split
@@ -136,6 +137,7 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     seconds += time.perf_counter()
     config: dict[str, Any] = {"files": [str(file) for file in files]}
     config |= {k: str(v) if isinstance(v, Path) else v for k, v in options.items()}
+    config["quality"] = options["quality"] or "auto"
     write(recovery, config, options, seconds)
 
 
