@@ -78,8 +78,7 @@ def test_answers_about_a_file_with_semicolons_are_written_so(hopfed, tmp_path):
         encoding="utf-8-sig",
         newline="\r\n",
     )
-    status, _, errors = hopfed("recover", path, "--binarize", "median", "--out", run)
-    assert status == 0, errors
+    hopfed.done("recover", path, "--binarize", "median", "--out", run)
     assert hopfed("assign", run, path, "--out", out)[0] == 0
     first, *rows = out.read_text(encoding="utf-8").splitlines()
     assert first == "\ufeffid;archetype;probability"
@@ -99,8 +98,7 @@ def test_archetypes_are_exported_as_a_file_is_written(hopfed, tmp_path):
     made = "--binarize", "age=median", "--words", "7.5=missing", "--out", tmp_path / "r.h5"
     assert hopfed("recover", tmp_path / "a.csv", *made)[0] == 0
     written = "--out", tmp_path / "e.csv", "--like", tmp_path / "a.csv"
-    status, said, errors = hopfed("export", tmp_path / "r.h5", *written)
-    assert status == 0, errors
+    said, _ = hopfed.done("export", tmp_path / "r.h5", *written)
     assert "+1 is yes in 'chess'" in " ".join(said.split())
     first, *rest = (tmp_path / "e.csv").read_bytes().decode().split("\r\n")
     assert first.startswith("archetype;share;chess;")
@@ -113,8 +111,7 @@ def test_archetypes_are_exported_as_a_file_is_written(hopfed, tmp_path):
 
 def test_every_row_gets_an_archetype_and_a_probability(people, hopfed, tmp_path):
     path, run, (_, names, _, _, kind) = people
-    status, text, _ = hopfed("assign", run, path, "--out", tmp_path / "rows.csv")
-    assert status == 0
+    text, _ = hopfed.done("assign", run, path, "--out", tmp_path / "rows.csv")
     assert "none of these" in text
     head, *rows = read(tmp_path / "rows.csv")
     assert head == ["id", "archetype", "probability"]
@@ -172,8 +169,7 @@ def test_a_folder_and_a_pattern_are_their_files(people, hopfed, tmp_path):
     for name, part in (("b.csv", slice(40)), ("a.csv", slice(40, 60))):
         written(folder / name, head, names[part], cells[part])
     for command, given in (("assign", folder), ("complete", folder / "*.csv")):
-        status, _, errors = hopfed(command, run, given, "--out", tmp_path / f"{command}.csv")
-        assert status == 0, errors
+        hopfed.done(command, run, given, "--out", tmp_path / f"{command}.csv")
         rows = read(tmp_path / f"{command}.csv")[1:]
         a, b = str(folder / "a.csv"), str(folder / "b.csv")
         assert [row[0] for row in rows] == [a] * 20 + [b] * 40
@@ -184,8 +180,7 @@ def test_a_folder_and_a_pattern_are_their_files(people, hopfed, tmp_path):
 
 def test_gaps_are_filled_in_the_words_of_their_column(people, hopfed, tmp_path):
     path, run, (head, names, shown, truth, _) = people
-    status, text, _ = hopfed("complete", run, path, "--out", tmp_path / "full.csv")
-    assert status == 0
+    text, _ = hopfed.done("complete", run, path, "--out", tmp_path / "full.csv")
     top, *rows = read(tmp_path / "full.csv")
     assert top == head
     assert [row[0] for row in rows] == names
@@ -253,12 +248,10 @@ def test_an_owner_that_lacks_columns_of_a_union_gets_answers(tmp_path, hopfed):
             csv.writer(text).writerows([head[span], *part[:, span]])
     a, b, run = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "run.h5"
     assert hopfed("recover", a, b, "--columns", "union", "--out", run)[0] == 0
-    status, _, errors = hopfed("assign", run, b, "--out", tmp_path / "rows.json")
-    assert status == 0, errors
+    _, errors = hopfed.done("assign", run, b, "--out", tmp_path / "rows.json")
     found = [line["archetype"] for line in json.loads((tmp_path / "rows.json").read_text())]
     assert adjusted_rand_score([k or 0 for k in found], kind[300:]) > 0.9
-    status, out, errors = hopfed("complete", run, b, "--out", tmp_path / "full.csv")
-    assert status == 0, errors
+    out, _ = hopfed.done("complete", run, b, "--out", tmp_path / "full.csv")
     assert "filled 1 of 4,800 cells" in out
     assert read(tmp_path / "full.csv")[0] == head[8:]
 
@@ -273,7 +266,6 @@ def test_the_order_of_columns_without_names_is_said(tmp_path, hopfed, kind):
     served = Run("serve", {"order": f"{kind} 79a0" * bool(kind)}, {}, {})
     holding(served, replace(found, columns=None)).save(tmp_path / "served.h5")
     out = tmp_path / "found.csv"
-    status, said, errors = hopfed("export", tmp_path / "served.h5", "--out", out)
-    assert status == 0, errors
+    said, _ = hopfed.done("export", tmp_path / "served.h5", "--out", out)
     assert lines.get(kind, "") in said
     assert ("column 1" in said) == bool(kind)

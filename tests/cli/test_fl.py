@@ -26,8 +26,7 @@ def test_a_run_is_shown_drawn_and_resumed(hopfed, tmp_path):
     assert hopfed("show", out)[0] == 0
     assert hopfed("figure", out, "--out", tmp_path / "run.png")[0] == 0
     assert (tmp_path / "run.png").stat().st_size > 10_000
-    status, text, _ = hopfed("fl", "run", "fedavg", *SMALL, "--out", out, "--resume", "--json")
-    assert status == 0
+    text, _ = hopfed.done("fl", "run", "fedavg", *SMALL, "--out", out, "--resume", "--json")
     assert json.loads(text)["summary"] == Run.load(out).summary
 
 
@@ -36,8 +35,7 @@ def test_settings_may_come_from_a_file(hopfed, tmp_path):
     file.write_text(
         'clients = 3\nrounds = 1\nmodels = ["mlp"]\nexamples = 300\n[options]\nmu = 0.5\n'
     )
-    status, text, _ = hopfed("fl", "run", "fedprox", "--config", file, "--json")
-    assert status == 0
+    text, _ = hopfed.done("fl", "run", "fedprox", "--config", file, "--json")
     config = json.loads(text)["config"]
     assert (config["options"], config["clients"]) == ("mu=0.5", 3)
 
@@ -74,8 +72,7 @@ def test_the_help_says_what_data_there_are(hopfed):
 
 
 def test_methods_are_listed(hopfed):
-    status, text, _ = hopfed("fl", "list")
-    assert status == 0
+    text, _ = hopfed.done("fl", "list")
     for name in ("standalone", "fedavg", "fedavg+", "fedprox", "mu=0.01"):
         assert name in text
     assert "strength of the penalty" in hopfed("fl", "list", "fedprox")[1]
@@ -89,8 +86,7 @@ def test_several_runs_are_drawn_compared_and_tabled_for_a_paper(hopfed, tmp_path
     assert hopfed("figure", *files, "--out", out)[0] == 0
     for name in ("standalone", "fedavg", "fedprox", "GFLOP of a client", "share of clients"):
         assert name in out.read_text()
-    status, text, _ = hopfed("compare", *files)
-    assert status == 0
+    text, _ = hopfed.done("compare", *files)
     assert "standalone | fedavg | fedprox" in text
     assert "rounds to the target" not in text  # none was set
     for name in ("table.tex", "table.csv"):
@@ -205,8 +201,7 @@ def test_the_compiled_loss_is_what_is_trained(hopfed, monkeypatch):
 
 def test_a_comparison_of_methods_is_run_by_its_command(hopfed, tmp_path):
     out = tmp_path / "methods.h5"
-    status, text, _ = hopfed("run", "methods", "--preset", "quick", "--out", out)
-    assert status == 0
+    text, _ = hopfed.done("run", "methods", "--preset", "quick", "--out", out)
     assert "fedproto" in text
     run = Run.load(out)
     assert (run.arrays["seconds"] > 0).all()

@@ -25,10 +25,7 @@ def three_files(tmp_path):
 def test_three_owners_three_formats(hopfed, three_files, tmp_path):
     xi, files = three_files
     out, figure = tmp_path / "run.h5", tmp_path / "f.png"
-    status, text, _ = hopfed(
-        "recover", *files, "--out", out, "--figure", figure, "--shape", "16x16"
-    )
-    assert status == 0
+    text, _ = hopfed.done("recover", *files, "--out", out, "--figure", figure, "--shape", "16x16")
     assert "ok: All 5 archetypes" in text
     assert "each client sent at most" in text
     with h5py.File(out) as file:
@@ -54,8 +51,7 @@ def test_json(hopfed, three_files):
 def test_single_file_split_over_clients(hopfed, three_files, tmp_path, suffix):
     _, files = three_files
     figure = tmp_path / f"f{suffix}"
-    status, text, _ = hopfed("recover", files[0], "--clients", 4, "--figure", figure)
-    assert status == 0
+    text, _ = hopfed.done("recover", files[0], "--clients", 4, "--figure", figure)
     assert "4 client(s)" in text
     assert figure.stat().st_size > 1000
 
@@ -68,15 +64,13 @@ def test_single_file_split_over_clients(hopfed, three_files, tmp_path, suffix):
     ],
 )
 def test_options(hopfed, three_files, options):
-    status, text, _ = hopfed("recover", *three_files[1], "--json", *options)
-    assert status == 0
+    text, _ = hopfed.done("recover", *three_files[1], "--json", *options)
     assert json.loads(text)["n_archetypes"] >= 4
 
 
 def test_noise_is_reported_as_noise(hopfed, tmp_path):
     np.save(tmp_path / "n.npy", np.random.default_rng(0).integers(0, 2, (300, 100)))
-    status, text, _ = hopfed("recover", tmp_path / "n.npy", "--out", tmp_path / "r.h5")
-    assert status == 0
+    text, _ = hopfed.done("recover", tmp_path / "n.npy", "--out", tmp_path / "r.h5")
     assert "no signal" in text
     with h5py.File(tmp_path / "r.h5") as file:
         assert file["/archetypes/patterns"].shape == (0, 100)
@@ -84,7 +78,6 @@ def test_noise_is_reported_as_noise(hopfed, tmp_path):
 
 @pytest.mark.slow
 def test_demo(hopfed, tmp_path):
-    status, text, _ = hopfed("demo", "--figure", tmp_path / "d.png")
-    assert status == 0
+    text, _ = hopfed.done("demo", "--figure", tmp_path / "d.png")
     assert "26 of 26 letters at |m| >= 0.99, 0 false discoveries" in text
     assert (tmp_path / "d.png").stat().st_size > 10_000

@@ -41,12 +41,10 @@ def test_resume_gives_the_same_file(hopfed, run_file, tmp_path):
 
 
 def test_list(hopfed):
-    status, out, _ = hopfed("list")
-    assert status == 0
+    out, _ = hopfed.done("list")
     for name in NAMES:
         assert f"{name}: " in out
-    status, out, _ = hopfed("list", "heavy_tails")
-    assert status == 0
+    out, _ = hopfed.done("list", "heavy_tails")
     for word in ("minutes: quick", "Student-t", "degrees", "3.0,5.0,8.0,inf"):
         assert word in out
 
@@ -88,8 +86,7 @@ def panels(tmp_path_factory):
 @pytest.mark.parametrize("suffix", MAGIC)
 def test_every_format(hopfed, panels, tmp_path, suffix):
     out = tmp_path / f"figure{suffix}"
-    status, text, _ = hopfed("figure", panels, "--out", out)
-    assert status == 0
+    text, _ = hopfed.done("figure", panels, "--out", out)
     assert "wrote" in text
     assert out.read_bytes().startswith(MAGIC[suffix])
 

@@ -137,8 +137,7 @@ def reported(hopfed, tmp_path):
     def report(run, *rows):
         options = [word for path in rows for word in ("--rows", path)]
         out = ("--out", tmp_path / "page.html", "--overwrite")
-        status, _, errors = hopfed("report", run, *options, *out)
-        assert status == 0, errors
+        hopfed.done("report", run, *options, *out)
         return (tmp_path / "page.html").read_text(encoding="utf-8")
 
     return report
@@ -306,8 +305,7 @@ def test_rows_that_cannot_be_are_refused_in_a_line(people, symmetric, hopfed, tm
         ((run, "--rows", symmetric[0]), "column"),
         ((run, "--rows", tmp_path / "lost.csv"), "no such file"),
     ):
-        status, _, errors = hopfed("report", *arguments, "--out", out)
-        assert status == 2
+        errors = hopfed.refused("report", *arguments, "--out", out)
         assert words in errors
         assert errors.count("\n") == 1
         assert not out.exists()
@@ -317,7 +315,5 @@ def test_a_run_that_does_not_fit_together_is_refused(people, hopfed, tmp_path):
     run = Run.load(people[1])
     run.arrays["archetypes/errors"] = run.arrays["archetypes/errors"][:, 1:]
     run.save(tmp_path / "odd.h5")
-    status, _, errors = hopfed("report", tmp_path / "odd.h5", "--out", tmp_path / "odd.html")
-    assert status == 2
-    assert errors.count("\n") == 1
-    assert "odd.h5: not archetypes" in errors
+    error = hopfed.refused("report", tmp_path / "odd.h5", "--out", tmp_path / "odd.html")
+    assert "odd.h5: not archetypes" in error
