@@ -181,6 +181,7 @@ def test_a_folder_and_a_pattern_are_their_files(people, hopfed, tmp_path):
 def test_gaps_are_filled_in_the_words_of_their_column(people, hopfed, tmp_path):
     path, run, (head, names, shown, truth, _) = people
     text, _ = hopfed.done("complete", run, path, "--out", tmp_path / "full.csv")
+    assert "gaps in 'age' stay blank: numbers were cut there, and none is known" in text
     top, *rows = read(tmp_path / "full.csv")
     assert top == head
     assert [row[0] for row in rows] == names
@@ -222,6 +223,7 @@ def test_archetypes_are_exported_by_name(people, hopfed, tmp_path):
     for name in ("a.csv", "a.json", "a.parquet", "a.h5"):
         status, text, _ = hopfed("export", run, "--out", tmp_path / name)
         assert (status, text.split()[0]) == (0, "wrote")
+        assert "the rate of +1 is (1 + mean) / 2" in text
     head, *rows = read(tmp_path / "a.csv")
     assert head[2:4] == ["chess", "'=tennis"]
     np.testing.assert_array_equal(np.array(rows, float)[:, 2:], found.means)
@@ -232,8 +234,11 @@ def test_archetypes_are_exported_by_name(people, hopfed, tmp_path):
     assert package.load(tmp_path / "a.h5").columns == found.columns
     # The same straight from the recovery.
     again = tmp_path / "again.csv"
-    assert hopfed("recover", path, "--binarize", "age=median", "--out", again)[0] == 0
+    text, _ = hopfed.done("recover", path, "--binarize", "age=median", "--out", again)
+    assert "one owner, so nothing was exchanged" in text
     assert again.read_text() == (tmp_path / "a.csv").read_text()
+    hopfed.done("report", run)
+    assert run.with_suffix(".html").exists()
 
 
 def test_an_owner_that_lacks_columns_of_a_union_gets_answers(tmp_path, hopfed):
