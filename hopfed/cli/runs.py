@@ -471,10 +471,7 @@ def _print_rows(heads: Iterable[str], rows: Iterable[Iterable[str]], left: int) 
 @_runs
 @out_option("A .png, .pdf or .svg file. [default: RUN.png]")
 @flag("--whole", "Draw all panels, and not only the first ones.")
-@option("--sections", "Draw these sweeps of many methods, up to 6.", metavar="NAME,...")
-def figure_command(
-    run_files: tuple[Path, ...], out_file: Path | None, whole: bool, sections: str | None
-) -> None:
+def figure_command(run_files: tuple[Path, ...], out_file: Path | None, whole: bool) -> None:
     """Draw the run file RUN.
 
     Several runs of `hopfed fl run` are drawn side by side. The run files hold all data of the
@@ -482,7 +479,7 @@ def figure_command(
 
     Example: hopfed figure bbp.h5 --out bbp.png
     """
-    from hopfed.experiments.pictures import draw_sections, drawer, has_more_sections
+    from hopfed.experiments.pictures import drawer, has_more_sections
     from hopfed.figures import save
     from hopfed.report.tables import load_complete
     from hopfed.runs import blaming
@@ -496,20 +493,13 @@ def figure_command(
     kinds, several = sorted({run.kind for run in runs}), len(runs) > 1
     if len(kinds) > 1:
         raise ArgumentError("RUN", "runs of one kind, to be drawn together", ", ".join(kinds))
-    if sections is not None and (several or whole):
-        raise ArgumentError("--sections", "with one RUN, and without --whole", sections)
     draw = drawer(kinds[0], several=several, whole=whole)
     if draw is None:
         what = "several runs" if several else "runs"
         raise RunFileError(f"{run_files[0]}: there is no figure for {what} of {kinds[0]!r}")
-    more = False
     with blaming(", ".join(map(str, run_files)), kinds[0]):
-        if sections is not None:
-            figure = draw_sections(runs[0], sections.split(","))
-        else:
-            figure = draw(runs if several else runs[0])
-            more = not several and not whole and has_more_sections(runs[0])
-        save(figure, out_file)
+        save(draw(runs if several else runs[0]), out_file)
+        more = not several and not whole and has_more_sections(runs[0])
     out.print(f"wrote {shown(out_file)}" + "; --whole draws all panels" * more)
 
 

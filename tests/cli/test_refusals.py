@@ -128,8 +128,6 @@ figure run.h5 --out null.png : not a device
 figure half.h5 --out x.png : 1 of 3 seeds
 figure dance.h5 --out x.png : no figure for runs of 'dance'
 figure absent.h5 --out x.png : no such run file
-figure bbp.h5 --sections k --out x.png : sections must be one to 6 of
-figure bbp.h5 --sections k --whole --out x.png : with one RUN, and without --whole
 figure bbp.h5 dance.h5 --out x.png : runs of one kind, to be drawn together, got bbp, dance
 figure bbp.h5 bbp.h5 --out x.png : no figure for several runs of 'bbp'
 figure --out x.png : RUN...

@@ -135,15 +135,13 @@ def complete_command(
     told = [lines_of(filling.skips, filling.coding) for filling in fillings] if left else []
     for line in dict.fromkeys(line for lines in told for line in lines):
         out.print(f"- {line}")
-    void = list(dict.fromkeys(name for filling in fillings for name in filling.unknown))
-    if void:
-        out.print(
-            f"gaps in {listed(void)} stay blank: no row that {shown(run_file)} comes from has an "
-            "entry there"
-        )
-    cut = list(dict.fromkeys(name for filling in fillings for name in filling.cut))
-    if cut:
-        out.print(f"gaps in {listed(cut)} stay blank: numbers were cut there, and none is known")
+    whys = {
+        "unknown": f"no row that {shown(run_file)} comes from has an entry there",
+        "cut": "numbers were cut there, and none is known",
+    }
+    for kind, why in whys.items():
+        if names := dict.fromkeys(name for each in fillings for name in getattr(each, kind)):
+            out.print(f"gaps in {listed([*names])} stay blank: {why}")
     out.print(f"wrote {shown(out_file)}")
 
 
