@@ -31,7 +31,7 @@ from hopfed.cli.printing import err, human_bytes, out, progress_bar, shown, tabl
 from hopfed.cli.tables.reading import NOTHING
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.errors import shown as cut
-from hopfed.experiments import PRESET_NAMES, config_of, find, name_of, preset
+from hopfed.experiments import PRESET_NAMES, compared, config_of, find, name_of, preset
 
 if TYPE_CHECKING:
     from hopfed.runs import Run
@@ -291,7 +291,9 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
         getattr(experiment, "with_options", with_settings)(config, [f"method={method}"])
     if hasattr(experiment, "for_data"):
         config = fitted(experiment, config, [*options["settings"], *grid])
-    engine, workers = options["engine"], options["workers"]
+    engine, workers, known = options["engine"], options["workers"], compared(name)
+    if options["measure"] is not None and known and options["measure"] not in known:
+        raise ArgumentError("--measure", f"one of {', '.join(known)}", options["measure"])
     before = sorted(folder.glob("*=*.h5")) if folder.is_dir() else []
     cluster = _cluster(options["dask"], engine, workers)
     with cluster, progress(name) as report, set_aside(*before):
