@@ -88,6 +88,9 @@ def test_answers_about_a_file_with_semicolons_are_written_so(hopfed, tmp_path):
     told = [float(row.split(";")[2].replace(",", ".")) for row in rows]
     assert not any("." in row for row in rows)
     assert np.allclose(told, expected)
+    hopfed.done("complete", run, path, "--out", tmp_path / "full.csv")
+    full = (tmp_path / "full.csv").read_text(encoding="utf-8-sig").splitlines()
+    assert [row.split(";")[-1] for row in full[1:]] == ages  # decimal commas, and gaps
 
 
 def test_archetypes_are_exported_as_a_file_is_written(hopfed, tmp_path):
