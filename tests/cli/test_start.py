@@ -62,7 +62,8 @@ def test_packages_list_their_names_and_nothing_that_they_import(package, names):
 
 def test_without_a_command_the_page_of_commands_comes(hopfed):
     for group in ((), ("theory",), ("fl",)):
-        error = hopfed.refused(*group)
+        status, text, error = hopfed(*group)
+        assert (status, text) == (2, "")
         assert error.startswith("Usage: hopfed")
         assert "\n  -h, --help" in error
 
