@@ -29,8 +29,8 @@ def test_every_command_that_writes_takes_overwrite():
 TWICE = [
     ("recover a.npy --out found.h5 --figure found.svg", ["found.h5", "found.svg"]),
     ("export found.h5 --out means.csv", ["means.csv"]),
-    ("assign found.h5 a.csv --out rows.csv", ["rows.csv"]),
-    ("complete found.h5 a.csv --out full.csv", ["full.csv"]),
+    ("assign found.h5 a.npy --out rows.csv", ["rows.csv"]),
+    ("complete found.h5 a.npy --out full.csv", ["full.csv"]),
     ("report found.h5", ["found.html"]),
     ("figure found.h5", ["found.png"]),
     ("store a.npy --out memory.h5", ["memory.h5"]),
