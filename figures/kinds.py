@@ -34,7 +34,7 @@ class Panel:
     Attributes
     ----------
     draw : draws into axes, with the style of each label.
-    title : above the panel, and its name for ``--sections``.
+    title : above the panel, and its name.
     words : arguments of `Axes.set`, such as labels and limits.
     legend : place of the legend, or "below" the page; empty for none.
     tall : rows of text of a panel that names rows.

@@ -50,29 +50,21 @@ def tw(beta: int) -> Figure:
 
 
 @styled()
-def bounds(
-    N: int,
-    M: np.ndarray,
-    r: float,
-    level: float,
-    proxy: float,
-    constants: tuple[float, float],
-    band: tuple[float, float],
-) -> Figure:
+def bounds(N: int, M: np.ndarray, r: float, level: float, proxy: float) -> Figure:
     """Deviations of the operator over M, and the band of the bulk beside its edges."""
     samples = np.unique(np.round(np.geomspace(min(M.min(), 50), max(M.max(), 1000), 200)))
     curves = {
         "Bernstein": concentration.bernstein_deviation(level, N, samples, proxy),
-        "form (35)": concentration.sub_gaussian_deviation(level, N, samples, 1.0, constants[0]),
-        "form (36)": concentration.paper_deviation(level, N, samples, proxy, (constants[0], 1.0)),
-        "form (38)": concentration.paper_deviation(level, N, samples, constants=constants),
+        "form (35)": concentration.sub_gaussian_deviation(level, N, samples),
+        "form (36)": concentration.paper_deviation(level, N, samples, proxy),
+        "form (38)": concentration.paper_deviation(level, N, samples),
     }
-    if proxy == 0.25 and constants[1] == 1:  # one bound
+    if proxy == 0.25:  # one bound
         curves["forms (36) and (38)"] = curves.pop("form (36)")
         del curves["form (38)"]
     title = r"bound on $\|J - \mathrm{E}\,J\|$"
     left = _curves(title, {n: (samples, y) for n, y in curves.items()}, log="xy", xlabel="M")
-    lower, upper = concentration.bulk_band(N, samples, level, 1 - r**2, band)
+    lower, upper = concentration.bulk_band(N, samples, level, 1 - r**2)
     ends = marchenko_pastur.edges(N / samples, 1 - r**2)
 
     def draw(axes: Axes, _: Any) -> None:

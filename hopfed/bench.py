@@ -13,7 +13,6 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +24,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import retrieval
-from hopfed.errors import ArgumentError, BackendError, HopfedError
+from hopfed.errors import BackendError, HopfedError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels.place import Place, place
 from hopfed.recovery.recover import recover
@@ -35,7 +34,6 @@ from hopfed.spectral.operators import DenseOperator, FactorOperator
 from hopfed.spectral.sharpening import iterate, sharpened_product
 
 QUALITY = 0.8
-MISSING = 0.2  # share of the entries of rows with gaps
 SAMPLE = 2e-3  # seconds; shorter calls are repeated inside one sample
 LEAST, MOST = 3, 25  # samples of each way
 BUDGET = {"small": 0.5, "full": 1.0}  # seconds for the samples of one way at one size
@@ -43,25 +41,19 @@ BUDGET = {"small": 0.5, "full": 1.0}  # seconds for the samples of one way at on
 Point = Mapping[str, int]  # a size: letter -> number
 Tell = Callable[[str], Any]
 
-# Of each pair small sizes, which take seconds, full ones, and the ratios aimed at in the first of
-# those; a star before the name: its ways take CuPy arrays too.
+# Of each pair small sizes, which take seconds, and full ones.
 _PAIRS = """
-*gram: M=250 N=16000, M=1000 N=16000: M=4000 N=50000, M=2000 N=50000: 8
-*build: M=16000 N=500: M=50000 N=1000, M=50000 N=2000:
-*products: M=1000 N=16000 k=20: M=4000 N=50000 k=50, M=4000 N=50000 k=100:
-*layered: S=40 L=5 N=5000 R=50: S=200 L=5 N=10000 R=50, S=400 L=5 N=10000 R=50: 5
-*heatbath: S=24 N=1000 R=100: S=128 N=2000 R=140, S=512 N=2000 R=140:
-*gaps-gram: M=1000 N=16000: M=4000 N=50000: .45
-gaps-recover: M=1000 N=4000 K=10: M=5000 N=100000 K=50: .33
-*eig: M=400 N=4000 K=20: M=500 N=25000 K=20, M=1000 N=100000 K=20:
-*dream: M=200 N=500, M=200 N=1000: M=200 N=4000, M=1000 N=4000:
-*e2e: M=500 N=500 K=4, M=500 N=4000 K=4: M=1000 N=500 K=4, M=1000 N=64000 K=4:
-train: clients=10 model=1 batch=16, clients=10 model=2 batch=16: clients=50 model=1 batch=16, \
-clients=50 model=4 batch=16, clients=10 model=2 batch=16, clients=10 model=2 batch=256: 5 5 1.7
+gram: M=250 N=16000, M=1000 N=16000: M=4000 N=50000, M=2000 N=50000
+build: M=16000 N=500: M=50000 N=1000, M=50000 N=2000
+products: M=1000 N=16000 k=20: M=4000 N=50000 k=50, M=4000 N=50000 k=100
+layered: S=40 L=5 N=5000 R=50: S=200 L=5 N=10000 R=50, S=400 L=5 N=10000 R=50
+heatbath: S=24 N=1000 R=100: S=128 N=2000 R=140, S=512 N=2000 R=140
+gaps-gram: M=1000 N=16000: M=4000 N=50000
+eig: M=400 N=4000 K=20: M=500 N=25000 K=20, M=1000 N=100000 K=20
+dream: M=200 N=500, M=200 N=1000: M=200 N=4000, M=1000 N=4000
+e2e: M=500 N=500 K=4, M=500 N=4000 K=4: M=1000 N=500 K=4, M=1000 N=64000 K=4
 """
-_ROWS = [[part.strip() for part in line.split(":")] for line in _PAIRS.strip().splitlines()]
-PAIRS = {row[0].strip("*"): row[1:] for row in _ROWS}
-ON_DEVICE = tuple(row[0].strip("*") for row in _ROWS if row[0].startswith("*"))
+PAIRS = {name: sizes for name, *sizes in (line.split(":") for line in _PAIRS.strip().splitlines())}
 NAMES = (*PAIRS, "all")
 
 
@@ -106,20 +98,6 @@ class Draw:
     def normal(self, *shape: int, dtype: Any = np.float32) -> Any:
         """Gaussian numbers."""
         return self.xp.asarray(self.rng.standard_normal(shape).astype(dtype))
-
-    def with_gaps(self, x: Any) -> Any:
-        """The rows with 0 where an entry is missing."""
-        missing = self.xp.asarray(self.rng.random(x.shape, np.float32) < MISSING)
-        return self.xp.where(missing, np.int8(0), x)
-
-
-def check_name(name: str) -> str:
-    """Return `name` if it is a benchmark; otherwise raise ArgumentError with the nearest name."""
-    if name not in NAMES:
-        near = get_close_matches(name, NAMES, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise ArgumentError("benchmark", f"one of {', '.join(NAMES)}{hint}", repr(name))
-    return name
 
 
 def points(name: str, sizes: str) -> list[dict[str, int]]:
@@ -254,27 +232,11 @@ def _heatbath(draw: Draw, S: int, N: int, R: int) -> Work:
     return Work(other_signs, (Way("kernel", kernel, quiet=partial(kernel, beta=COLD)), obvious))
 
 
-# Rows with gaps, in two planes of bits, beside complete rows in one. What kernels do depends not on
-# how many entries are missing, so rows that are multiplied have none.
-
-
 def _gaps_gram(draw: Draw, M: int, N: int) -> Work:
     """Inner products of all pairs of M examples over N sites, as if they had gaps."""
-    rows = kernels.pack(draw.signs(M, N))
+    rows = kernels.pack(draw.signs(M, N))  # in two planes of bits; none is missing
     two = Way("two planes", kernels.gram, lambda: kernels.with_gaps(rows))
     return Work(furthest, (two, Way("complete rows", kernels.gram, lambda: rows)))
-
-
-def _gaps_recover(draw: Draw, M: int, N: int, K: int) -> Work:
-    """M examples over N sites to K archetypes, 20% of the entries missing."""
-    x = draw.examples(M, N, K)
-    gaps = draw.with_gaps(x)
-    two = Way("with gaps", _patterns, lambda: kernels.pack_masked(gaps))
-    return Work(not_found, (two, Way("complete rows", _patterns, lambda: kernels.pack(x), None)))
-
-
-def _patterns(rows: Any) -> Any:
-    return recover(rows, seed=0).patterns
 
 
 # Spectra
@@ -358,51 +320,11 @@ def _e2e(draw: Draw, M: int, N: int, K: int) -> Work:
         return published_patterns(*found, seed=0)
 
     ways = (
-        Way("recover", _patterns, lambda: x),
+        Way("recover", lambda rows: recover(rows, seed=0).patterns, lambda: x),
         Way("the paper's, dense", published, tolerance=None, most={"N": 4000}),
         Way("k-means on raw data", k_means, tolerance=None),
     )
     return Work(not_found, ways)
-
-
-# Networks
-
-MODELS = {  # architecture, side of images
-    1: ("mlp", 8),
-    2: ("lenet", 28),
-    3: ("cnn-1", 28),
-    4: ("mlp:200", 8),
-}
-
-
-def _train(draw: Draw, model: int, clients: int, batch: int) -> Work:
-    """6 steps of SGD of clients: model 1 mlp 64-200-200-10, 2 lenet, 3 cnn-1, 4 mlp 64-200-10."""
-    import torch
-
-    from hopfed.neural.data.tensors import Tensors
-    from hopfed.neural.models import build
-    from hopfed.neural.training.together import train
-    from hopfed.neural.training.training import Job, Training
-
-    name, side = MODELS[model]
-    net = build(name, channels=1, size=side, classes=10, seed=0)
-    each, one = 6 * batch, torch.ones(1, 1, 1)
-    x = torch.from_numpy(draw.normal(clients * each, 1, side, side))
-    y = torch.as_tensor(draw.rng.integers(0, 10, clients * each))
-    data, rows = Tensors(x, y, 0 * one, one), np.arange(clients * each).reshape(clients, each)
-
-    def objective(net: Any, batch: Any) -> Any:
-        return batch.cross_entropy(net(batch.x)[1])
-
-    def losses(way: str, _: Any) -> np.ndarray:
-        how, start = Training(batch=batch, way=way), dict(net.state_dict())
-        jobs = [Job(net, start, own, (0, 0, 0, c), objective, how) for c, own in enumerate(rows)]
-        train(jobs, data)
-        return np.array([job.loss for job in jobs])
-
-    labels = ("auto", "sequential", "stacked")
-    ways = [Way(label, partial(losses, label), tolerance=1e-3) for label in labels]
-    return Work(lambda a, b: float(np.abs(a - b).max() / np.abs(a).max()), ways)
 
 
 def describe() -> dict[str, str]:
@@ -533,22 +455,12 @@ def words(point: Point) -> str:
 def measure(
     names: Sequence[str], sizes: str, tell: Tell = lambda _: None, device: str = "cpu"
 ) -> dict[str, Any]:
-    """Measure pairs, all of which can run on the device: "machine", and "benchmarks" by name."""
+    """Measure pairs: "machine", and "benchmarks" by name."""
     found = {}
     for name in names:
         rows: list[dict[str, Any]] = []
         for point in points(name, sizes):
             tell(f"{name}: {words(point)}")
             rows += measure_point(name, works(name), point, device, BUDGET[sizes])
-        aims = (
-            zip(points(name, "full"), map(float, PAIRS[name][2].split()), strict=False)
-            if sizes == "full"
-            else ()
-        )
-        targets = [
-            {"point": at, "ratio": row["ratio"], "target": aim, "reached": row["ratio"] >= aim}
-            for at, aim in aims
-            for row in [next(row for row in rows if row["point"] == at)]
-        ]
-        found[name] = {"summary": summary(name), "rows": rows, "targets": targets}
+        found[name] = {"summary": summary(name), "rows": rows}
     return dict(plain({"machine": describe(), "benchmarks": found}))

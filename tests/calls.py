@@ -12,9 +12,11 @@ from dataclasses import fields
 from pathlib import Path
 
 import click
+from commands import commands
+from hypothesis import HealthCheck, Phase, settings
 from mutants import FILES, NUMBERS
 
-from hopfed.cli import cli, main
+from hopfed.cli import main
 from hopfed.experiments import NAMES, find
 
 MEMORY = 2 << 30  # bytes that a command, or a reader, may take beside what the process holds
@@ -51,16 +53,19 @@ def run(arguments):
     return status, out.getvalue(), err.getvalue()
 
 
-def commands(command=cli, path=()):
-    """Every command below `command`, by its words."""
-    if isinstance(command, click.Group):
-        for name in command.list_commands(click.Context(command)):
-            yield from commands(command.get_command(click.Context(command), name), (*path, name))
-    else:
-        yield path, command
+def spread(cases, known):
+    """Settings of tests by many cases, the same ones each time where they are `known`."""
+    return settings(
+        max_examples=cases,
+        phases=[Phase.generate],  # a seed is not made simpler
+        derandomize=known,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
 
 
-COMMANDS = dict(commands())
+COMMANDS = {path: each for path, each in commands() if not isinstance(each, click.Group)}
 
 # What a text may be where it makes sense, by the name of the parameter.
 WORDS = {

@@ -53,17 +53,36 @@ def mnist_digits():
         return np.where(archive["images"][:2000].reshape(2000, -1) > 127, 1, -1).astype(np.int8)
 
 
-@pytest.fixture
-def hopfed(capsys):
-    """Run `hopfed ARGUMENTS`; answer (exit status, stdout, stderr)."""
+class Hopfed:
+    """`hopfed ARGUMENTS` in this process: (exit status, stdout, stderr)."""
 
-    def call(*arguments):
+    def __init__(self, capsys):
+        self.capsys = capsys
+
+    def __call__(self, *arguments):
         status = 0
         try:
             main([str(a) for a in arguments])
         except SystemExit as stop:
             status = stop.code or 0
-        captured = capsys.readouterr()
+        captured = self.capsys.readouterr()
         return status, captured.out, captured.err
 
-    return call
+    def done(self, *arguments):
+        """Stdout and stderr of a command that does its work."""
+        status, out, err = self(*arguments)
+        assert status == 0, err
+        return out, err
+
+    def refused(self, *arguments):
+        """The line of a command that says why it does nothing."""
+        status, out, err = self(*arguments)
+        assert (status, out, err.count("\n")) == (2, "", 1), err
+        assert err.startswith("error: ")
+        return err
+
+
+@pytest.fixture
+def hopfed(capsys):
+    """Run `hopfed ARGUMENTS`; answer (exit status, stdout, stderr)."""
+    return Hopfed(capsys)

@@ -6,9 +6,9 @@ import io
 import os
 import signal
 import sys
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
 
 import click
 
@@ -88,24 +88,6 @@ class LazyGroup(HelpfulGroup):
         with formatter.section("Commands"):
             formatter.write_dl([(name, words) for name, (_, words) in _COMMANDS.items()])
 
-    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
-        """Read the arguments; Ctrl-C passes click by, which would print a line of its own."""
-        try:
-            return super().make_context(*arguments, **options)
-        except KeyboardInterrupt:
-            raise _Interrupted from None
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run a command; Ctrl-C passes click by here, too."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise _Interrupted from None
-
-
-class _Interrupted(Exception):  # noqa: N818
-    """Ctrl-C within a command."""
-
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="hopfed")
@@ -121,13 +103,16 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what its encoding lacks is spelt out
             stream.reconfigure(errors="backslashreplace")
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        cli.main(args=arguments, prog_name="hopfed", standalone_mode=False)
+        if "_HOPFED_COMPLETE" in os.environ:  # a shell asks how a word goes on
+            cli.main(prog_name="hopfed")
+        # Not by `main` of click, which prints a line of its own at Ctrl-C.
+        with suppress(click.exceptions.Exit), cli.make_context("hopfed", list(given)) as context:
+            cli.invoke(context)
         if sys.stdout is not None:  # closed from the start
             sys.stdout.flush()
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
-    except (_Interrupted, click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt):
         # A second Ctrl-C, while the interpreter closes, ends it at once and without a word.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         print("interrupted", file=sys.stderr)
@@ -136,13 +121,12 @@ def main(arguments: list[str] | None = None) -> None:
         print(error.format_message(), file=sys.stderr)
         sys.exit(2)
     except click.exceptions.NoSuchOption as error:
-        _fail(_about_option(error, sys.argv[1:] if arguments is None else arguments))
+        _fail(_about_option(error, given))
     except click.ClickException as error:
         _fail(error.format_message())
-    except ColumnsError as error:  # a line for each column
-        _fail(*str(error).split("\n"))
     except HopfedError as error:
-        _fail(str(error))
+        columns = isinstance(error, ColumnsError)  # a line for each
+        _fail(*(str(error).split("\n") if columns else [str(error)]))
     except BrokenPipeError:  # as in `hopfed list | head -1`: nobody reads on, and nothing is wrong
         _let_go()
         sys.exit(1)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from datetime import date
+from functools import partial
 from typing import Any
 
 import click
 
 from hopfed import bench
+from hopfed._lib.settings import hint, require
 from hopfed.cli.options import device_option, json_option, option
 from hopfed.cli.printing import Screen, named, out, progress_bar, table
-from hopfed.errors import BackendError
 from hopfed.kernels.place import place
 
 WIDE = Screen(width=140)  # of tables in a file
-SIZES = "Small: seconds for each benchmark. Full: a minute or two; only full measures targets."
+SIZES = "Small: seconds for each benchmark. Full: a minute or two."
 HARDWARE = ("processor", "cores", "kernel threads", "memory", "BLAS", "GPU")
 
 
@@ -43,20 +44,14 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> N
         _print_machine(machine)
         out.print("\nRun one with: hopfed bench NAME")
         return
-    bench.check_name(name)
+    rule = f"one of {', '.join(bench.NAMES)}{hint(name, bench.NAMES)}"
+    require(name in bench.NAMES, "benchmark", rule, repr(name))
     pairs = [each for each in bench.PAIRS if name in (each, "all")]
-    if device != "cpu":
-        if name in pairs and name not in bench.ON_DEVICE:
-            why = f"the pair {name} has no way to run there; say --device cpu"
-            raise BackendError(f"device {device}: {why}")
-        pairs = [each for each in pairs if each in bench.ON_DEVICE]
     found: dict[str, Any] = {"date": date.today().isoformat(), "sizes": sizes}
     with progress_bar("{task.description}") as bar, place(device).current():
         task = bar.add_task("loading", total=None)
-
-        found |= bench.measure(
-            pairs, sizes, lambda said: bar.update(task, description=said), device
-        )
+        say = partial(bar.update, task)
+        found |= bench.measure(pairs, sizes, lambda said: say(description=said), device)
     if as_json:
         print(json.dumps(found))
         return
@@ -73,7 +68,7 @@ def _print_machine(machine: dict[str, str]) -> None:
 
 
 def _print_pair(name: str, found: dict[str, Any]) -> None:
-    """Print a row for each way at each size, and below it targets and what is missing."""
+    """Print a row for each way at each size."""
     out.print("")
     out.print(named(name, found["summary"]))
     grid = table("size", "device", "way", "seconds", "spread", "ratio", "gap")
@@ -83,7 +78,3 @@ def _print_pair(name: str, found: dict[str, Any]) -> None:
         what = bench.words(row["point"]), row["device"], row["way"]
         grid.add_row(*what, *([row["absent"]] if row["absent"] else cells))
     (out if out.is_terminal else WIDE).print(grid)
-    for target in found["targets"]:
-        word = "reached" if target["reached"] else "MISSED"
-        aim = f"ratio {target['target']:g} or more; {word}, {target['ratio']:.2f}"
-        out.print(f"target at {bench.words(target['point'])}: {aim}")

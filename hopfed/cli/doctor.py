@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
-import shutil
-import subprocess
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
@@ -52,7 +49,7 @@ def doctor_command() -> None:
     machine = describe()
     for name in ("processor", "memory", "cores", "BLAS", "kernel threads"):
         grid.add_row(name, machine[name])
-    for row in (("GPU", _gpu()), *_places()):
+    for row in _places():
         grid.add_row(*row)
     out.print(grid)
 
@@ -62,23 +59,6 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _gpu() -> str:
-    driver = _driver()
-    if importlib.util.find_spec("cupy") is None:
-        if driver is None:
-            return "none found; everything runs on the CPU"
-        extra = "cuda13" if driver >= 580 else "cuda12"
-        return f"driver {driver}, but no CuPy: pip install 'hopfed[{extra}]'"
-    import cupy
-
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-        names = [cupy.cuda.runtime.getDeviceProperties(i)["name"].decode() for i in range(count)]
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        return f"CuPy {cupy.__version__}, but no usable device: {error}"
-    return f"{', '.join(names)} (CuPy {cupy.__version__})"
 
 
 def _places() -> Iterator[tuple[str, str]]:
@@ -94,16 +74,3 @@ def _places() -> Iterator[tuple[str, str]]:
             yield VARIABLE, word
         except HopfedError as error:
             yield VARIABLE, f"{word}: {error}"
-
-
-def _driver() -> int | None:
-    """Major version of the NVIDIA driver, if there is one."""
-    if shutil.which("nvidia-smi") is None:
-        return None
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    major = answer.stdout.strip().partition(".")[0]
-    return int(major) if major.isdigit() else None

@@ -12,11 +12,11 @@ import click
 import numpy as np
 
 from hopfed._lib.settings import real, require, with_settings
-from hopfed.cli.numbers import SEED, Parsed, shape_of, within
-from hopfed.cli.options import PATH, file_option, flag, json_option, option
+from hopfed.cli.numbers import SEED, Parsed, within
+from hopfed.cli.options import PATH, file_option, flag, json_option, option, shape_option
 from hopfed.cli.outputs import FIGURE, RUN, check_outputs, out_option
 from hopfed.cli.printing import human_bytes, out, say_wrote, table
-from hopfed.cli.tables.reading import NAMES, choices_of, table_options
+from hopfed.cli.tables.reading import NOTHING, by_code, choices_of, table_options
 from hopfed.cli.tables.reading import read as read_tables
 from hopfed.errors import ArgumentError, DataError, RunFileError
 
@@ -33,14 +33,11 @@ ROWS = 40  # of the table; --json and --out hold all
 SHOWN = 6  # cues in the figure
 STEPS = 3  # pictures between a cue and what is recalled
 OUT = (".npy", ".csv", ".h5")
-NAMED = 3  # columns, and ways to code them, that are listed
+NAMED = 3  # ways to code columns that are listed
 OPPOSITE = (
     "A negative overlap: what was recalled is nearest to the opposite of that pattern, which most "
     "rules hold as well."
 )
-# Nothing is said of cues that their memory does not know.
-_NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}
-SHAPE = "Height x width of the patterns in the figure, such as 28x28."
 
 
 def _range(text: str) -> tuple[float, float]:
@@ -66,7 +63,7 @@ class Named:
 
     @classmethod
     def of_run(cls, run: Any, path: Path, rows: int, width: int) -> Named:
-        """Names that the run file of a memory or a recovery holds, without any rows."""
+        """Names that the run file of a memory holds, without any rows."""
         from hopfed.archetypes.storage import ROWS, unpacked_names
         from hopfed.runs import blaming
         from hopfed.tables.coding import Coding
@@ -210,12 +207,9 @@ def _patterns(file: Path, options: dict[str, Any]) -> Named:
         row, column = np.argwhere(np.isnan(rows))[0].tolist()
         which = column + 1 if named.columns is None else f"'{named.columns[column]}'"
         raise DataError(f"{file}: row {row + 1}, column {which} is missing: patterns are complete")
-    if rows.ndim < 2:
-        raise DataError(f"{file}: patterns must be rows of a table, got {rows.ndim} axes")
-    if not rows.size:
-        raise DataError(f"{file}: holds no patterns, its shape is {rows.shape}")
     try:
-        return replace(named, values=as_patterns(rows.reshape(len(rows), -1)))
+        flat = rows.reshape(len(rows), -1) if rows.ndim > 2 and rows.size else rows
+        return replace(named, values=as_patterns(flat))
     except ArgumentError as error:
         raise DataError(f"{file}: {error}") from error
 
@@ -223,20 +217,15 @@ def _patterns(file: Path, options: dict[str, Any]) -> Named:
 def _archetypes(file: Path) -> Named | None:
     """Archetypes of a run file; None for any other file."""
     from hopfed._lib.outputs import is_run
-    from hopfed.archetypes.storage import has_archetypes, part_of
+    from hopfed.archetypes.storage import loaded
     from hopfed.runs import Run
 
     if file.suffix.lower() not in RUN or not file.is_file() or not is_run(file):
         return None
-    run = Run.load(file)
-    if run.kind == "serve" and has_archetypes(run):
-        run = part_of(run)
-    if "archetypes/patterns" not in run.arrays:
-        raise DataError(f"{file}: a run of {run.kind!r}, which holds no archetypes")
-    found = run.arrays["archetypes/patterns"]
-    if found.ndim != 2 or not len(found) or found.dtype.kind == "S":
+    found = loaded(Run.load(file), file)
+    if not len(found):
         raise DataError(f"{file}: the recovery found no archetypes")
-    return replace(Named.of_run(run, file, *found.shape), values=found)
+    return Named(found.patterns, _given(found.columns), None, found.coding)
 
 
 @click.command("recall")
@@ -249,7 +238,7 @@ def _archetypes(file: Path) -> Named | None:
 @flag("--free", "Let observed sites of cues with gaps turn as well.")
 @option("--seed", "Seed of the noise.", SEED, 0)
 @file_option("--figure", "Draw cue, steps and result.")
-@option("--shape", SHAPE, Parsed("height x width", shape_of))
+@shape_option
 @flag("--json as_json", "Print as JSON; nearest counts from 0.")
 def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     """Recall patterns from the rows of CUES, with a stored MEMORY.
@@ -267,7 +256,7 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
 
     stored = load(memory)
     held = Named.of_run(Run.load(memory), memory, len(stored), stored.n_sites)
-    given = _named(cues, _NOTHING, held.coding, least=1)
+    given = _named(cues, NOTHING, held.coding, least=1)
     asked = _cues(given, held.columns, cues, stored.n_sites)
     config = {"memory": str(memory), "cues": str(cues), "rule": repr(stored.rule)}
     config |= {name: str(value) for name, value in options.items()}
@@ -288,7 +277,7 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
 
 def _cues(found: Named, columns: tuple[str, ...] | None, file: Path, n_sites: int) -> np.ndarray:
     """Cues (S, N) of +1, -1, and 0 in gaps, with columns in the order of the memory."""
-    from hopfed.memory.cues import as_signs
+    from hopfed.memory.cues import as_cues
     from hopfed.tables.table import check_columns
 
     cues = found.values
@@ -296,20 +285,12 @@ def _cues(found: Named, columns: tuple[str, ...] | None, file: Path, n_sites: in
         check_columns(found.columns, columns, str(file), "the memory")
         place = {name: j for j, name in enumerate(found.columns)}
         cues = cues[:, [place[name] for name in columns]]
-    if cues.ndim == 0 or cues.dtype.kind not in "biuf":
-        raise DataError(f"{file}: cues must be rows of a table of numbers")
     if not cues.size:
         raise DataError(f"{file}: holds no cues, its shape is {cues.shape}")
-    cues = cues.reshape(len(cues), -1) if cues.ndim > 1 else cues[None]
-    if cues.shape[1] != n_sites:
-        raise DataError(f"{file}: {cues.shape[1]} columns, but the memory has {n_sites} sites")
-    cues = np.nan_to_num(as_signs(cues), nan=0.0, posinf=np.inf, neginf=-np.inf)
-    wrong = np.argwhere(~np.isin(cues, (-1, 0, 1)))
-    if len(wrong):
-        row, column = wrong[0]
-        what = f"{cues[row, column]:g} at row {row + 1}, column {column + 1}"
-        raise DataError(f"{file}: cues must be +-1, 0/1 or gaps, got {what}")
-    return cues.astype(np.int8)
+    try:
+        return as_cues(cues.reshape(len(cues), -1) if cues.ndim > 2 else cues, None, n_sites)[0]
+    except ArgumentError as error:
+        raise DataError(f"{file}: {error}") from None
 
 
 def _recalled(memory: Any, cues: np.ndarray, options: dict[str, Any], config: Any) -> Any:
@@ -393,13 +374,8 @@ def _print(run: Any, cues: tuple[str, ...] | None, patterns: tuple[str, ...] | N
 
 def _meaning(coding: Any) -> str:
     """What the numbers of recalled columns stand for in the words of the table."""
-    said: dict[str, list[str]] = {}
-    for name, code in zip(coding.names, coding.codes, strict=True):
-        words = "+1 is the level in the column's name" if code.levels else str(code)
-        said.setdefault(words, []).append(name)
-    parts = []
-    for words, names in said.items():
-        more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-        parts.append(f"{words} ({', '.join(names[:NAMED])}{more})")
+    pairs, level = zip(coding.names, coding.codes, strict=True), "+1 is the column's level"
+    codes = {name: level if code.levels else str(code) for name, code in pairs}
+    parts = [f"{words} ({names})" for words, names in by_code(codes)]
     more = f"; and {len(parts) - NAMED:,} more codings" if len(parts) > NAMED else ""
     return f"In the states {'; '.join(parts[:NAMED])}{more}."

@@ -13,19 +13,29 @@ from hopfed._lib.outputs import RUN
 from hopfed._lib.settings import require
 from hopfed.cli import HelpfulGroup, runs
 from hopfed.cli.numbers import COUNT, SEEDS
-from hopfed.cli.options import (
-    PATH,
-    device_option,
-    figure_option,
-    file_option,
-    flag,
-    option,
-)
+from hopfed.cli.options import PATH, device_option, figure_option, file_option, flag, option
 from hopfed.cli.outputs import FIGURE, check_outputs, out_option
 from hopfed.cli.printing import out, say_wrote, shown, table
 from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError
 
 CONFIG = "Settings, .toml; those of the method below [options]."
+DATA = (
+    "digits; FILE.npz with arrays images (or x) and labels (or y); a table of features, "
+    "FILE.csv[:LABELS]; a FOLDER of pictures by class, or of clients with train.npz and test.npz "
+    "each, or of train/CLIENT.npz and test/CLIENT.npz; hub:OWNER/NAME; or NAME of NAME.npz in "
+    "HOPFED_DATA, as mnist, cifar10, cifar100, tiny-imagenet, femnist, shakespeare, pacs or "
+    "office-home. [default: digits]"
+)
+PARTITION = (
+    "iid, classes:K, dirichlet:A, dirichlet:A:redistribute, which leaves no client empty, writer, "
+    "role, domain, pachinko, rotation:ANGLES, given:FILE of .npz or .json, or given, as a folder "
+    "of clients has it; dirichlet:0.5@7 is drawn with seed 7 for every seed. "
+    "[default: dirichlet:0.5]"
+)
+MODELS = (
+    "Architectures, which clients take in turn: lenet,mlp:200x100; your own torch.nn.Module as "
+    "module:Net or FILE.py:Net."
+)
 
 
 @click.group("fl", cls=HelpfulGroup)
@@ -36,49 +46,20 @@ def fl_command() -> None:
     """
 
 
-def _task_options(command: Any) -> Any:
-    """Options that say what is trained on what."""
-    data = (
-        "digits; FILE.npz with arrays images (or x) and labels (or y); a table of features, "
-        "FILE.csv[:LABELS]; a FOLDER of pictures by class, or of clients with train.npz and "
-        "test.npz each, or of train/CLIENT.npz and test/CLIENT.npz; hub:OWNER/NAME; or NAME of "
-        "NAME.npz in "
-        "HOPFED_DATA, as mnist, cifar10, cifar100, tiny-imagenet, femnist, shakespeare, pacs or "
-        "office-home. [default: digits]"
-    )
-    partition = (
-        "iid, classes:K, dirichlet:A, dirichlet:A:redistribute, which leaves no client empty, "
-        "writer, role, domain, pachinko, rotation:ANGLES, given:FILE of .npz or .json, or given, "
-        "as a folder of clients has it; dirichlet:0.5@7 is drawn with seed 7 for every seed. "
-        "[default: dirichlet:0.5]"
-    )
-    models = (
-        "Architectures, which clients take in turn: lenet,mlp:200x100; your own torch.nn.Module as "
-        "module:Net or FILE.py:Net."
-    )
-    for each in (
-        device_option("networks are trained and score", opens=False),
-        flag("--compile compiled", "Compile the loss by torch.compile."),
-        option("--autocast", "Compute the products of training in bfloat16.", ("bf16",)),
-        runs.workers_option,
-        runs.set_option,
-        option("--seeds", "Number of seeds, or 100:110 for 100 to 109.", SEEDS),
-        option("--models", models),
-        option("--rounds", "Communication rounds.", COUNT),
-        option("--clients", "Number of clients.", COUNT),
-        option("--partition", partition),
-        option("--data", data),
-        file_option(
-            "--config config_file", "Settings, .toml; those of the method below [options]."
-        ),
-        click.argument("method"),
-    ):
-        command = each(command)
-    return command
-
-
 @fl_command.command("run")
-@_task_options
+@click.argument("method")
+@file_option("--config config_file", CONFIG)
+@option("--data", DATA)
+@option("--partition", PARTITION)
+@option("--clients", "Number of clients.", COUNT)
+@option("--rounds", "Communication rounds.", COUNT)
+@option("--models", MODELS)
+@option("--seeds", "Number of seeds, or 100:110 for 100 to 109.", SEEDS)
+@runs.set_option
+@runs.workers_option
+@option("--autocast", "Compute the products of training in bfloat16.", ("bf16",))
+@flag("--compile compiled", "Compile the loss by torch.compile.")
+@device_option("networks are trained and score", opens=False)
 @runs.engine_options
 @out_option("Run file (.h5) to write.")
 @option("--keep", "Keep each client's network of the best round.", metavar="FOLDER")
@@ -92,9 +73,8 @@ def run_command(method: str, out_file: Path | None, as_json: bool, **options: An
     inputs = [Path(file) for file in (options["config_file"], options["data"]) if file is not None]
     check_outputs(("--out", out_file, RUN), inputs=inputs, resume=options["resume"])
     fl = _experiment()
-    held = out_file if options["resume"] and out_file is not None and out_file.exists() else None
+    held = runs.continued(out_file, options["resume"])
     first, config = _settings(fl, method, options, held)
-    runs.check_keep(config, out_file, options["resume"])
     config.make(0)  # a wrong name is reported before a file is written
     run = runs.carry_out(fl, config, out_file, as_json, first=first, **options)
     if fl.all_lost(run.arrays):
@@ -130,7 +110,7 @@ def _settings(
         config = runs.fitted(fl, config, settings)
     for source in (file, run_file):
         if source is not None:
-            runs.refuse_code(fl, config, str(source), [f"method={method}", *given])
+            runs.refuse_code(fl, config, source, [f"method={method}", *given])
     return first, config
 
 
@@ -142,12 +122,7 @@ def _settings(
 @figure_option
 @out_option("Partition (.npz) to write, for --partition given:FILE.npz.")
 def partition_command(
-    data: str,
-    partition: str | None,
-    clients: int | None,
-    seed: int,
-    figure: Path | None,
-    out_file: Path | None,
+    data: str, seed: int, figure: Path | None, out_file: Path | None, **named: Any
 ) -> None:
     """Show how many examples of DATA each client gets, and draw their classes.
 
@@ -162,12 +137,11 @@ def partition_command(
     from hopfed.figures import save
     from hopfed.figures.partition import draw
 
-    named = {"data": data, "partition": partition, "clients": clients}
+    named |= {"data": data}  # besides --partition and --clients
     given = [f"{name}={value}" for name, value in named.items() if value is not None]
     config = runs.fitted(fl, fl.with_options(fl.Config(), given), [*given, "models="])
-    made = neural.data.partition(
-        config.partition, neural.data.load(config.data), config.clients, seed
-    )
+    held = neural.data.load(config.data)
+    made = neural.data.partition(config.partition, held, config.clients, seed)
     grid = table("client", "training", "validation", "test", "classes")
     for name, sizes, counts in zip(made.names, made.sizes, made.counts(), strict=True):
         grid.add_row(*map(shown, (name, *sizes, int((counts > 0).sum()))))

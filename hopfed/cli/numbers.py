@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from hopfed._lib.settings import MOST, real, whole
+from hopfed._lib.settings import MOST, real, require, whole
 from hopfed.errors import ArgumentError
 
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([kmgt])?b?", re.IGNORECASE | re.ASCII)
@@ -88,17 +88,18 @@ def _counts(text: str) -> list[int]:
     return list(range(start, stop + 1))
 
 
-def shape_of(text: str | None, columns: int | None = None) -> tuple[int, int] | None:
-    """Height and width, which make up the `columns` where those are known."""
-    if text is None:
-        return None
-    parts = text.lower().split("x")
-    if len(parts) != 2 or not all(re.fullmatch("[1-9][0-9]{0,8}", p) for p in parts):
-        raise ArgumentError("--shape", "height x width, such as 28x28", text)
-    height, width = map(int, parts)
-    if columns is not None and height * width != columns:
-        raise ArgumentError("--shape", f"height x width with a product of {columns}", text)
-    return height, width
+def _shape(text: str) -> tuple[int, int]:
+    parts = re.fullmatch("([1-9][0-9]{0,8})x([1-9][0-9]{0,8})", text.lower())
+    if parts is None:
+        raise ArgumentError("", "height x width, such as 28x28", text)
+    return int(parts[1]), int(parts[2])
+
+
+def _quality(text: str) -> float | None:
+    rule = "auto or a number in (0, 1]"
+    value = None if text == "auto" else real("", text, rule)
+    require(value is None or 0 < value <= 1, "", rule, text)
+    return value
 
 
 COUNT = within()
@@ -110,4 +111,6 @@ NUMBER = Parsed("float", lambda text: real("", text))
 NUMBERS = several(FINITE)
 SEEDS = Parsed("count|first:end", _seeds)  # (first, number); the end is left out
 COUNTS = Parsed("first:last", _counts)
+SHAPE = Parsed("height x width", _shape)
+QUALITY = Parsed("auto|number", _quality)
 SIZE = Parsed("size", _size)  # bytes, of digits or with a unit, such as 1.5GB

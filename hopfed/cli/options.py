@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from hopfed.cli.numbers import SHAPE
+
 PATH = click.Path(path_type=Path)
 RUN = click.argument("run_file", metavar="RUN", type=PATH)
 FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
@@ -35,6 +37,7 @@ def file_option(flags: str, words: str, **more: Any) -> Any:
 
 figure_option = file_option("--figure", "Draw to .png, .pdf or .svg.")
 json_option = flag("--json as_json", "Print as JSON.")
+shape_option = option("--shape", "Of the patterns in the figure, such as 28x28.", SHAPE)
 VARIABLE = "HOPFED_DEVICE"  # says where to compute where no option does
 
 

@@ -7,31 +7,19 @@ characters that would control a terminal are printed as escapes.
 from __future__ import annotations
 
 import math
-import re
+import sys
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-# Control and format characters, which include the escape and marks of direction; surrogates;
-# line separators. Unassigned characters are harmless and stay.
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
-    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
+from hopfed.errors import shown as harmless
 
 
 def shown(text: object) -> str:
-    """Return `text` with an escape for every character that would control a terminal."""
-    return _UNSAFE.sub(_spelt, str(text))
-
-
-def _spelt(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if 0xDC80 <= code <= 0xDCFF:  # Python's form of a file name's byte that is not UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    return match[0].encode("unicode_escape").decode()
+    """Return `text`, of any length, with every character spelt out that would steer a terminal."""
+    return harmless(text, sys.maxsize)
 
 
 class Screen(Console):

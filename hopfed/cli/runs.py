@@ -17,14 +17,7 @@ import click
 from hopfed._lib.outputs import RUN, check_folder
 from hopfed._lib.settings import describe, with_settings
 from hopfed.cli.numbers import COUNT, SEEDS
-from hopfed.cli.options import (
-    PATH,
-    device_option,
-    file_option,
-    flag,
-    json_option,
-    option,
-)
+from hopfed.cli.options import PATH, device_option, file_option, flag, json_option, option
 from hopfed.cli.outputs import (
     FIGURE,
     PAGE,
@@ -35,7 +28,7 @@ from hopfed.cli.outputs import (
     set_aside,
 )
 from hopfed.cli.printing import err, human_bytes, out, progress_bar, shown, table
-from hopfed.cli.tables.reading import NAMES, table_options
+from hopfed.cli.tables.reading import NOTHING
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.errors import shown as cut
 from hopfed.experiments import PRESET_NAMES, compared, config_of, find, name_of, preset
@@ -79,7 +72,6 @@ def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask"
 @device_option("recoveries run and networks are trained, where there are any", opens=False)
 @out_option("Run file (.h5) to write.")
 @flag("--resume", "Continue the run in --out if the file exists.")
-@flag("--trust", "Let the run in --out import code outside of hopfed.")
 @json_option
 def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
     """Run the experiment NAME over its seeds.
@@ -102,44 +94,31 @@ def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any)
         place(device).open()
         options["device"] = device
     preset(experiment, options["preset"] or "default")  # which may be unknown
-    held = out_file if options["resume"] and out_file is not None and out_file.exists() else None
-    config, first = None, 0
+    held, config, first = continued(out_file, options["resume"]), None, 0
     if held is not None and not options["preset"]:
         config, first = held_settings(experiment, held)
-        if not options["trust"]:
-            refuse_code(experiment, config, str(held), options["settings"], "--trust or ")
+        refuse_code(experiment, config, held, options["settings"])
     config, options["first"] = _changed(experiment, options, config, first)
     if trains and device != "cpu":
         config = replace(config, device=device)
-    check_keep(config, out_file, options["resume"])
     carry_out(experiment, config, out_file, as_json, **options)
 
 
 def carry_out(
-    experiment: Any,
-    config: Any,
-    out_file: Path | None,
-    as_json: bool,
-    *,
-    resume: bool,
-    engine: str,
-    workers: int,
-    first: int = 0,
-    device: str = "cpu",
-    dask: str | None = None,
-    **_: Any,
+    experiment: Any, config: Any, out_file: Path | None, as_json: bool, **options: Any
 ) -> Run:
     """Run `experiment` with a progress bar, print its summary, and return the run."""
     from hopfed.experiments.runner import execute
 
+    resume, engine, workers = (options[name] for name in ("resume", "engine", "workers"))
     if resume and out_file is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
-    folder = getattr(config, "keep", "")
-    kept = [file.parent for file in Path(folder).glob("seed-*/model.json")] if folder else []
+    kept = _kept(config, continued(out_file, resume))
     began, name = time.perf_counter(), name_of(experiment)
-    how: dict[str, Any] = {"out": out_file, "resume": resume, "engine": engine, "first": first}
-    how |= {"workers": workers, "device": device}
-    with _cluster(dask, engine, workers), progress(name) as report, set_aside(out_file, *kept):
+    how: dict[str, Any] = {"out": out_file, "resume": resume, "engine": engine, "workers": workers}
+    how |= {"first": options["first"], "device": options.get("device", "cpu")}
+    cluster = _cluster(options["dask"], engine, workers)
+    with cluster, progress(name) as report, set_aside(out_file, *kept):
         run = execute(experiment, config, report=report, callbacks=[report.of_round], **how)
     seconds = time.perf_counter() - began
     if as_json:
@@ -168,15 +147,21 @@ def _cluster(dask: str | None, engine: str, workers: int) -> Any:
     return cluster(dask, workers)
 
 
-def check_keep(config: Any, out_file: Path | None, resume: bool) -> None:
-    """Refuse a folder of networks that would be mixed with those of another run."""
+def continued(out_file: Path | None, resume: bool) -> Path | None:
+    """The run file that is there, where it is continued."""
+    return out_file if resume and out_file is not None and out_file.exists() else None
+
+
+def _kept(config: Any, held: Path | None) -> list[Path]:
+    """Folders of networks that are there; those of another run are replaced when it is said."""
     folder = getattr(config, "keep", "")
-    if folder:
-        check_folder(folder, "--keep")
-        continued = resume and out_file is not None and out_file.exists()
-        if any(Path(folder).glob("seed-*")) and not continued and not overwriting():
-            ways = "--overwrite replaces the networks in this one, --resume continues them"
-            raise ArgumentError("--keep", f"a new folder ({ways})", folder)
+    if not folder:
+        return []
+    check_folder(folder, "--keep")
+    if any(Path(folder).glob("seed-*")) and held is None and not overwriting():
+        ways = "--overwrite replaces the networks in this one, --resume continues them"
+        raise ArgumentError("--keep", f"a new folder ({ways})", folder)
+    return [file.parent for file in Path(folder).glob("seed-*/model.json")]
 
 
 def held_settings(experiment: Any, out_file: Path) -> tuple[Any, int]:
@@ -214,13 +199,11 @@ def fitted(experiment: Any, config: Any, settings: Iterable[str]) -> Any:
     return experiment.with_options(config, taken)
 
 
-def refuse_code(
-    experiment: Any, config: Any, path: str, given: Iterable[str], trust: str = ""
-) -> None:
+def refuse_code(experiment: Any, config: Any, path: Path, given: Iterable[str]) -> None:
     """Refuse code, files and folders that settings name, unless the command line does too.
 
     Settings are of `experiment`, some of them from the file `path`; `given` is ``key=value`` of the
-    command line, and `trust` what else may be said, for the message.
+    command line.
     """
     from hopfed.experiments.fl import code_of
 
@@ -228,7 +211,7 @@ def refuse_code(
     said = {(name, part.strip()) for name, text in pairs for part in (text, *text.split(","))}
 
     def refuse(what: str, name: str, setting: str = "") -> None:
-        raise RunFileError(f"{path}: names {what}, {name}; give {trust}the same --set {setting}")
+        raise RunFileError(f"{path}: names {what}, {name}; give the same --set {setting}")
 
     for name in getattr(experiment, "code_of", code_of)(config):
         if not said & {("method", name), ("models", name)}:
@@ -430,6 +413,8 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     if len(run_files) < 2:
         raise ArgumentError("RUN", "at least two run files", len(run_files))
     runs = [Run.load(path, complete=True) for path in run_files]
+    if out_file is not None:
+        methods, numbers = for_papers(runs)
     names = {name for run in runs for name in run.arrays}
 
     def equal(a: Any, b: Any) -> bool:
@@ -452,7 +437,6 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     out.print(grid)
     out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
     if out_file is not None:
-        methods, numbers = for_papers(runs)
         if out_file.suffix.lower() == ".csv":
             both = (((head, m), (f"{head} +-", e)) for head, (m, e) in numbers.items())
             writers.write(out_file, [("method", methods), *chain.from_iterable(both)])
@@ -489,10 +473,7 @@ def _print_rows(heads: Iterable[str], rows: Iterable[Iterable[str]], left: int) 
 @_runs
 @out_option("A .png, .pdf or .svg file. [default: RUN.png]")
 @flag("--whole", "Draw all panels, and not only the first ones.")
-@option("--sections", "Draw these sweeps of many methods, up to 6.", metavar="NAME,...")
-def figure_command(
-    run_files: tuple[Path, ...], out_file: Path | None, whole: bool, sections: str | None
-) -> None:
+def figure_command(run_files: tuple[Path, ...], out_file: Path | None, whole: bool) -> None:
     """Draw the run file RUN.
 
     Several runs of `hopfed fl run` are drawn side by side. The run files hold all data of the
@@ -500,7 +481,7 @@ def figure_command(
 
     Example: hopfed figure bbp.h5 --out bbp.png
     """
-    from hopfed.experiments.pictures import draw_sections, drawer, has_more_sections
+    from hopfed.experiments.pictures import drawer, has_more_sections
     from hopfed.figures import save
     from hopfed.report.tables import load_complete
     from hopfed.runs import blaming
@@ -514,20 +495,13 @@ def figure_command(
     kinds, several = sorted({run.kind for run in runs}), len(runs) > 1
     if len(kinds) > 1:
         raise ArgumentError("RUN", "runs of one kind, to be drawn together", ", ".join(kinds))
-    if sections is not None and (several or whole):
-        raise ArgumentError("--sections", "with one RUN, and without --whole", sections)
     draw = drawer(kinds[0], several=several, whole=whole)
     if draw is None:
         what = "several runs" if several else "runs"
         raise RunFileError(f"{run_files[0]}: there is no figure for {what} of {kinds[0]!r}")
-    more = False
     with blaming(", ".join(map(str, run_files)), kinds[0]):
-        if sections is not None:
-            figure = draw_sections(runs[0], sections.split(","))
-        else:
-            figure = draw(runs if several else runs[0])
-            more = not several and not whole and has_more_sections(runs[0])
-        save(figure, out_file)
+        save(draw(runs if several else runs[0]), out_file)
+        more = not several and not whole and has_more_sections(runs[0])
     out.print(f"wrote {shown(out_file)}" + "; --whole draws all panels" * more)
 
 
@@ -535,16 +509,15 @@ def figure_command(
 @_runs
 @out_option("An .html file. [default: RUN.html, of several report.html]")
 @file_option("--rows row_files", ROWS, multiple=True, metavar="FILE")
-@table_options
 def report_command(
-    run_files: tuple[Path, ...], out_file: Path | None, row_files: tuple[Path, ...], **options: Any
+    run_files: tuple[Path, ...], out_file: Path | None, row_files: tuple[Path, ...]
 ) -> None:
     """Write a page about the run files RUN.
 
     It holds settings, tables, figures, versions, and the data, in one file. It works without a
     network and can be printed. That of a recovery, or of a federation, opens with the archetypes in
-    words; with --rows it holds the names of at most 5,000 rows. These tables are read as `hopfed
-    assign` reads them: --id, --ignore, --words and --binarize are for runs that do not say how.
+    words; with --rows it holds the names of at most 5,000 rows of tables, read as the one that the
+    archetypes come from.
 
     Example: hopfed report bbp.h5 --out bbp.html
     """
@@ -561,7 +534,7 @@ def report_command(
     runs = {path.name: load_complete(path) for path in run_files}
     if len(runs) < len(run_files):
         raise ArgumentError("RUN", "files of different names", ", ".join(map(str, run_files)))
-    answers = _answers(run_files, runs, row_files, options)
+    answers = _answers(runs, run_files[0], row_files) if row_files else None
     # A lone surrogate has no UTF-8 bytes.
     data = page(runs, answers).encode(errors="backslashreplace")
     with replacing(out_file) as temporary:
@@ -569,26 +542,16 @@ def report_command(
     out.print(f"wrote {shown(out_file)} ({human_bytes(len(data))})")
 
 
-def _answers(
-    run_files: tuple[Path, ...],
-    runs: dict[str, Any],
-    row_files: tuple[Path, ...],
-    options: dict[str, Any],
-) -> Any:
-    """What the archetypes of one run say of the rows of files; None where there are none."""
+def _answers(runs: dict[str, Any], run_file: Path, row_files: tuple[Path, ...]) -> Any:
+    """What the archetypes of one run say of the rows of files."""
     from hopfed.archetypes.storage import has_archetypes
     from hopfed.cli.tables.answers import found_for
-    from hopfed.report.rows import answers_of
+    from hopfed.report.sections import answers_of
 
-    given = [f"--{name}" for name in NAMES if options[name] not in (None, ())]
-    if given and not row_files:
-        raise ArgumentError(", ".join(given), "given with --rows", "none")
-    if not row_files:
-        return None
     kinds = [run.kind for run in runs.values()]
     if len(kinds) > 1 or not all(map(has_archetypes, runs.values())):
         raise ArgumentError("--rows", "given with one run that has archetypes", ", ".join(kinds))
-    found = found_for(run_files[0], row_files, options)
+    found = found_for(run_file, row_files, NOTHING)
     with err.status("assigning"):
         return answers_of(found, row_files)
 

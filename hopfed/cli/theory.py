@@ -13,7 +13,7 @@ import numpy as np
 
 from hopfed.cli import HelpfulGroup
 from hopfed.cli.numbers import FINITE, NUMBER, NUMBERS, SEED, WHOLE, Parsed, several
-from hopfed.cli.options import figure_option, json_option
+from hopfed.cli.options import figure_option, json_option, option
 from hopfed.cli.outputs import FIGURE, check_outputs, overwrite_option
 from hopfed.cli.printing import err, out, say_wrote, table
 from hopfed.cli.words import TABLE
@@ -28,10 +28,6 @@ ARGUMENTS = {
     "exposures": "--exposure",
     "qualities": "--r",
 }
-DRAWN = (
-    "The table with deviations is what tables of these sizes show, in exact draws of "
-    "Gaussian noise and orthogonal archetypes; the rest holds for large tables, or nearly."
-)
 PRIVATE = "From epsilon on it is operators with noise, of all clients' rows together."
 Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other
 
@@ -48,7 +44,6 @@ Levels: TypeAlias = Annotated[Many, "Levels at which to give quantiles."]
 Power: TypeAlias = Annotated[Real, "Of the test."]
 Alpha: TypeAlias = Annotated[Real, "False-alarm rate."]
 
-PLANNED = 300  # draws of a spectrum for each planned size
 DRAWS = 1_000  # of a spectrum: the errors of its means are a thirtieth of the deviations
 
 
@@ -86,11 +81,10 @@ def prediction(command: Callable[..., Any]) -> Any:
     for name, argument in reversed(list(signature(command).parameters.items())):
         if argument.kind is not Parameter.VAR_KEYWORD:
             kind, words = hints[name].__metadata__
-            default, needed = argument.default, argument.default is Parameter.empty
-            more = {} if needed or default is None else {"default": default, "show_default": True}
-            more |= {"required": True} if needed else {}
-            flag = f"--{name.rstrip('_').replace('_', '-')}"
-            made = click.option(flag, name, type=kind, help=words, **more)(made)
+            needed = argument.default is Parameter.empty
+            default = None if needed else argument.default
+            flags = f"--{name.rstrip('_').replace('_', '-')} {name}"
+            made = option(flags, words, kind, default, required=needed)(made)
     return theory_command.command(command.__name__)(made)
 
 
@@ -199,41 +193,32 @@ def bounds(
     r: Annotated[Real, "Quality."] = 0.8,
     exposure: Annotated[Many, "Shares of the examples; of any mixture when left out."] = None,
     level: Annotated[Real, "Chance to be beyond."] = 0.05,
-    c: Annotated[Real, "c of (35), (36), (38)."] = 0.375,
-    C: Annotated[Real, "C of (38)."] = 1.0,
-    band: Annotated[Many, "C and C' of (40). [default: as fitted to noise]"] = None,
     **options: Any,
 ) -> None:
     """How far, at a given level, the operator is from its mean, and the bulk from its edges.
 
     The deviation is ||J - E J|| for an operator J of trace 1: Bernstein's bound, and the forms
-    (35), (36) and (38) of the Hopfield paper, which leaves their constants open. The band (39),
-    (40) holds all eigenvalues of N J but those of the archetypes.
+    (35), (36) and (38) of the Hopfield paper, with constants that it leaves open: those of
+    `hopfed.theory.concentration`. The band (39), (40) holds all eigenvalues of N J but those of
+    the archetypes.
 
     Example: hopfed theory bounds --N 400 --M 1000,10000 --r 0.6 --exposure 0.5,0.3,0.2
     """
     from hopfed.theory import _check, concentration
 
     _check.probability("r", r)  # at 1 there is no noise, and no band of it
-    _check.positive("c", c)
-    _check.positive("C", C)
-    pair = concentration.FITTED if band is None else tuple(np.ravel(band).tolist())
-    _check.nonnegative("band", pair)
-    if len(pair) != 2:
-        raise ArgumentError("--band", "two numbers, C and C'", band)
     _check_shares(exposure)
     proxy = min(float(concentration.variance_proxy(r, N, exposure)), 0.25)
-    lower, upper = concentration.bulk_band(N, M, level, 1 - r**2, pair)
+    lower, upper = concentration.bulk_band(N, M, level, 1 - r**2)
     deviation = {
         "M": M,
         "bernstein": concentration.bernstein_deviation(level, N, M, proxy),
-        "form_35": concentration.sub_gaussian_deviation(level, N, M, 1.0, c),
-        "form_36": concentration.paper_deviation(level, N, M, proxy, (c, 1.0)),
-        "form_38": concentration.paper_deviation(level, N, M, constants=(c, C)),
+        "form_35": concentration.sub_gaussian_deviation(level, N, M),
+        "form_36": concentration.paper_deviation(level, N, M, proxy),
+        "form_38": concentration.paper_deviation(level, N, M),
     }
     tables = {"deviation": deviation, "band": {"M": M, "lower": lower, "upper": upper}}
-    drawn = {"N": N, "M": M, "r": r, "level": level, "proxy": proxy, "constants": (c, C)}
-    show(tables, options, "bounds", **drawn, band=pair)
+    show(tables, options, "bounds", N=N, M=M, r=r, level=level, proxy=proxy)
 
 
 def _check_shares(exposure: Any) -> None:
@@ -243,9 +228,7 @@ def _check_shares(exposure: Any) -> None:
 
 @prediction
 def spike(
-    kappa: Annotated[
-        Many, "Strength in units of the noise variance; or --r and --exposure."
-    ] = None,
+    kappa: Annotated[Many, "Strength over the noise variance; or --r and --exposure."] = None,
     q: Annotated[Real, "Aspect ratio N / M; or --N and --M."] = None,
     variance: Annotated[Real, "Noise variance. [default: 1 - r^2, or 1]"] = None,
     r: Annotated[Real, "Quality of the examples."] = None,
@@ -332,14 +315,9 @@ def phase(
     if exposure is not None:
         q, quality = N / M, r[:, None]
         margin = planning.margin(quality, exposure, N, M)
-        tables["diagram"] = {
-            "r": quality,
-            "exposure": exposure,
-            "detectable": margin > 1,
-            "margin": margin,
-            "eigenvalue": spikes.outlier(margin * np.sqrt(q), q, 1 - quality**2),
-            "overlap": spikes.overlap(margin * np.sqrt(q), q),
-        }
+        diagram = {"r": quality, "exposure": exposure, "detectable": margin > 1, "margin": margin}
+        diagram["eigenvalue"] = spikes.outlier(margin * np.sqrt(q), q, 1 - quality**2)
+        tables["diagram"] = diagram | {"overlap": spikes.overlap(margin * np.sqrt(q), q)}
     show(tables, options, "phase", N=N, M=M, power=power, false_alarm=alpha)
 
 
@@ -522,8 +500,8 @@ def _plain(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str,
         _explain({name: said for name, said in _MEANINGS.items() if name in names})
         if together:
             _explain(_PROMISED)
-        for said in [DRAWN] * ("drawn" in tables) + [PRIVATE] * bool(beside):
-            out.print(f"\n{said}")
+        if beside:
+            out.print(f"\n{PRIVATE}")
 
 
 def _together(
@@ -548,28 +526,7 @@ def _together(
     }
     sizes, powers = ([*held.values()] for held in (found.samples, found.powers))
     promised = {"promise": [*study.PROMISES], "M": sizes, "power": powers}
-    return {"plan": each, "promises": promised, **_at_size(r, exposure, each, arguments)}
-
-
-def _at_size(
-    r: float, exposure: np.ndarray, plan: Columns, arguments: Mapping[str, Any]
-) -> dict[str, Columns]:
-    """Table of what tables of each planned size show, by exact draws: also below the threshold."""
-    from hopfed.theory import spiked, spikes
-
-    N, shares, rows = arguments["N"], np.sort(exposure)[::-1], []
-    variance = 1 - r**2 * float(min(shares.sum(), 1))
-    kappa = spikes.spike_strength(r, shares, N) * (1 - r**2) / variance
-    for share, M in zip(plan["exposure"], plan["M"], strict=True):
-        if not np.isfinite(M) or len(shares) >= N or 2 * len(shares) > M:
-            continue
-        size = N, int(M), variance, arguments["false_alarm"], shares
-        drawn = spiked.predict(kappa, *size, size=PLANNED)
-        same = shares == share  # equal shares change places
-        held = drawn.power, drawn.eigenvalue, drawn.eigenvalue_sd, drawn.span, drawn.span_sd
-        rows.append([share, M, *(values[same].mean() for values in held)])
-    names = ("exposure", "M", "power", "eigenvalue", "eigenvalue_sd", "overlap", "overlap_sd")
-    return {"drawn": dict(zip(names, np.array(rows).T, strict=True))} if rows else {}
+    return {"plan": each, "promises": promised}
 
 
 def _columns(exposure: np.ndarray, boundary: np.ndarray, plan: Any) -> Columns:

@@ -64,7 +64,9 @@ def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray |
     x = np.where(np.isnan(x), 0, x)
     wrong = (x != 1) & (x != -1) & (x != 0)
     if wrong.any():
-        raise ArgumentError("cues", "+1, -1, or 0 where not observed", x[wrong][0])
+        row, column = np.argwhere(wrong)[0]
+        got = f"{x[row, column]:g} at row {row + 1}, column {column + 1}"
+        raise ArgumentError("cues", "+1, -1, or 0 where not observed", got)
     states = np.ascontiguousarray(x, np.int8)
     if observed is not None:
         mask = np.asarray(observed)

@@ -20,9 +20,7 @@ from hopfed._lib.settings import describe
 from hopfed.archetypes.storage import KIND, has_archetypes
 from hopfed.experiments import CLAIMS
 from hopfed.experiments.pictures import drawer
-from hopfed.report import recovery
-from hopfed.report.markup import PARTS, rendered
-from hopfed.report.rows import Answers
+from hopfed.report.sections import PARTS, Answers, rendered, sections
 from hopfed.report.tables import differences, side_by_side, tables_of
 from hopfed.runs import Run, blaming
 
@@ -63,7 +61,7 @@ def _section(name: str, run: Run, order: int, answers: Answers | None) -> Markup
     is_recovery = run.kind == KIND
     empty = is_recovery and not len(run.arrays["archetypes/patterns"])
     drawn = not empty or "spectrum/eigenvalues" in run.arrays  # patterns, or why there are none
-    found = recovery.sections(name, run, answers) if is_recovery or has_archetypes(run) else []
+    found = sections(name, run, answers) if is_recovery or has_archetypes(run) else []
     links = _downloads(name, run)
     return rendered(
         "section",

@@ -19,13 +19,11 @@ TINY = {
     "build": {"M": 130, "N": 30},
     "products": {"M": 40, "N": 130, "k": 3},
     "gaps-gram": {"M": 30, "N": 130},
-    "gaps-recover": {"M": 120, "N": 100, "K": 2},
     "eig": {"M": 60, "N": 150, "K": 2},
     "dream": {"M": 20, "N": 60},
     "layered": {"S": 2, "L": 3, "N": 200, "R": 5},
     "heatbath": {"S": 3, "N": 100, "R": 5},
     "e2e": {"M": 120, "N": 100, "K": 2},
-    "train": {"model": 1, "clients": 3, "batch": 4},
 }
 ON_THE_HOST = {("eig", "SciPy svds"), ("e2e", "the paper's, dense"), ("e2e", "k-means on raw data")}
 NEEDS_CXX = pytest.mark.skipif(not (which("g++") or which("c++")), reason="no C++ compiler")
@@ -42,8 +40,6 @@ def measured(name, device="cpu"):
 
 @pytest.mark.parametrize("name", bench.PAIRS)
 def test_ways_agree(name):
-    if name == "train":
-        pytest.importorskip("torch", reason="torch is not installed")
     first, obvious, *others = measured(name)
     assert first["gap"] is None
     assert obvious["ratio"] == 1.0
@@ -56,7 +52,7 @@ def test_ways_agree(name):
 
 
 @NEEDS_CXX
-@pytest.mark.parametrize("name", bench.ON_DEVICE)
+@pytest.mark.parametrize("name", bench.PAIRS)
 def test_ways_agree_on_a_device(name, monkeypatch):
     emulated = Emulated()
     monkeypatch.setattr(devices, "cuda", lambda ordinal: emulated)
@@ -124,35 +120,25 @@ def test_calls_are_taken_in_turn(monkeypatch):
     assert min(taken["b"]) > delays["b"]
 
 
-def test_median_spread_and_targets(monkeypatch):
+def test_median_and_spread(monkeypatch):
     times = {"ours": [1.0, 2.0, 3.0, 10.0, 1.5], "obvious": [8.0]}
     monkeypatch.setattr(bench, "samples", lambda calls, budget, wait: times)
     ours, obvious = rows_of(toy())
     assert (ours["seconds"], ours["ratio"], obvious["seconds"]) == (2.0, 4.0, 8.0)
     assert ours["spread"] == (3.0 - 1.5) / 2 / 2.0
-    monkeypatch.setattr(bench, "measure_point", lambda name, *_: [dict(ours, point=_[1]), obvious])
-    (target,) = bench.measure(["gram"], "full")["benchmarks"]["gram"]["targets"]
-    assert (target["ratio"], target["target"], target["reached"]) == (4.0, 8.0, False)
-    assert bench.measure(["gram"], "small")["benchmarks"]["gram"]["targets"] == []
 
 
 @pytest.fixture
 def tiny(monkeypatch):
     """Small data everywhere."""
-    monkeypatch.setitem(bench.PAIRS, "gram", ["M=8 N=64, M=16 N=64", "M=8 N=64", "1e-9"])
+    monkeypatch.setitem(bench.PAIRS, "gram", ["M=8 N=64, M=16 N=64", "M=8 N=64"])
     monkeypatch.setattr(bench, "BUDGET", {"small": 0.0, "full": 0.0})
 
 
 def test_table_and_json(tiny, hopfed):
     status, text, _ = hopfed("bench", "gram", "--sizes", "full")
     assert status == 0
-    for words in (
-        "processor: ",
-        "gram: Inner products",
-        "M = 8, N = 64",
-        "float32 BLAS",
-        "reached",
-    ):
+    for words in ("processor: ", "gram: Inner products", "M = 8, N = 64", "float32 BLAS"):
         assert words in text
     found = json.loads(hopfed("bench", "gram", "--json")[1])
     assert set(found) == {"date", "sizes", "machine", "benchmarks"}
@@ -163,16 +149,3 @@ def test_list(hopfed):
     assert "heatbath: 5 serial heat-bath sweeps" in hopfed("bench")[1]
     found = json.loads(hopfed("bench", "--json")[1])
     assert set(found["benchmarks"]) == {*TINY, "all"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("grm",), "did you mean gram?"),
-        (("gram", "--sizes", "huge"), "'huge' is not one of 'small', 'full'"),
-    ],
-)
-def test_errors_are_one_line(hopfed, arguments, words):
-    status, text, error = hopfed("bench", *arguments)
-    assert (status, text, error.count("\n")) == (2, "", 1)
-    assert words in error

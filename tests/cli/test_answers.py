@@ -9,7 +9,6 @@ from shutil import copy
 
 import numpy as np
 import pytest
-from helpers import filled
 from pyarrow import parquet
 from sklearn.metrics import adjusted_rand_score
 
@@ -79,8 +78,7 @@ def test_answers_about_a_file_with_semicolons_are_written_so(hopfed, tmp_path):
         encoding="utf-8-sig",
         newline="\r\n",
     )
-    status, _, errors = hopfed("recover", path, "--binarize", "median", "--out", run)
-    assert status == 0, errors
+    hopfed.done("recover", path, "--binarize", "median", "--out", run)
     assert hopfed("assign", run, path, "--out", out)[0] == 0
     first, *rows = out.read_text(encoding="utf-8").splitlines()
     assert first == "\ufeffid;archetype;probability"
@@ -90,6 +88,9 @@ def test_answers_about_a_file_with_semicolons_are_written_so(hopfed, tmp_path):
     told = [float(row.split(";")[2].replace(",", ".")) for row in rows]
     assert not any("." in row for row in rows)
     assert np.allclose(told, expected)
+    hopfed.done("complete", run, path, "--out", tmp_path / "full.csv")
+    full = (tmp_path / "full.csv").read_text(encoding="utf-8-sig").splitlines()
+    assert [row.split(";")[-1] for row in full[1:]] == ages  # decimal commas, and gaps
 
 
 def test_archetypes_are_exported_as_a_file_is_written(hopfed, tmp_path):
@@ -100,8 +101,7 @@ def test_archetypes_are_exported_as_a_file_is_written(hopfed, tmp_path):
     made = "--binarize", "age=median", "--words", "7.5=missing", "--out", tmp_path / "r.h5"
     assert hopfed("recover", tmp_path / "a.csv", *made)[0] == 0
     written = "--out", tmp_path / "e.csv", "--like", tmp_path / "a.csv"
-    status, said, errors = hopfed("export", tmp_path / "r.h5", *written)
-    assert status == 0, errors
+    said, _ = hopfed.done("export", tmp_path / "r.h5", *written)
     assert "+1 is yes in 'chess'" in " ".join(said.split())
     first, *rest = (tmp_path / "e.csv").read_bytes().decode().split("\r\n")
     assert first.startswith("archetype;share;chess;")
@@ -110,15 +110,11 @@ def test_archetypes_are_exported_as_a_file_is_written(hopfed, tmp_path):
     held = json.loads((tmp_path / "e.json").read_text())
     plus = dict(zip(held["columns"], held["plus"], strict=True))
     assert (plus["chess"], plus["tree=ash"], plus["age"][:2]) == ("yes", "", "> ")
-    new = "--out", tmp_path / "new.csv", "--like"
-    status, _, errors = hopfed("export", tmp_path / "r.h5", *new, tmp_path / "none.csv")
-    assert (status, "none.csv: no such file" in errors) == (2, True)
 
 
 def test_every_row_gets_an_archetype_and_a_probability(people, hopfed, tmp_path):
     path, run, (_, names, _, _, kind) = people
-    status, text, _ = hopfed("assign", run, path, "--out", tmp_path / "rows.csv")
-    assert status == 0
+    text, _ = hopfed.done("assign", run, path, "--out", tmp_path / "rows.csv")
     assert "none of these" in text
     head, *rows = read(tmp_path / "rows.csv")
     assert head == ["id", "archetype", "probability"]
@@ -176,25 +172,19 @@ def test_a_folder_and_a_pattern_are_their_files(people, hopfed, tmp_path):
     for name, part in (("b.csv", slice(40)), ("a.csv", slice(40, 60))):
         written(folder / name, head, names[part], cells[part])
     for command, given in (("assign", folder), ("complete", folder / "*.csv")):
-        status, _, errors = hopfed(command, run, given, "--out", tmp_path / f"{command}.csv")
-        assert status == 0, errors
+        hopfed.done(command, run, given, "--out", tmp_path / f"{command}.csv")
         rows = read(tmp_path / f"{command}.csv")[1:]
         a, b = str(folder / "a.csv"), str(folder / "b.csv")
         assert [row[0] for row in rows] == [a] * 20 + [b] * 40
         assert [row[1] for row in rows] == [*names[40:60], *names[:40]]
     assert hopfed("report", run, "--rows", folder, "--out", tmp_path / "page.html")[0] == 0
     assert "b.csv" in (tmp_path / "page.html").read_text()
-    for empty in (tmp_path / "none*.csv", tmp_path / "missing.csv"):
-        status, _, errors = hopfed("assign", run, empty, "--out", tmp_path / "none.json")
-        assert status != 0
-        assert "no such file" in errors
-        assert errors.count("\n") == 1
 
 
 def test_gaps_are_filled_in_the_words_of_their_column(people, hopfed, tmp_path):
     path, run, (head, names, shown, truth, _) = people
-    status, text, _ = hopfed("complete", run, path, "--out", tmp_path / "full.csv")
-    assert status == 0
+    text, _ = hopfed.done("complete", run, path, "--out", tmp_path / "full.csv")
+    assert "gaps in 'age' stay blank: numbers were cut there, and none is known" in text
     top, *rows = read(tmp_path / "full.csv")
     assert top == head
     assert [row[0] for row in rows] == names
@@ -212,11 +202,9 @@ def test_gaps_are_filled_in_the_words_of_their_column(people, hopfed, tmp_path):
     assert "" not in set(got[:, :-1].ravel())
 
 
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
-def test_a_table_is_filled_a_block_at_a_time(people, hopfed, tmp_path, monkeypatch, ending):
-    path, run, (head, names, shown, _, _) = people
-    columns = dict(filled(package.load(run), path).columns)
-    whole = [[str(cell) for cell in columns[name].to_pylist()] for name in head]
+def test_a_table_is_filled_a_block_at_a_time(people, hopfed, tmp_path, monkeypatch):
+    path, run, _ = people
+    assert hopfed("complete", run, path, "--out", tmp_path / "whole.csv")[0] == 0
     sizes, plain = [], writers.writing
 
     @contextmanager
@@ -227,21 +215,9 @@ def test_a_table_is_filled_a_block_at_a_time(people, hopfed, tmp_path, monkeypat
     monkeypatch.setattr(writers, "writing", recorded)
     monkeypatch.setattr("hopfed.tables.text.BLOCK", 1_000)
     monkeypatch.setattr("hopfed.tables.text.ROWS", 1)
-    out = tmp_path / f"filled{ending}"
-    status, text, _ = hopfed("complete", run, path, "--out", out)
-    assert status == 0
-    assert sum(sizes) == 600
-    assert max(sizes) < 120
-    if ending == ".csv":
-        rows = [[cell.removeprefix("'") for cell in row] for row in read(out)]
-        found = dict(zip(rows[0], zip(*rows[1:], strict=True), strict=True))
-    else:
-        found = {
-            n: c.to_pylist() for n, c in zip(head, parquet.read_table(out).columns, strict=True)
-        }
-    found = {name: [str(cell or "") for cell in cells] for name, cells in found.items()}
-    assert [found[name] for name in head] == [[c.replace("None", "") for c in w] for w in whole]
-    assert "" not in {cell for column in whole[:-1] for cell in column}
+    assert hopfed("complete", run, path, "--out", tmp_path / "parts.csv")[0] == 0
+    assert (sum(sizes), max(sizes) < 120) == (600, True)
+    assert (tmp_path / "parts.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
 def test_archetypes_are_exported_by_name(people, hopfed, tmp_path):
@@ -250,66 +226,22 @@ def test_archetypes_are_exported_by_name(people, hopfed, tmp_path):
     for name in ("a.csv", "a.json", "a.parquet", "a.h5"):
         status, text, _ = hopfed("export", run, "--out", tmp_path / name)
         assert (status, text.split()[0]) == (0, "wrote")
+        assert "the rate of +1 is (1 + mean) / 2" in text
     head, *rows = read(tmp_path / "a.csv")
     assert head[2:4] == ["chess", "'=tennis"]
     np.testing.assert_array_equal(np.array(rows, float)[:, 2:], found.means)
     report = json.loads((tmp_path / "a.json").read_text())
     assert (report["status"], report["columns"]) == (found.status, list(found.columns))
-    from pyarrow import parquet
-
     table = parquet.read_table(tmp_path / "a.parquet")
     assert table["=tennis"].to_pylist() == found.means[:, 1].tolist()
     assert package.load(tmp_path / "a.h5").columns == found.columns
     # The same straight from the recovery.
     again = tmp_path / "again.csv"
-    assert hopfed("recover", path, "--binarize", "age=median", "--out", again)[0] == 0
+    text, _ = hopfed.done("recover", path, "--binarize", "age=median", "--out", again)
+    assert "one owner, so nothing was exchanged" in text
     assert again.read_text() == (tmp_path / "a.csv").read_text()
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["assign", "RUN", "FILE", "--out", "a.xlsx"], "--out must be a .csv, .json, .parquet"),
-        (["export", "RUN", "--out", "a.png"], "--out must be a .csv"),
-        (["assign", "RUN", "FILE", "--out", "FILE"], "--out must be another file than the input"),
-        (["export", "RUN", "--out", "RUN"], "--out must be another file than the input"),
-        (["assign", "RUN", "FILE", "--out", "none/a.csv"], "--out must be in a folder that exists"),
-        (["assign", "RUN", "FILE", "--out", "a.csv", "--alpha", "1"], "--alpha must be in [0, 1)"),
-        (["assign", "FILE", "FILE", "--out", "a.csv"], "not a readable run file"),
-        (["assign", "RUN", "lost.csv", "--out", "a.csv"], "lost.csv: no such file"),
-        (["assign", "RUN", "--out", "a.csv"], "Missing argument"),
-    ],
-)
-def test_what_cannot_work_is_refused_and_nothing_is_lost(
-    people, hopfed, tmp_path, monkeypatch, words, said
-):
-    path, run, _ = people
-    monkeypatch.chdir(tmp_path)
-    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
-    monkeypatch.setattr("hopfed.recovery.recover.run_recovery", lambda *_, **__: 1 / 0)
-    status, text, errors = hopfed(*[{"RUN": run, "FILE": path}.get(w, w) for w in words])
-    assert (status, text) == (2, "")
-    assert said in errors.splitlines()[-1]
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
-
-
-def test_a_recovery_of_arrays_takes_arrays(hopfed, tmp_path):
-    rng = np.random.default_rng(1)
-    xi = rng.choice([-1, 1], (3, 80))
-    x = xi[rng.integers(3, size=300)] * np.where(rng.random((300, 80)) < 0.9, 1, -1)
-    np.save(tmp_path / "x.npy", x)
-    gaps = np.where(rng.random(x.shape) < 0.1, np.nan, x)
-    np.save(tmp_path / "gaps.npy", gaps)
-    assert hopfed("recover", tmp_path / "x.npy", "--out", tmp_path / "run.h5")[0] == 0
-    files = tmp_path / "run.h5", tmp_path / "gaps.npy"
-    assert hopfed("assign", *files, "--out", tmp_path / "a.csv")[0] == 0
-    head, *rows = read(tmp_path / "a.csv")
-    assert [row[0] for row in rows] == [str(i) for i in range(1, 301)]
-    assert all(float(row[2]) > 0.999 for row in rows)
-    assert hopfed("complete", *files, "--out", tmp_path / "b.csv")[0] == 0
-    head, *rows = read(tmp_path / "b.csv")
-    assert (np.array(rows, float)[np.isnan(gaps)] == x[np.isnan(gaps)]).mean() > 0.85
-    np.testing.assert_array_equal(np.array(rows, float)[~np.isnan(gaps)], gaps[~np.isnan(gaps)])
+    hopfed.done("report", run)
+    assert run.with_suffix(".html").exists()
 
 
 def test_an_owner_that_lacks_columns_of_a_union_gets_answers(tmp_path, hopfed):
@@ -324,12 +256,10 @@ def test_an_owner_that_lacks_columns_of_a_union_gets_answers(tmp_path, hopfed):
             csv.writer(text).writerows([head[span], *part[:, span]])
     a, b, run = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "run.h5"
     assert hopfed("recover", a, b, "--columns", "union", "--out", run)[0] == 0
-    status, _, errors = hopfed("assign", run, b, "--out", tmp_path / "rows.json")
-    assert status == 0, errors
+    _, errors = hopfed.done("assign", run, b, "--out", tmp_path / "rows.json")
     found = [line["archetype"] for line in json.loads((tmp_path / "rows.json").read_text())]
     assert adjusted_rand_score([k or 0 for k in found], kind[300:]) > 0.9
-    status, out, errors = hopfed("complete", run, b, "--out", tmp_path / "full.csv")
-    assert status == 0, errors
+    out, _ = hopfed.done("complete", run, b, "--out", tmp_path / "full.csv")
     assert "filled 1 of 4,800 cells" in out
     assert read(tmp_path / "full.csv")[0] == head[8:]
 
@@ -344,7 +274,6 @@ def test_the_order_of_columns_without_names_is_said(tmp_path, hopfed, kind):
     served = Run("serve", {"order": f"{kind} 79a0" * bool(kind)}, {}, {})
     holding(served, replace(found, columns=None)).save(tmp_path / "served.h5")
     out = tmp_path / "found.csv"
-    status, said, errors = hopfed("export", tmp_path / "served.h5", "--out", out)
-    assert status == 0, errors
+    said, _ = hopfed.done("export", tmp_path / "served.h5", "--out", out)
     assert lines.get(kind, "") in said
     assert ("column 1" in said) == bool(kind)

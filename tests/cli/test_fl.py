@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 SMALL = ("--clients", "3", "--rounds", "2", "--models", "mlp", "--set", "examples=300")
 
 
-def test_a_run_is_shown_compared_drawn_and_resumed(hopfed, tmp_path):
+def test_a_run_is_shown_drawn_and_resumed(hopfed, tmp_path):
     out = tmp_path / "run.h5"
     status, text, err = hopfed("fl", "run", "fedavg", *SMALL, "--out", out)
     assert (status, err) == (0, "")
@@ -26,14 +26,8 @@ def test_a_run_is_shown_compared_drawn_and_resumed(hopfed, tmp_path):
     assert hopfed("show", out)[0] == 0
     assert hopfed("figure", out, "--out", tmp_path / "run.png")[0] == 0
     assert (tmp_path / "run.png").stat().st_size > 10_000
-    status, text, _ = hopfed("fl", "run", "fedavg", *SMALL, "--out", out, "--resume", "--json")
-    assert status == 0
+    text, _ = hopfed.done("fl", "run", "fedavg", *SMALL, "--out", out, "--resume", "--json")
     assert json.loads(text)["summary"] == Run.load(out).summary
-    other = tmp_path / "other.h5"
-    assert hopfed("fl", "run", "fedprox", *SMALL, "--set", "mu=0.5", "--out", other)[0] == 0
-    status, text, _ = hopfed("compare", out, other)
-    assert status == 0
-    assert "fedprox" in text
 
 
 def test_settings_may_come_from_a_file(hopfed, tmp_path):
@@ -41,8 +35,7 @@ def test_settings_may_come_from_a_file(hopfed, tmp_path):
     file.write_text(
         'clients = 3\nrounds = 1\nmodels = ["mlp"]\nexamples = 300\n[options]\nmu = 0.5\n'
     )
-    status, text, _ = hopfed("fl", "run", "fedprox", "--config", file, "--json")
-    assert status == 0
+    text, _ = hopfed.done("fl", "run", "fedprox", "--config", file, "--json")
     config = json.loads(text)["config"]
     assert (config["options"], config["clients"]) == ("mu=0.5", 3)
 
@@ -61,13 +54,10 @@ def plants(tmp_path):
 
 
 def test_rows_of_features_get_a_network_that_reads_them_and_it_is_said(hopfed, plants):
-    for data, method, taken in (
-        (plants[0], "fedavg", "models=mlp:64"),
-        (plants[1], "hebbian", "models=mlp:64"),
-    ):
+    for data, method in ((plants[0], "fedavg"), (plants[1], "hebbian")):
         options = ("--data", data, "--clients", 2, "--rounds", 1, "--json")
         status, text, err = hopfed("fl", "run", method, *options)
-        assert (status, err) == (0, f"as the data ask: {taken}\n")
+        assert (status, err) == (0, "as the data ask: models=mlp:64\n")
         assert json.loads(text)["config"]["models"] == ["mlp:64"]
         assert hopfed("fl", "run", method, *options, "--models", "mlp:8")[0] == 0
     status, _, err = hopfed("fl", "run", "fedavg", *options, "--models", "cnn-1")
@@ -82,72 +72,35 @@ def test_the_help_says_what_data_there_are(hopfed):
 
 
 def test_methods_are_listed(hopfed):
-    status, text, _ = hopfed("fl", "list")
-    assert status == 0
+    text, _ = hopfed.done("fl", "list")
     for name in ("standalone", "fedavg", "fedavg+", "fedprox", "mu=0.01"):
         assert name in text
     assert "strength of the penalty" in hopfed("fl", "list", "fedprox")[1]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("fedavgg",), ("method must be one of", "did you mean fedavg")),
-        (("fedavg", "--models", "lennet"), ("model must be one of", "did you mean lenet")),
-        (("fedavg", "--data", "digts"), ("data must be",)),
-        (("fedavg", "--partition", "classes:11"), ("classes per client", "10 classes")),
-        (("fedavg", "--set", "mu=1"), ("a setting of hopfed fl run, or of fedavg",)),
-        (("fedavg", "--set", "lr=0"), ("lr must be above 0",)),
-        (("fedavg", "--resume"), ("--resume must be given together with --out",)),
-    ],
-)
-def test_bad_input_is_one_line(hopfed, arguments, words):
-    status, out, err = hopfed("fl", "run", *arguments)
-    assert status == 2
-    assert out == ""
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    for word in words:
-        assert word in err
-
-
-def test_several_runs_are_drawn_and_compared(hopfed, tmp_path):
+def test_several_runs_are_drawn_compared_and_tabled_for_a_paper(hopfed, tmp_path):
     files = [tmp_path / f"{m}.h5" for m in ("standalone", "fedavg", "fedprox")]
     for file in files:
-        assert hopfed("fl", "run", file.stem, *SMALL, "--out", file)[0] == 0
+        assert hopfed("fl", "run", file.stem, *SMALL, "--seeds", 2, "--out", file)[0] == 0
     out = tmp_path / "all.svg"
     assert hopfed("figure", *files, "--out", out)[0] == 0
     for name in ("standalone", "fedavg", "fedprox", "GFLOP of a client", "share of clients"):
         assert name in out.read_text()
-    status, text, _ = hopfed("compare", *files)
-    assert status == 0
+    text, _ = hopfed.done("compare", *files)
     assert "standalone | fedavg | fedprox" in text
     assert "rounds to the target" not in text  # none was set
-    status, _, err = hopfed("compare", files[0])
-    assert (status, err.count("\n")) == (2, 1)
-
-
-def test_a_table_of_methods_for_a_paper(hopfed, tmp_path):
-    files = [tmp_path / f"{m}.h5" for m in ("fedavg", "fedprox")]
-    for file in files:
-        assert hopfed("fl", "run", file.stem, *SMALL, "--seeds", 2, "--out", file)[0] == 0
     for name in ("table.tex", "table.csv"):
-        assert hopfed("compare", *files, "--out", tmp_path / name)[0] == 0
+        assert hopfed("compare", *files[1:], "--out", tmp_path / name)[0] == 0
     lines = (tmp_path / "table.tex").read_text().splitlines()
     head = r"method & accuracy & worst tenth & MB up & MB down & GFLOP \\"
     assert lines[:4] == [r"\begin{tabular}{lrrrrr}", r"\hline", head, r"\hline"]
     assert lines[-1] == r"\end{tabular}"
-    mean, deviation = Run.load(files[1]).summary["test"]
+    mean, deviation = Run.load(files[2]).summary["test"]
     name, accuracy, *_ = lines[5].split(" & ")
     shown, error = (float(x) for x in accuracy.strip("$").split(r" \pm "))
     assert (name, shown) == ("fedprox", pytest.approx(mean, abs=0.1 * deviation + 1e-9))
     assert error == pytest.approx(deviation / np.sqrt(2), rel=0.06)
     assert (tmp_path / "table.csv").read_text().startswith("method,accuracy,accuracy +-,worst")
-    other = tmp_path / "mp.h5"
-    assert hopfed("run", "mp", "--preset", "quick", "--seeds", 1, "--out", other)[0] == 0
-    status, _, err = hopfed("compare", other, files[0], "--out", tmp_path / "b.tex")
-    assert (status, err.count("\n")) == (2, 1)
-    assert "RUN must be runs of hopfed fl run" in err
 
 
 # Warnings: hopfed's own are a line each, those of libraries are for nobody
@@ -217,18 +170,8 @@ def settings(**changes):
 
 
 def test_options_are_settings_of_the_run(hopfed):
-    call = (
-        "fl",
-        "run",
-        "fedprox",
-        *STACKED,
-        "--set",
-        "examples=210",
-        "--autocast",
-        "bf16",
-        "--json",
-    )
-    status, text, err = hopfed(*call)
+    more = ("--set", "examples=210", "--autocast", "bf16", "--json")
+    status, text, err = hopfed("fl", "run", "fedprox", *STACKED, *more)
     assert (status, err) == (0, "")
     said = json.loads(text)
     assert (said["config"]["precision"], said["config"]["compile"]) == ("bfloat16", "")
@@ -238,8 +181,6 @@ def test_options_are_settings_of_the_run(hopfed):
     both = [run.arrays["client/loss"] for run in (same, full)]
     assert not np.array_equal(*both)
     np.testing.assert_allclose(*both, rtol=0.05)
-    status, _, err = hopfed("fl", "run", "fedavg", *STACKED, "--autocast", "fp8")
-    assert (status, "bf16" in err) == (2, True)
 
 
 def test_the_compiled_loss_is_what_is_trained(hopfed, monkeypatch):
@@ -260,8 +201,7 @@ def test_the_compiled_loss_is_what_is_trained(hopfed, monkeypatch):
 
 def test_a_comparison_of_methods_is_run_by_its_command(hopfed, tmp_path):
     out = tmp_path / "methods.h5"
-    status, text, _ = hopfed("run", "methods", "--preset", "quick", "--out", out)
-    assert status == 0
+    text, _ = hopfed.done("run", "methods", "--preset", "quick", "--out", out)
     assert "fedproto" in text
     run = Run.load(out)
     assert (run.arrays["seconds"] > 0).all()

@@ -44,13 +44,11 @@ def hostile(tmp_path):
 
 def test_a_name_of_a_column_is_no_line_of_a_verdict(hostile, hopfed, tmp_path):
     run = tmp_path / "x.h5"
-    status, text, errors = hopfed("recover", hostile, "--out", run)
-    assert status == 0, errors
+    text, errors = hopfed.done("recover", hostile, "--out", run)
     assert "depend on each other within" in text
     assert "'a\\n\\nok: 2 classes" in text
     assert is_harmless(text + errors)
-    status, text, errors = hopfed("show", run)
-    assert status == 0, errors
+    text, errors = hopfed.done("show", run)
     assert is_harmless(text + errors)
     assert is_harmless(load(run).summary())
     assert load(run).columns[1] == f"{NAME}1"  # which the file keeps as it is
@@ -63,8 +61,7 @@ def test_words_of_a_strangers_file_are_shown_as_one_harmless_line(hopfed, tmp_pa
     for words in (found.summary(), found._repr_html_(), repr(found)):
         assert is_harmless(words)
     found.save(tmp_path / "x.h5")
-    status, text, errors = hopfed("show", tmp_path / "x.h5")
-    assert status == 0, errors
+    text, errors = hopfed.done("show", tmp_path / "x.h5")
     assert is_harmless(text + errors)
     assert "depend" in text
 

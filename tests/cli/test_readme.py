@@ -109,8 +109,7 @@ def test_the_wines_are_what_the_command_prints(hopfed, tmp_path, monkeypatch):
     for line in lines[end:]:
         if not line.startswith("    $ hopfed"):
             break
-        status, _, errors = hopfed(*shlex.split(line.strip(), comments=True)[2:])
-        assert status == 0, errors
+        hopfed.done(*shlex.split(line.strip(), comments=True)[2:])
 
 
 def commands_of(page, word):
@@ -127,8 +126,7 @@ def test_one_machine_is_enough_to_try_what_more_of_them_do(hopfed, tmp_path, mon
     Path("parts").mkdir()
     for i in range(3):
         np.save(f"parts/{i}.npy", draw_examples(xi, 300, 0.8, rng)[0])
-    status, text, errors = hopfed(*commands_of(DEVICES, "recover")[0])
-    assert status == 0, errors
+    text, _ = hopfed.done(*commands_of(DEVICES, "recover")[0])
     assert "ok: All 3 archetypes" in text
 
 
@@ -136,8 +134,7 @@ def test_one_machine_is_enough_to_try_what_more_of_them_do(hopfed, tmp_path, mon
 def test_a_sweep_on_workers_of_dask(hopfed, tmp_path, monkeypatch):
     pytest.importorskip("distributed", reason="distributed is not installed")
     monkeypatch.chdir(tmp_path)
-    status, _, errors = hopfed(*commands_of(DEVICES, "sweep")[0])
-    assert status == 0, errors
+    hopfed.done(*commands_of(DEVICES, "sweep")[0])
     assert len(list(Path("swept").glob("*.h5"))) == 2
     assert Path("swept/figure.png").exists()
 

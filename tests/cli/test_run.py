@@ -1,13 +1,16 @@
-"""`hopfed run`, `list`, `show` and `compare` as a user runs them."""
+"""`hopfed run`, `list`, `show`, `compare` and `figure` as a user runs them."""
 
 import json
+import re
+from base64 import b64decode
 
 import h5py
 import numpy as np
 import pytest
 
+from hopfed.cli import main
 from hopfed.experiments import NAMES
-from hopfed.runs import FORMAT, Run
+from hopfed.runs import Run
 
 SMALL = ("--set", "N=60", "--set", "M=100,200", "--seeds", "3")
 
@@ -19,15 +22,6 @@ def run_file(hopfed, tmp_path):
     for word in ("measured", "paper", "aim", ".0163", "median overlap gap", "3 seeds in"):
         assert word in out
     return tmp_path / "run.h5"
-
-
-def refused(answer, *words):
-    """One line on standard error, exit status 2, nothing on standard output."""
-    status, out, err = answer
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("error: ")
-    for word in words:
-        assert word in err
 
 
 def test_resume_gives_the_same_file(hopfed, run_file, tmp_path):
@@ -46,40 +40,11 @@ def test_resume_gives_the_same_file(hopfed, run_file, tmp_path):
     assert "0.9 | 0.5" in hopfed("compare", run_file, other)[1]
 
 
-def test_resume_takes_the_settings_of_the_file(hopfed, run_file):
-    assert hopfed("run", "bbp", "--out", run_file, "--resume")[0] == 0
-    again = ("run", "bbp", "--out", run_file, "--resume")
-    refused(hopfed(*again, "--set", "N=80"), "made with N = 60, not 80")
-    refused(hopfed(*again, "--preset", "quick"), "made with N = 60, not 400")
-    refused(hopfed("run", "mp", "--out", run_file, "--resume"), "not of bbp")
-    refused(hopfed("run", "bbp", "--out", run_file), "--resume")
-    refused(hopfed("run", "bbp", "--resume"), "--out")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("run bpb", ("did you mean bbp?",)),
-        ("run bbp --set exposure=1", ("did you mean exposures?",)),
-        ("run bbp --set N=many", ("N must be a whole number, got 'many'",)),
-        ("run bbp --set quality=1.5", ("quality must be in (0, 1), got 1.5",)),
-        ("run bbp --seeds 0", ("seeds must be at least 1",)),
-        ("run bbp --preset big", ("quick", "default", "paper")),
-        ("run", ("NAME",)),
-        ("show /nowhere/run.h5", ("no such run file",)),
-    ],
-)
-def test_what_is_wrong_is_one_line(hopfed, arguments, words):
-    refused(hopfed(*arguments.split()), *words)
-
-
 def test_list(hopfed):
-    status, out, _ = hopfed("list")
-    assert status == 0
+    out, _ = hopfed.done("list")
     for name in NAMES:
         assert f"{name}: " in out
-    status, out, _ = hopfed("list", "heavy_tails")
-    assert status == 0
+    out, _ = hopfed.done("list", "heavy_tails")
     for word in ("minutes: quick", "Student-t", "degrees", "3.0,5.0,8.0,inf"):
         assert word in out
 
@@ -99,16 +64,40 @@ def test_show(hopfed, run_file, tmp_path):
     assert (status, "0.9, 0.7" in out, "1 of 1 arrays" in out) == (0, True, True)
 
 
-def test_files_that_are_not_whole_or_none_of_ours(hopfed, run_file, tmp_path):
+def test_an_interrupted_run_is_shown_as_one(hopfed, run_file):
     with h5py.File(run_file, "r+") as file:
         file.attrs["planned"] = 9
     status, out, _ = hopfed("show", run_file)
     assert (status, "interrupted: 3 of 9 seeds" in out, "aim" in out) == (0, True, False)
-    refused(hopfed("compare", run_file, run_file), "3 of 9 seeds", "--resume")
-    with h5py.File(run_file, "r+") as file:
-        file.attrs["hopfed_format"] = FORMAT + 1
-    for command in (("show",), ("run", "bbp", "--resume", "--out")):
-        refused(hopfed(*command, run_file), "newer hopfed", "upgrade")
-    text = tmp_path / "text.h5"
-    text.write_text("no HDF5")
-    refused(hopfed("show", text), "not a readable run file")
+
+
+MAGIC = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
+
+
+@pytest.fixture(scope="module")
+def panels(tmp_path_factory):
+    """A run with more panels than the first picture shows."""
+    path = tmp_path_factory.mktemp("runs") / "run.h5"
+    settings = ("N=20", "M=50,100", "qualities=0.1,0.2,0.3,0.4,0.5,0.6,0.7")
+    main(["run", "concentration", *(w for s in settings for w in ("--set", s)), "--out", str(path)])
+    return path
+
+
+@pytest.mark.parametrize("suffix", MAGIC)
+def test_every_format(hopfed, panels, tmp_path, suffix):
+    out = tmp_path / f"figure{suffix}"
+    text, _ = hopfed.done("figure", panels, "--out", out)
+    assert "wrote" in text
+    assert out.read_bytes().startswith(MAGIC[suffix])
+
+
+def test_the_whole_picture_has_what_the_first_one_leaves_out(hopfed, panels, tmp_path):
+    first, whole, page = (tmp_path / name for name in ("first.svg", "whole.svg", "page.html"))
+    status, text, _ = hopfed("figure", panels, "--out", first)
+    assert (status, "--whole draws all panels" in " ".join(text.split())) == (0, True)
+    status, text, _ = hopfed("figure", panels, "--out", whole, "--whole")
+    assert (status, "--whole" in text) == (0, False)
+    assert [path.read_text().count("r = 0.7") for path in (first, whole)] == [0, 1]
+    assert hopfed("report", panels, "--out", page)[0] == 0
+    (picture,) = set(re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page.read_text()))
+    assert b64decode(picture).decode().count("r = 0.7") == 1

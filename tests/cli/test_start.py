@@ -6,11 +6,12 @@ import sys
 
 import click
 import pytest
+from commands import commands
 
 import hopfed.experiments
 import hopfed.figures
 import hopfed.testing
-from hopfed.cli import cli
+from hopfed.cli import cli, words
 
 
 @pytest.mark.parametrize(
@@ -67,17 +68,16 @@ def test_without_a_command_the_page_of_commands_comes(hopfed):
         assert "\n  -h, --help" in error
 
 
-def test_a_table_is_no_run_file(hopfed, tmp_path):
-    (tmp_path / "a.csv").write_text("a,b\n1,0\n")
-    for command in ("show", "report", "figure"):
-        status, _, error = hopfed(command, tmp_path / "a.csv")
-        assert status == 2
-        assert "a.csv: not a readable run file of hopfed, but a table" in error
-
-
 def test_the_parts_are_shown_where_the_system_does_not_say_which_cores(hopfed, monkeypatch):
     """As on macOS, where the command ended in a traceback."""
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    status, text, _ = hopfed("doctor")
-    assert status == 0
+    text, _ = hopfed.done("doctor")
     assert f"cores {os.cpu_count()}" in " ".join(text.split())
+
+
+def test_the_table_names_what_there_is():
+    """Options and commands that are named exist."""
+    known = set().union(*({o for p in each.params for o in p.opts} for _, each in commands()))
+    for row in words.TABLE["option"]:
+        assert {option for option in row if option} <= known | {"--weights", "words"}
+    assert set(words.TABLE["command"]) == set(cli.list_commands(None))

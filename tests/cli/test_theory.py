@@ -57,20 +57,15 @@ def test_laws_of_noise(tables):
 
 
 def test_bounds(tables):
-    got = tables("bounds --N 400 --M 100,1000 --r 0.6 --exposure 0.5,0.3,0.2 --C 0.5 --band 0,0")
+    got = tables("bounds --N 400 --M 100,1000 --r 0.6 --exposure 0.5,0.3,0.2")
     rows, proxy = got["deviation"], concentration.variance_proxy(0.6, 400, [0.5, 0.3, 0.2])
     M = rows["M"]
     want = concentration.bernstein_deviation(0.05, 400, M, proxy)
     np.testing.assert_array_equal(rows["bernstein"], want)
     assert (rows["form_36"] >= want).all()  # which it follows from
-    log_tail = (
-        np.log(2)
-        + 0.5 * np.log(400)
-        - 0.375 * M * np.minimum(4 * rows["form_38"] ** 2, rows["form_38"])
-    )
-    np.testing.assert_allclose(log_tail, np.log(0.05))
-    edges = marchenko_pastur.edges(400 / M, 0.64)
-    np.testing.assert_allclose([got["band"][n] for n in ("lower", "upper")], edges)
+    assert (rows["form_38"] >= rows["form_36"]).all()
+    band = concentration.bulk_band(400, M, 0.05, 0.64)
+    np.testing.assert_array_equal([got["band"][n] for n in ("lower", "upper")], band)
 
 
 def test_spikes_by_strength_and_by_exposure(tables):
@@ -110,17 +105,12 @@ def test_a_plan_is_of_one_study_or_of_each_share_alone(theory, tables):
     got, want = tables("plan --r 0.4 --N 100 --K 3"), study.promises(0.4, np.full(3, 1 / 3), 100)
     assert got["plan"]["exposure"].tolist() == [1 / 3]
     np.testing.assert_array_equal(got["promises"]["M"], list(want.samples.values()))
-    drawn = got["drawn"]  # exact draws of that size agree with the search for it
-    assert abs(drawn["power"] - got["plan"]["power"]) < 0.15
-    assert abs(drawn["overlap"] - got["plan"]["overlap"]) < 0.15
     assert f"resolved  {want.samples['resolved']:.0f}" in theory("plan --r 0.4 --N 100 --K 3")[1]
     for line, stronger in (("--exposure 0.3,0.9", 0), ("--exposure 0.3,0.1 --stronger 2", 2)):
         got = tables(f"plan --r 0.4 --N 100 {line}")
         alone = planning.plan(0.4, got["plan"]["exposure"], 100, stronger=stronger)
         assert list(got) == ["plan"]
         np.testing.assert_array_equal(got["plan"]["M"], alone.samples)
-    few = tables("plan --r 0.4 --N 400")  # of six shares, eight rows of which are too few to draw
-    assert (few["plan"]["M"][0], few["drawn"]["M"][0]) == (8, 24)
 
 
 @pytest.mark.slow
@@ -159,50 +149,9 @@ def test_figures(theory, tmp_path, line):
     assert figure.read_text().startswith("<?xml")
 
 
-WRONG = """
-mp --q 0 : --q must be a finite number above 0, got 0.0
-mp --q nan : 'nan' is not a number
-mp --p 0.5,1 : p must be a number in (0, 1), got 1.0
-bounds --N 9 --exposure 0.9,0.9 : --exposure must be shares that sum to at most 1
-bounds --N 9 --band 1 : --band must be two numbers
-bounds --N 400 --level 0 : --level must be a number in (0, 1), got 0.0
-bounds --N 400 --c 0 : --c must be
-tw --beta 3 : beta must be one of (1, 2, 4)
-tw --N 5 : --N and --M must be given together
-tw --N 5 --M 5 --beta 2 : --beta must be 1
-spike --kappa 1 : --q must be given, or --N and --M
-spike --kappa 1 --q 1 --N 2 --M 2 : --q must be left out
-spike --q 1 : --kappa must be given
-spike --q 1 --exposure 0.5 : --exposure must be given together with --r and --N
-spike --N 9 --M 9 --r 0.2 --exposure .6,.6 : shares that sum to at most 1, got 1.2
-phase --N 9 : Missing option '--M'
-plan --r 1.5 --N 100 : r must be a number in (0, 1)
-plan --r 0.5 --N 10 --alpha 2 : --alpha must be
-plan --r 0.5 --N 10 --epsilon 1 --delta 2 : --delta must be
-plan --N 20 --r 0.5 --K 0 : --K must be at least 1, got 0
-plan --N 20 --r 0.5 --K 30 : must be fewer than N = 20, got 30
-plan --N 20 --r 0.5 --K 3 --exposure 0.1 : --K must be left out beside --exposure
-plan --N 20 : --r must be given, or --rates A,B, got neither
-plan --N 20 --rates 1 : '1' is not 'symmetric' or two numbers above 0, A,B
-plan --N 20 --rates 1,1 --epsilon 1 : --epsilon must be left out beside --rates
-plan --N 20 --r 0.5 --M 9 --figure a.png : --figure must be left out beside --M
-capacity --t 30 : --t must be at most 20
-law : No such command 'law'
-"""
-
-
-@pytest.mark.parametrize("case", WRONG.strip().splitlines())
-def test_what_is_wrong_is_one_line(theory, case):
-    line, _, words = case.partition(" : ")
-    status, out, err = theory(line)
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert words in err
-
-
 def test_columns_of_a_table_are_left_out_of_its_spectrum(hopfed, tmp_path):
     path = tmp_path / "table.csv"
     rows = np.random.default_rng(0).standard_normal((30, 3)).round(3)
     path.write_text("id,a,b,c\n" + "".join(f"r,{','.join(map(str, row))}\n" for row in rows))
     status, out, _ = hopfed("spectrum", str(path), "--ignore", "id", "--json")
     assert (status, json.loads(out)["shape"]) == (0, [29, 3])
-    assert "no column 'idd' to ignore" in hopfed("spectrum", str(path), "--ignore", "idd")[2]

@@ -1,7 +1,10 @@
-"""A refusal of a file that is like another one names what helps, and that helps."""
+"""Files of new rows that are not like the first one: a refusal names what helps, and that helps."""
 
 import numpy as np
 import pytest
+
+from hopfed import read_table
+from hopfed.errors import ArgumentError
 
 NAMES = [f"q{j}" for j in range(12)]
 COLOURS = ["blue", "green", "red"]
@@ -72,10 +75,33 @@ def test_a_column_that_a_file_lacks_may_be_blank(survey, hopfed, tmp_path, comma
     assert errors.rstrip().endswith(
         "lacks the column(s) 'colour'; add them with blank cells, which are missing"
     )
-    status, _, errors = hopfed(
-        command, run, written(tmp_path / "c.csv", words, blank), "--out", made
-    )
-    assert status == 0, errors
+    _, errors = hopfed.done(command, run, written(tmp_path / "c.csv", words, blank), "--out", made)
     near = written(tmp_path / "d.csv", words, ["red"] * len(words), [*NAMES, "colours"])
     _, _, errors = hopfed(command, run, near, "--out", tmp_path / "p.csv")
     assert errors.rstrip().endswith("'colour' (if 'colours' is 'colour', rename it)")
+
+
+def test_what_a_word_stands_for_is_not_turned(survey, hopfed, tmp_path):
+    run, words, colours = survey
+    path = written(tmp_path / "b.csv", words, colours)
+    given = "--words", "yes=-1", "--out", tmp_path / "o.csv"
+    status, _, errors = hopfed("assign", run, path, *given)
+    assert status == 2
+    assert "--words must be for other words than 'yes', which is +1 in 'q0', got yes=-1" in errors
+
+
+def test_other_words_are_taken_for_those_that_they_stand_for(survey, hopfed, tmp_path):
+    run, words, colours = survey
+    codes = written(tmp_path / "b.csv", np.where(words == "yes", "1", "2"), colours)
+    same = written(tmp_path / "c.csv", words, colours)
+    assert hopfed("assign", run, same, "--out", tmp_path / "same.csv")[0] == 0
+    given = "assign", run, codes, "--out", tmp_path / "o.csv"
+    assert "or say +1 or -1: --words 2=missing,1=missing" in hopfed(*given)[2]
+    assert hopfed(*given, "--words", "1=+1,2=-1")[0] == 0
+    assert (tmp_path / "o.csv").read_text() == (tmp_path / "same.csv").read_text()
+
+
+def test_columns_of_numbers_take_no_signs():
+    coding = read_table({"kg": [1, 2, 3, 9]}, binarize=2.5).coding
+    with pytest.raises(ArgumentError, match="words must be for missing entries, or words of"):
+        read_table({"kg": ["much", "1"]}, coding=coding, words={"much": 1})

@@ -29,28 +29,19 @@ LINES = (
     "serve --keys keys --columns 9 --listen 127.0.0.1:² --out made.h5",
 )
 MORE = (
-    "recover",
-    "recover nothing.npy",
     "recover folder.h5",
-    "recover rows.npy --clients 99999999999",
     "recover rows.npy --alpha nan",
     "recover cut1.npy",
-    "recover empty.csv",
-    "recover rows.csv --shape ²x²",
     "run bbp --set M=1e400",
     "run bbp --set exposures=nan",
     "run privacy --set rounds=1_0",
-    "run nothing",
     "fl run fedavg --config pipe.toml",
     "fl run fedavg --data device.npz",
     "fl run fedavg --partition classes:²",
-    "theory mp --q nan",
     "theory plan --r inf --N 100",
-    "show rows.csv",
     "compare run.h5 device.h5",
     "figure damaged3.h5 --out made.png",
     "report pipe.h5 --out made.html",
-    "certs made --clients 99999999999",
 )
 
 

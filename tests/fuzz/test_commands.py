@@ -11,8 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from calls import TABLES, a_call, run
-from hypothesis import HealthCheck, Phase, given, settings
+from calls import TABLES, a_call, run, spread
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("torch", reason="torch is not installed: `hopfed fl` is one of the commands")
@@ -73,29 +73,18 @@ def judge(place, arguments):
         os.chdir(outputs)
 
 
-def spread(cases):
-    return settings(
-        max_examples=cases,
-        phases=[Phase.generate],  # a seed is not made simpler
-        derandomize=cases == FAST,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
-
 draws = st.randoms(use_true_random=True)  # a failure prints the seed that repeats it
 
 
 @pytest.mark.alone  # beside other tests a call now and then finds the capture of pytest closed
-@spread(FAST)
+@spread(FAST, known=True)
 @given(rng=draws)
 def test_commands(place, rng):
     judge(place, a_call(rng, place))
 
 
 @pytest.mark.slow
-@spread(SLOW)
+@spread(SLOW, known=False)
 @given(rng=draws)
 def test_commands_at_length(place, rng):
     judge(place, a_call(rng, place))

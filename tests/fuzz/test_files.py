@@ -5,8 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
-from calls import in_time
-from hypothesis import HealthCheck, Phase, given, settings
+from calls import in_time, spread
+from hypothesis import given
 from hypothesis import strategies as st
 from mutants import FILES, FOLDERS, damaged, damaged_inside, odd_archive, odd_header
 
@@ -43,18 +43,6 @@ def read(reader, path):
     assert len(lines) == 1 or isinstance(error, ColumnsError)
     assert all(line.isprintable() for line in lines)
     return None
-
-
-def spread(parts, cases):
-    """The same settings for `parts` tests that share `cases`."""
-    return settings(
-        max_examples=max(1, cases // parts),
-        phases=[Phase.generate],  # a seed is not made simpler
-        derandomize=cases == FAST,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
 
 
 TOLD = (
@@ -118,18 +106,18 @@ draws = st.randoms(use_true_random=True)  # a failure prints the seed that repea
 PUBLISHED = [(name, file) for name, files in FOLDERS.items() for file in files]
 
 
-def cases_of(count):
-    """The tests, each over its share of `count` cases."""
+def cases_of(count, known=False):
+    """The tests, each over its share of `count` cases; the same ones where they are `known`."""
 
     class Files:
         @pytest.mark.parametrize("suffix", ARRAYS)
-        @spread(10, count)
+        @spread(max(1, count // 10), known)
         @given(rng=draws)
         def test_examples(self, folder, suffix, rng):
             examples(folder, damaged(rng, FILES[suffix]), suffix)
 
         @pytest.mark.parametrize("suffix", TABLES)
-        @spread(10, count)
+        @spread(max(1, count // 10), known)
         @given(rng=draws)
         def test_tables(self, folder, suffix, rng):
             name = ".csv.gz" if suffix == ".gz" else suffix
@@ -137,29 +125,29 @@ def cases_of(count):
             data = (damaged_inside if packed else damaged)(rng, FILES[suffix])
             examples(folder, data, name, rng.choice(TOLD))
 
-        @spread(10, count)
+        @spread(max(1, count // 10), known)
         @given(rng=draws)
         def test_headers(self, folder, rng):
             examples(folder, odd_header(rng), ".npy")
 
-        @spread(10, count)
+        @spread(max(1, count // 10), known)
         @given(rng=draws)
         def test_damaged_archives(self, folder, rng):
             dataset(folder, damaged(rng, FILES[".npz"]))
 
-        @spread(5, count)
+        @spread(max(1, count // 5), known)
         @given(rng=draws)
         def test_odd_archives(self, folder, rng):
             data = odd_archive(rng)
             dataset(folder, data)
             examples(folder, data, ".npz")
 
-        @spread(10, count)
+        @spread(max(1, count // 10), known)
         @given(rng=draws)
         def test_run_files(self, folder, rng):
             run_file(folder, damaged(rng, FILES[".h5"]))
 
-        @spread(10, count)
+        @spread(max(1, count // 10), known)
         @given(rng=draws)
         def test_published_folders(self, folder, rng):
             name, file = rng.choice(PUBLISHED)
@@ -168,7 +156,7 @@ def cases_of(count):
     return Files
 
 
-TestFast = cases_of(FAST)
+TestFast = cases_of(FAST, known=True)
 TestSlow = pytest.mark.slow(cases_of(SLOW))
 
 

@@ -15,7 +15,7 @@ from hopfed.cli.numbers import FINITE
 from hopfed.cli.options import FILES, RUN, file_option, flag, json_option, option
 from hopfed.cli.outputs import check_outputs, out_option
 from hopfed.cli.printing import err, out, shown, table
-from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options
+from hopfed.cli.tables.reading import NAMES, by_code, choices_of, read, table_options
 from hopfed.errors import ArgumentError
 from hopfed.runs import Run
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 LISTED = 60  # archetypes in the printed table
 MEANT = 5  # words and cuts of which a line says where they are +1
-NONE = "none of these"
 ORDERS = {  # of the columns of a federation
     "sorted": "the sorted names of the owners' columns, capitals first",
     "ordered": "the columns of the owners",
@@ -60,33 +59,24 @@ def assign_command(
     Example: hopfed assign run.h5 survey.csv --out rows.csv
     """
     files = _check(run_file, files, out_file)
-    if not 0 <= alpha < 1:
-        raise ArgumentError("--alpha", "in [0, 1)", f"{alpha:g}")
-    from hopfed.archetypes.assignment import table_of
+    from hopfed.report.sections import NONE, answers_of
     from hopfed.tables.formats import source_of
     from hopfed.tables.writers import write
 
     found = found_for(run_file, files, options)
-    names, archetypes, probabilities = [], [], []
     with err.status("assigning"):
-        for path in files:
-            rows = table_of(found, path)
-            answer = found.assign(rows, alpha=alpha)
-            names.append(np.arange(1, len(rows) + 1) if rows.ids is None else rows.ids)
-            archetypes.append(answer.archetype)
-            probabilities.append(answer.probability)
-        archetype = np.concatenate(archetypes)
-        pairs = zip(files, names, strict=True)
-        columns: list[Any] = [("file", [str(path) for path, part in pairs for _ in part])]
+        answers = answers_of(found, files, alpha)
+        archetype = answers.archetype
+        columns: list[Any] = [("file", np.repeat(answers.files, answers.sizes).tolist())]
         columns = [
             *columns[: len(files) > 1],
-            ("id", [name for part in names for name in part.tolist()]),
+            ("id", answers.names),
             ("archetype", [k + 1 if k >= 0 else None for k in archetype.tolist()]),
-            ("probability", np.concatenate(probabilities)),
+            ("probability", answers.probability),
         ]
         words = found.coding.entries() if found.coding is not None else frozenset()
         write(out_file, columns, dialect=source_of(files[0], words=words).dialect)
-    counts = np.bincount(archetype + 1, minlength=len(found) + 1)
+    counts = answers.counts().sum(axis=0)
     if options["as_json"]:
         made = {"rows": len(archetype), "none": int(counts[0]), "archetypes": counts[1:].tolist()}
         print(json.dumps(made))
@@ -145,15 +135,13 @@ def complete_command(
     told = [lines_of(filling.skips, filling.coding) for filling in fillings] if left else []
     for line in dict.fromkeys(line for lines in told for line in lines):
         out.print(f"- {line}")
-    void = list(dict.fromkeys(name for filling in fillings for name in filling.unknown))
-    if void:
-        out.print(
-            f"gaps in {listed(void)} stay blank: no row that {shown(run_file)} comes from has an "
-            "entry there"
-        )
-    cut = list(dict.fromkeys(name for filling in fillings for name in filling.cut))
-    if cut:
-        out.print(f"gaps in {listed(cut)} stay blank: numbers were cut there, and none is known")
+    whys = {
+        "unknown": f"no row that {shown(run_file)} comes from has an entry there",
+        "cut": "numbers were cut there, and none is known",
+    }
+    for kind, why in whys.items():
+        if names := dict.fromkeys(name for each in fillings for name in getattr(each, kind)):
+            out.print(f"gaps in {listed([*names])} stay blank: {why}")
     out.print(f"wrote {shown(out_file)}")
 
 
@@ -220,43 +208,38 @@ def _check(
 def _pluses(found: Any) -> str:
     """What +1 stands for in the columns of a table, where the names do not say it."""
     from hopfed.archetypes.assignment import unknown_columns
-    from hopfed.tables.table import listed
 
-    by_plus: dict[str, list[str]] = {}
-    if found.coding is not None:
-        void = {found.coding.columns[j] for j in unknown_columns(found).nonzero()[0]}
-        for name, code in zip(found.coding.names, found.coding.codes, strict=True):
-            by_plus.setdefault("" if name in void else code.plus, []).append(name)
-    by_plus.pop("", None)
-    parts = [f"{shown(plus)} in {listed(names)}" for plus, names in list(by_plus.items())[:MEANT]]
-    parts += ["others in other columns"] * (len(by_plus) > MEANT)
-    return f"; +1 is {', '.join(parts)}" if parts else ""
+    if found.coding is None:
+        return ""
+    void = {found.coding.columns[j] for j in unknown_columns(found).nonzero()[0]}
+    pairs = zip(found.coding.names, found.coding.codes, strict=True)
+    codes = {name: "" if name in void else code.plus for name, code in pairs}
+    parts = [f"{shown(plus)} in {names}" for plus, names in by_code(codes) if plus]
+    more = ["others in other columns"] * (len(parts) > MEANT)
+    return f"; +1 is {', '.join(parts[:MEANT] + more)}" if parts else ""
 
 
-def _write_filled(
-    fillings: list[Any], files: tuple[Path, ...], out_file: Path
-) -> tuple[int, int, float, int, int]:
-    """Write completed tables one below the other; columns in the order of the first one's."""
+def _write_filled(fillings: list[Any], files: tuple[Path, ...], out_file: Path) -> list[Any]:
+    """Write completed tables one below the other; return cells, filled, right, blank and left."""
     import pyarrow as pa
 
     from hopfed.archetypes.completion import of_kind
     from hopfed.tables.writers import text_cell, writing
 
-    cells, filled, right, blank, left = 0, 0, 0.0, 0, 0
+    totals: list[Any] = []  # of each block
     with writing(out_file, replace(fillings[0].dialect, verbatim=True)) as add:
         types = dict(fillings[0].types)  # in Arrow, in the first table's order
         for name, kind in (pair for filling in fillings[1:] for pair in filling.types.items()):
             types[name] = kind if types[name] == kind else pa.string()
         for path, filling in zip(files, fillings, strict=True):
             for part in filling.blocks():
-                cells, filled = cells + part.cells, filled + part.filled
-                right, blank, left = right + part.right, blank + part.blank, left + part.left
+                totals.append((part.cells, part.filled, part.right, part.blank, part.left))
                 arrays = dict(part.columns)
                 columns: list[Any] = [(name, of_kind(arrays[name], k)) for name, k in types.items()]
                 if len(files) > 1:
                     columns.insert(0, ("file", pa.array([text_cell(str(path))] * len(part.gaps))))
                 add(columns)
-    return cells, filled, right, blank, left
+    return [sum(column) for column in zip(*totals, strict=True)]
 
 
 # Archetypes from the files of `hopfed recover`, `serve` and `join`, to be applied to tables

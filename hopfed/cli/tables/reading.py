@@ -36,6 +36,7 @@ _SAYING = {  # options that say how tables are read, and may be repeated
     ),
 }
 NAMES = ("id", *_SAYING)
+NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}  # of tables that say it all
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,9 +16,8 @@ from click.core import ParameterSource
 
 from hopfed._lib.cluster import cluster
 from hopfed._lib.memory_limits import free_memory
-from hopfed._lib.settings import real
-from hopfed.cli.numbers import COUNT, COUNTS, FEW, FINITE, SEED, SIZE, shape_of
-from hopfed.cli.options import PATH, device_option, figure_option, flag, option
+from hopfed.cli.numbers import COUNT, COUNTS, FEW, FINITE, QUALITY, SEED, SIZE
+from hopfed.cli.options import PATH, device_option, figure_option, flag, option, shape_option
 from hopfed.cli.outputs import FIGURE, check_outputs, out_option
 from hopfed.cli.printing import err, human_bytes, out, say_wrote, shown, table
 from hopfed.cli.tables import reading
@@ -26,7 +25,7 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.runs import plain
 
 ROWS = 60  # of the table; --json and --out hold all
-CHOSEN = ("alpha", "refit", "channel")
+CHOSEN = ("alpha", "refit", "channel", "quality")
 SHORT = {"archetypes": "K", "log_likelihood": "log L", "parameters": "p", "smallest": "least"}
 FREE = 4  # part of the free memory that the examples may take
 COLUMNS = "Columns that not all files have: refused, missing where a file lacks them, or left out."
@@ -54,7 +53,7 @@ BOOTSTRAP = "With --compare: drawn tables that test each number against the one 
 @option("--weights", WEIGHTS, metavar="COLUMN")
 @option("--blocks", BLOCKS, COUNT, 1)
 @option("--clients", "Split a single file at random over this many clients.", COUNT)
-@option("--quality", "Quality r in (0, 1], or auto.", default="auto")
+@option("--quality", "Quality r in (0, 1], or auto.", QUALITY, "auto")
 @option("--alpha", "False-alarm rate of the count [0.001].", FINITE)
 @option("--channel", CHANNEL, ("auto", "symmetric", "graded"), "auto")
 @option("--archetypes", "Number of archetypes, where it is yours.", FEW)
@@ -66,7 +65,7 @@ BOOTSTRAP = "With --compare: drawn tables that test each number against the one 
 @device_option("it is computed")
 @out_option("Write a run file (.h5), or the archetypes as .csv, .json or .parquet.")
 @figure_option
-@option("--shape", "Height x width of the patterns in the figure, such as 28x28.")
+@shape_option
 @flag("--json as_json", "Print the result as JSON.")
 @flag("--dry-run", "Compute nothing: say what was read.")
 def recover_command(files: tuple[Path, ...], **options: Any) -> None:
@@ -102,7 +101,10 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
 
         rows = weighted([held.rows for held in tables], weights)
         tables = [replace(t, rows=r) for t, r in zip(tables, rows, strict=True)]
-    shape_of(options["shape"], tables[0].shape[1])
+    N, shape = tables[0].shape[1], options["shape"]
+    if shape is not None and shape[0] * shape[1] != N:
+        got = "x".join(map(str, shape))
+        raise ArgumentError("--shape", f"height x width with a product of {N}", got)
     how: dict[str, Any] = {name: options[name] for name in ("seed", "device")}
     if options["clients"] is not None:
         from hopfed.recovery.recover import split
@@ -129,12 +131,13 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     from hopfed.recovery.recover import run_recovery
 
     how |= {name: options[name] for name in (*CHOSEN, "support", "blocks")}
-    how |= {"quality": _quality(options["quality"]), "n_archetypes": options["archetypes"]}
+    how["n_archetypes"] = options["archetypes"]
     with err.status("recovering"):
         recovery = run_recovery(tables, **how)
     seconds += time.perf_counter()
     config: dict[str, Any] = {"files": [str(file) for file in files]}
     config |= {k: str(v) if isinstance(v, Path) else v for k, v in options.items()}
+    config["quality"] = options["quality"] or "auto"
     write(recovery, config, options, seconds)
 
 
@@ -179,7 +182,7 @@ def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) 
         from hopfed.figures import save
         from hopfed.figures.recovery import draw
 
-        save(draw(run, shape=shape_of(options.get("shape"))), options["figure"])
+        save(draw(run, shape=options["shape"]), options["figure"])
     if options["as_json"]:
         print(json.dumps(report(recovery, seconds)))
     else:
@@ -264,20 +267,18 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     from hopfed.tables.writers import check_ending
 
     reading.choices_of(options)
-    quality = _quality(options["quality"])
-    patterns_of(quality=quality, **{name: options[name] for name in CHOSEN})
+    patterns_of(**{name: options[name] for name in CHOSEN})
     if options["compare"] is None and options["bootstrap"] is not None:
         raise ArgumentError("--bootstrap", "given with --compare", options["bootstrap"])
     if options["compare"] is not None:
         source = click.get_current_context().get_parameter_source
-        others = (*CHOSEN, "quality", "support", "archetypes", "blocks")
+        others = (*CHOSEN, "support", "archetypes", "blocks")
         given = [name for name in others if source(name) is ParameterSource.COMMANDLINE]
         if given:
             option = f"--{given[0].replace('_', '-')}"
             raise ArgumentError("--compare", f"without {option}, of which it knows nothing", "both")
         if options["out_file"] and Path(options["out_file"]).suffix.lower() != ".csv":
             raise ArgumentError("--out", "a .csv file with --compare", options["out_file"])
-    shape_of(options["shape"])
     if options["dask"] is not None and options["memory"] is not None:
         raise ArgumentError("--memory", "left out with --dask: its workers hold the rows", "both")
     if options["dask"] is not None and options["weights"] is not None:
@@ -293,12 +294,3 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
         if is_many(path) and not path.is_file() and path.suffix.lower() != ".zarr":
             way = "name its files, each that of an owner, or with --dask they are one table"
             raise DataError(f"{shown(path)}: a folder or a pattern: {way}")
-
-
-def _quality(text: str) -> float | None:
-    if text == "auto":
-        return None
-    value = real("--quality", text, "auto or a number in (0, 1]")
-    if not 0 < value <= 1:
-        raise ArgumentError("--quality", "auto or a number in (0, 1]", text)
-    return value

@@ -42,8 +42,6 @@ def relate_command(run_file: Path, files: tuple[Path, ...], **options: Any) -> N
     if (options["column"] is None) == (not options["covariates"]):
         got = "neither" if options["column"] is None else "both"
         raise ArgumentError("--column", "given, or --covariate", got)
-    if out_file and out_file.suffix.lower() != ".csv":
-        raise ArgumentError("--out", "a .csv file", out_file)
     outputs = ("--out", out_file, (".csv",)), ("--figure", figure, FIGURE)
     check_outputs(*outputs, inputs=(run_file, *files))
     from hopfed.archetypes.assignment import table_of

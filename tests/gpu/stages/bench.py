@@ -13,9 +13,9 @@ SHOWN = ("way", "point", "seconds", "spread", "ratio", "gap", "absent")
 def work(rows: Rows) -> None:
     """Write a row for every way at every size."""
     a_gpu(rows)
-    from hopfed.bench import ON_DEVICE
+    from hopfed.bench import PAIRS
 
-    for name in ON_DEVICE:
+    for name in PAIRS:
         with rows.attempt(f"bench {name}"):
             _pair(rows, name)
 

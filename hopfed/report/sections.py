@@ -1,24 +1,123 @@
-"""Sections of a page about a recovery: the answer first, then the evidence."""
+"""Sections of a page about archetypes: the answer first, then the rows, then the evidence.
+
+Every text of a run is escaped, and shown as one harmless line.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
+from hopfed._lib.arrays import to_host
 from hopfed.archetypes import display, storage
 from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.assignment import ALPHA, table_of
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
-from hopfed.report.markup import Markup, rendered
-from hopfed.report.rows import Answers, rows_section
 from hopfed.runs import Run
+from hopfed.spectral.rows import seen_times
 
 LISTED = 60  # archetypes
 ALIKE = ("symmetric", "by column")  # channels in which rates have no errors of their own
 TOLD = 8  # columns named for an archetype, on each side
 CLIENTS = 200  # that are listed
 NAMED = 60  # columns in a sentence
+MOST = 5_000  # rows in a page
+NAME = 200  # characters of the name of a row
+NONE = "none of these"
+TEXT = 10_000  # characters of any text
+
+
+def _harmless(value: Any) -> Any:
+    """A value as the page holds it: nothing in it steers a terminal; markup is left as it is."""
+    return value if isinstance(value, Markup) else shown(value, TEXT)
+
+
+PARTS = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    undefined=StrictUndefined,
+    finalize=_harmless,
+)
+
+
+def rendered(part: str, *values: Any) -> Markup:
+    """Return a part of the page, a macro of parts.html, as markup."""
+    made: Markup = getattr(PARTS.get_template("parts.html").module, part)(*values)
+    return made
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What archetypes say of the M rows of some tables, one table after the other.
+
+    Of each row its name or number, its nearest archetype (-1 for none of these), the probability of
+    that, and how many of its N entries are missing; the rows of each table; and the archetypes.
+    """
+
+    files: tuple[str, ...]
+    names: list[Any]
+    archetype: np.ndarray
+    probability: np.ndarray
+    gaps: np.ndarray
+    sizes: tuple[int, ...]
+    found: Archetypes = field(repr=False)
+
+    def counts(self) -> np.ndarray:
+        """Return rows of each table (L, K + 1) that are of none, and of each of K archetypes."""
+        parts = np.split(self.archetype + 1, np.cumsum(self.sizes)[:-1])
+        return np.array([np.bincount(part, minlength=len(self.found) + 1) for part in parts])
+
+
+def answers_of(found: Archetypes, files: Sequence[str | Path], alpha: float = ALPHA) -> Answers:
+    """Ask archetypes about the rows of tables, read as the one that they come from."""
+    names: list[Any] = []
+    assigned, gaps, sizes = [], [], []
+    for path in files:
+        table = table_of(found, path)
+        assigned.append(found.assign(table, alpha=alpha))
+        names += range(1, len(table) + 1) if table.ids is None else table.ids.tolist()
+        seen = to_host(seen_times(table.held, np.ones(table.shape[1])))
+        gaps.append(table.shape[1] - np.rint(seen).astype(np.int64).ravel())
+        sizes.append(len(table))
+    archetype = np.concatenate([each.archetype for each in assigned])
+    probability = np.concatenate([each.probability for each in assigned])
+    held = tuple(map(str, files)), names, archetype, probability
+    return Answers(*held, np.concatenate(gaps), tuple(sizes), found)
+
+
+def rows_section(answers: Answers) -> Markup:
+    """The section about rows: how many of each archetype, their gaps, and a table of them."""
+    files = [shown(Path(path).name, NAME) for path in answers.files]
+    several, K = len(files) > 1, len(answers.found)
+    of_file = np.repeat(np.arange(len(files)), answers.sizes)
+    lines = [
+        {
+            "names": [*([files[of_file[i]]] if several else []), shown(name, NAME)],
+            "k": int(answers.archetype[i]) + 1,
+            "probability": f"{answers.probability[i]:.6g}",
+            "gaps": int(answers.gaps[i]),
+        }
+        for i, name in enumerate(answers.names[:MOST])
+    ]
+    heads = [*(["file"] if several else []), "id", "archetype", "probability", "gaps"]
+    total, rows = len(answers.archetype), []
+    # How many rows are of each archetype, table by table; rows of none come last.
+    counted = np.roll(answers.counts(), -1, axis=1).T
+    for label, held in zip([*map(str, range(1, K + 1)), NONE], counted, strict=True):
+        each = [f"{n:,}" for n in held] if several else []
+        rows.append([label, f"{held.sum():,}", f"{held.sum() / max(total, 1):.1%}", *each])
+    counts = {"heads": ["rows", "share", *(files if several else [])], "rows": rows}
+    missing, said = int(answers.gaps.sum()), "The rows have no gaps."
+    if missing:
+        entries = total * answers.found.patterns.shape[1]
+        said = f"{missing:,} of {entries:,} entries are missing ({missing / entries:.1%})."
+    return rendered("rows", counts, said, heads, lines, total, K, NONE)
 
 
 def sections(name: str, run: Run, answers: Answers | None = None) -> list[Markup]:
@@ -28,7 +127,7 @@ def sections(name: str, run: Run, answers: Answers | None = None) -> list[Markup
     rows, where some were asked about.
     """
     try:
-        found = storage.of_run(run) if answers is None or answers.found is None else answers.found
+        found = storage.of_run(run) if answers is None else answers.found
     except (ArgumentError, DataError) as error:
         message = f"{name}: not archetypes as hopfed writes them: {error}"
         raise RunFileError(message) from error
@@ -45,7 +144,7 @@ def sections(name: str, run: Run, answers: Answers | None = None) -> list[Markup
         shown_as = TOLD, display.sides_of(found), _has_intervals(found)
         made.append(rendered("archetypes", found, *shown_as, listed, len(found) - LISTED))
     if answers is not None:
-        made.append(rows_section(found, answers))
+        made.append(rows_section(answers))
     if run.kind == storage.KIND:
         made.append(_spectrum(found, run))
         # Columns that the archetypes do not explain, and those that say nothing.
