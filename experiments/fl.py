@@ -412,16 +412,24 @@ def chosen_round(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
     """
     best = np.nan_to_num(over_clients(arrays, "validation"), nan=-1.0).argmax(axis=1)
     chosen = arrays["test"][np.arange(len(best)), best]
-    scored = arrays["scored"][np.arange(len(best)), best]
+    scored = _scored_clients(arrays)[np.arange(len(best)), best]
     lost = (scored & np.isnan(chosen)).any(axis=1)
     return best, np.where(lost[:, None], np.nan, chosen)
 
 
 def over_clients(arrays: Arrays, name: str) -> np.ndarray:
     """Mean (seeds, rounds) over the scored clients; NaN where none is, or one is not finite."""
-    scored = arrays["scored"]
+    scored = _scored_clients(arrays)
     total, count = np.where(scored, arrays[name], 0.0).sum(axis=2), scored.sum(axis=2)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _scored_clients(arrays: Arrays) -> np.ndarray:
+    """Which clients were scored, (seeds, rounds, clients); in runs of 0.2 all or none."""
+    if "scored" in arrays:
+        return np.asarray(arrays["scored"], dtype=bool)
+    test = arrays["test"]
+    return np.broadcast_to(~np.isnan(test).all(axis=2, keepdims=True), test.shape)
 
 
 def _whole(accuracy: np.ndarray) -> np.ndarray:
@@ -461,6 +469,8 @@ def costs(arrays: Arrays) -> tuple[np.ndarray, ...]:
     The models that are scored were sent, so bytes down have those of scores in them.
     """
     up, down, flops = (spent(arrays, n) for n in ("traffic/up", "traffic/down", "client/flops"))
+    if "scoring/bytes" not in arrays:  # a run of 0.2
+        return up, down, flops, 0 * flops
     return up, down + spent(arrays, "scoring/bytes"), flops, spent(arrays, "scoring/flops")
 
 
@@ -475,7 +485,7 @@ def troubles(arrays: Arrays, i: int, lr: float) -> list[str]:
         Fault(k).name.lower().replace("_", " "): codes == k
         for k in sorted(set(codes.ravel().tolist()) - set(QUIET))
     }
-    lost = arrays["scored"][i] & np.isnan(arrays["test"][i])
+    lost = _scored_clients(arrays)[i] & np.isnan(arrays["test"][i])
     lines = []
     for kind, bad in (found | {"": lost}).items():
         who = np.flatnonzero(bad.any(axis=0))
@@ -517,7 +527,7 @@ class Alarm:
 
 def all_lost(arrays: Arrays) -> bool:
     """Whether no network that was scored in the last round is finite, in any seed."""
-    scored = arrays["scored"][:, -1]
+    scored = _scored_clients(arrays)[:, -1]
     return bool(scored.any() and np.isnan(arrays["test"][:, -1][scored]).all())
 
 
