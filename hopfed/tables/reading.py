@@ -46,7 +46,6 @@ from hopfed.tables.table import (
     listed,
     made_up,
     matched,
-    misspelt,
 )
 from hopfed.tables.words import GONE, Cells, as_numbers, canonical, number
 
@@ -228,8 +227,16 @@ def _coded(
         rows = as_examples(rows, name=label, gaps=True, least=least)
     lacks = [n for n, j in zip(coding.names, packing.places, strict=True) if j is None]
     lines = [lacking(label, lacks)] if lacks else []
-    notes = (*notes, *lines, *oddities(rows, coding))
-    return Table(rows, coding.columns, packing.ids(), coding, notes)
+    return _table(rows, coding, [*notes, *lines], packing.ids())
+
+
+def _table(
+    rows: Rows, coding: Coding, notes: Sequence[str], ids: np.ndarray | None = None
+) -> Table:
+    """A table, and what is odd about its rows."""
+    if isinstance(rows, Partitioned) and len(rows) < 2:
+        raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
+    return Table(rows, coding.columns, ids, coding, (*notes, *oddities(rows, coding)))
 
 
 def _binary(source: Source, most: int | None) -> Table:
@@ -257,8 +264,7 @@ def _binary(source: Source, most: int | None) -> Table:
         rows = as_examples(rows, name=source.label, gaps=True)
     coding = Coding.of_bits(source.names, bool(minus) and rows.gaps)
     zero = [ZERO_IS_MISSING] if rows.gaps and minus and zeros else []
-    notes = (*source.notes, *oddities(rows, coding), *zero)
-    return Table(rows, source.names, source.ids, coding, notes)
+    return _table(rows, coding, [*source.notes, *zero], source.ids)
 
 
 # Cells to bits
@@ -367,8 +373,7 @@ def _places(source: Source, coding: Coding) -> list[int | None]:
         return list(range(len(source.names)))
     if not lacks or (coding.partial and len(lacks) < len(coding.names)):
         return [place.get(name) for name in coding.names]
-    more = [name for name in source.names if name not in {*coding.names, *coding.ids}]
-    way = misspelt(more, lacks) or "; add them with blank cells, which are missing"
+    way = "; add them with blank cells, which are missing"
     raise DataError(f"{source.label}: lacks the column(s) {listed(lacks)}{way}")
 
 
@@ -433,19 +438,13 @@ def read_partitions(
             settle = dask.delayed(_settled, pure=False)
             rows = Partitioned.of([settle(held[0], held[1], minus) for held in bits])
             notes += [ZERO_IS_MISSING] if minus and zeros else []
-            return _partitioned(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
+            return _table(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
     if coding is None:
         label = "examples" if is_partitioned(given) else parts[0].label
         looked = together(dask.compute(*run(_looked, choices)), label)
         coding, said = Decider([looked], choices).decide()
         notes = [*looked.notes, *said]
-    return _partitioned(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
-
-
-def _partitioned(rows: Partitioned, coding: Coding, notes: Sequence[str]) -> Table:
-    if len(rows) < 2:
-        raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
-    return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))
+    return _table(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
 
 
 class _Part(NamedTuple):

@@ -9,11 +9,9 @@ What becomes of columns that not all owners have:
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 from unicodedata import normalize
 
@@ -121,12 +119,8 @@ def named(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]
     plain = [normalize("NFC", "" if name is None else str(name).strip()) for name in names]
     given = [name[:LONGEST] or f"column {j}" for j, name in enumerate(plain, start=1)]
     found = numbered(given)
-    cut = [j for j, name in enumerate(plain, start=1) if len(name) > LONGEST]
     alike = [(name, fresh) for name, fresh in zip(given, found, strict=True) if name != fresh]
     notes = []
-    if cut:
-        others = f", and of {len(cut) - 1:,} more," if len(cut) > 1 else ""
-        notes.append(f"the name of column {cut[0]}{others} is cut to {LONGEST} characters")
     if alike:
         name, fresh = (shown(each, 60) for each in alike[0])
         others = f"; {len(alike) - 1:,} more are numbered, too" if len(alike) > 1 else ""
@@ -139,7 +133,6 @@ __all__ = ["Table"]
 COLUMNS = ("same", "union", "shared")
 NAMES = 5  # in a line
 SHOWN = 10  # columns of which an error has a line
-NEAR, LIKE = 20, 0.85  # names that are compared with each other, and how alike two must be
 WAY = (
     "; columns that not all have are taken as missing by --columns union (columns='union'), and "
     "left out by --columns shared"
@@ -241,21 +234,7 @@ def check_columns(
         parts = [f"lacks {listed(lacks)} of {other}"] if lacks else []
         beside = "beside" if lacks else f"beside those of {other}"
         parts += [f"has {listed(more)} {beside}"] if more else []
-        raise DataError(f"{name}: {', and '.join(parts)}{misspelt(more, lacks)}{way}")
-
-
-def misspelt(more: Sequence[str], lacks: Sequence[str]) -> str:
-    """Return, for the end of a line, which name of a table is nearly one that it lacks."""
-    near = nearest(more, lacks, LIKE) if max(len(more), len(lacks)) <= NEAR else {}
-    same = [f"'{shown(a, 60)}' is '{shown(b, 60)}'" for a, b in near.items()]
-    return f" (if {same[0]}, rename it)" if same else ""
-
-
-def nearest(names: Sequence[str], held: Sequence[str], cutoff: float = 0.6) -> dict[str, str]:
-    """Return which of some names each is like, in whatever case; without those like none."""
-    some = {name[:60].strip().lower(): name for name in reversed(held[:10_000])}
-    found = {n: get_close_matches(n[:60].strip().lower(), some, n=1, cutoff=cutoff) for n in names}
-    return {name: some[like[0]] for name, like in found.items() if like}
+        raise DataError(f"{name}: {', and '.join(parts)}{way}")
 
 
 def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: str) -> list[int]:
@@ -308,12 +287,6 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
     kept = [n for n, count in holders.items() if columns == "union" or count == len(sources)]
     if not kept:
         raise DataError(f"{first.label}: no column is in all of the {len(sources)} tables")
-    spellings: dict[str, str] = {}
-    for name in holders:
-        known = spellings.setdefault(re.sub(r"[ _.-]", "", name.lower()) or name, name)
-        if known != name and not any({known, name} <= names for names in held):
-            own, other = shown(name.strip(), 60), shown(known, 60)
-            raise DataError(f"column '{own}' is '{other}' in another table: give both one name")
     found = []
     for source in sources:
         place = {name: j for j, name in enumerate(source.names)}

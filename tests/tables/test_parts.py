@@ -12,8 +12,8 @@ from hopfed.tables.choosing import Held
 from hopfed.tables.coding import Code, Coding, is_empty
 from hopfed.tables.options import Choices
 from hopfed.tables.reading import with_words
-from hopfed.tables.remarks import copies, far_codes, oddities, skipped
-from hopfed.tables.table import listed, misspelt, named
+from hopfed.tables.remarks import copies, oddities, skipped
+from hopfed.tables.table import listed, named
 from hopfed.tables.text import doubtful, layout, sniff, with_commas
 from hopfed.tables.words import (
     answers_in,
@@ -32,7 +32,6 @@ from hopfed.tables.writers import numbered, text_cell
 
 NO_YES = Code("words", (("no", -1), ("yes", 1)))
 TOWNS = ["Lyon, France", "Bonn, Germany", "Paris, France"]
-MERGED = [["", "tea", ""], ["", "hot", "cold"], ["a", "1", "0"], ["b", "0", "0"]]
 CASES = [
     (lambda: [number(w) for w in (" 1.0", "-1e3", "1_0", "nan")], [1.0, -1000.0, None, None]),
     (lambda: [spelt(v) for v in (1.0, -0.0, 1e300, None, True)], ["1", "0", "1e+300", "", "true"]),
@@ -64,14 +63,10 @@ CASES = [
     (lambda: layout([["yes", "no"], ["no", "no"]]).names, None),
     (lambda: layout([["1990", "1991", "1992"], ["0", "1", ""]]).names, ("1990", "1991", "1992")),
     (lambda: layout([["1", "2", "3"], ["2", "3", "1"]]).names, None),
-    (lambda: layout(MERGED).names, ("", "tea hot", "tea cold")),
     (lambda: named(["a ", "", "a"], "a.csv")[0], ("a", "column 2", "a (2)")),
     (lambda: numbered(["share", "tea", "share"]), ["share", "tea", "share (2)"]),
     (lambda: text_cell("tea\r=cmd()"), "tea\n'=cmd()"),
     (lambda: listed("abcdefg"), "'a', 'b', 'c', 'd', 'e' and 2 more"),
-    (lambda: misspelt(["colour_"], ["colour"]), " (if 'colour_' is 'colour', rename it)"),
-    (lambda: far_codes({18, 54, 90, 999, -99}), [-99, 999]),
-    (lambda: far_codes({18, 54, 90, 99}), []),
     (lambda: copies(kernels.pack(np.array([[1, 1, -1], [1, -1, 1]])), np.arange(3)), [(1, 2)]),
     (lambda: NO_YES.plus, "yes"),
     (lambda: is_empty(Code("words", (("0", -1), ("1", 1), ("9", 0)))), True),

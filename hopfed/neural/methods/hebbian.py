@@ -257,7 +257,8 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     def _encoder(self, down: Message) -> codes.Features:
         """Function of inputs (B, ...) that gives their features (B, d)."""
         if self.kind == "patches":
-            return codes.Filters(down["kernel"], down["mean"], self.patch, self.fields)
+            kernel, mean = np.asarray(down["kernel"]), np.asarray(down["mean"])
+            return lambda x: codes.responses(x, kernel, mean, self.patch, self.fields)
         if self.kind == "rows":
             return lambda x: x.float().flatten(1)
         if self.kind != "network":
@@ -293,13 +294,9 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             return zeros
         seed = self.task.seed
         images = codes.waves(self.loaded.split.dataset.shape, codes.IMAGES, seed)
-        made = self._filters(codes.moments([images], self.patch))
-        drawn = {"kernel": made.kernel, "mean": made.mean}
-        return drawn | (zeros if self.steps else {"thresholds": made(images).mean(dim=0).numpy()})
-
-    def _filters(self, moments: codes.Moments) -> codes.Filters:
-        """Filters that see patches whitened by their moments."""
-        return codes.Filters.drawn(moments, self.filters, self.patch, self.fields, self.task.seed)
+        made = codes.filters(codes.moments([images], self.patch), self.filters, seed)
+        features = self._encoder(made)(images)
+        return made | (zeros if self.steps else {"thresholds": features.mean(dim=0).numpy()})
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         yield from ()
@@ -441,8 +438,8 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             return {"choice": np.asarray(total["likelihoods"].argmax())}
         if question == "patches":
             squares = _symmetric(total["squares"], self._patch_length, float)
-            made = self._filters((total["total"], squares, float(max(total["patches"], 1))))
-            return {"kernel": made.kernel, "mean": made.mean}
+            seen = total["total"], squares, float(max(total["patches"], 1))
+            return codes.filters(seen, self.filters, self.task.seed)
         examples = max(int(total["examples"]), 1)
         means = total["sums"] / examples
         found = {"thresholds": means.astype(np.float32)}

@@ -58,38 +58,29 @@ def moments(batches: Iterable[Tensor], size: int) -> Moments:
     return total, squares, count
 
 
-@dataclass(frozen=True, eq=False)
-class Filters:
-    """Random filters of patches, and how their responses are pooled."""
+def filters(seen: Moments, number: int, seed: int) -> dict[str, np.ndarray]:
+    """Draw random filters `kernel` (d, number) that see patches less their `mean`, whitened."""
+    total, squares, count = seen
+    mean = total / count
+    covariance = squares / count - np.outer(mean, mean)
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    whitening = (vectors / np.sqrt(np.maximum(values, 0.0) + SMALL)) @ vectors.T
+    drawn = stream(seed, "filters").standard_normal((len(mean), number))
+    kernel = whitening @ (drawn / np.linalg.norm(drawn, axis=0))
+    return {"kernel": kernel.astype(np.float32), "mean": mean.astype(np.float32)}
 
-    kernel: np.ndarray = field(repr=False)  # (d, F) float32, filters with the whitening in them
-    mean: np.ndarray = field(repr=False)  # (d,) float32, the mean patch
-    size: int  # side of a patch, in pixels
-    fields: int = 2  # responses are averaged over so many fields in each direction
 
-    @classmethod
-    def drawn(cls, seen: Moments, number: int, size: int, fields: int, seed: int) -> Self:
-        """Draw `number` random filters that see whitened patches."""
-        total, squares, count = seen
-        mean = total / count
-        covariance = squares / count - np.outer(mean, mean)
-        values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
-        whitening = (vectors / np.sqrt(np.maximum(values, 0.0) + SMALL)) @ vectors.T
-        drawn = stream(seed, "filters").standard_normal((len(mean), number))
-        kernel = whitening @ (drawn / np.linalg.norm(drawn, axis=0))
-        return cls(kernel.astype(np.float32), mean.astype(np.float32), size, fields)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the features (B, D) float32 of images (B, ...)."""
-        kernel, mean = (torch.as_tensor(a, device=x.device) for a in (self.kernel, self.mean))
-        shape = [n - self.size + 1 for n in x.shape[-2:]]
-        parts = []
-        for piece in x.split(BATCH):
-            response = (patches(piece, self.size) - mean) @ kernel
-            maps = response.transpose(1, 2).unflatten(2, shape)
-            both = torch.cat([maps - DEAD, -maps - DEAD], dim=1).clamp_(min=0)
-            parts.append(adaptive_avg_pool2d(both, self.fields).flatten(1))
-        return torch.cat(parts)
+def responses(x: Tensor, kernel: np.ndarray, mean: np.ndarray, size: int, fields: int) -> Tensor:
+    """Features (B, D) float32 of images (B, ...): what filters respond, averaged over fields."""
+    weights, middle = (torch.as_tensor(a, device=x.device) for a in (kernel, mean))
+    shape = [n - size + 1 for n in x.shape[-2:]]
+    parts = []
+    for piece in x.split(BATCH):
+        response = (patches(piece, size) - middle) @ weights
+        maps = response.transpose(1, 2).unflatten(2, shape)
+        both = torch.cat([maps - DEAD, -maps - DEAD], dim=1).clamp_(min=0)
+        parts.append(adaptive_avg_pool2d(both, fields).flatten(1))
+    return torch.cat(parts)
 
 
 @dataclass(frozen=True, eq=False)
