@@ -49,6 +49,7 @@ from hopfed.tables.words import (
     several_answers,
     sorted_levels,
     spelt,
+    token,
     unfit,
 )
 
@@ -266,6 +267,7 @@ DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b.*|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*", re
 DRESSED = re.compile(
     r"[€$£¥]? ?[+-]?([0-9]+|[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+)([.,][0-9]+)? ?[%€$£¥]?"
 )
+SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"}
 
 
 class Fault(NamedTuple):
@@ -370,6 +372,10 @@ class Decider:
         named = [c for c in found if NAMING.fullmatch(c.name)]
         self.id = next((c for c in named if c.name != "column 1"), [*named, *found][0])
         self.notes.append(f"column '{self.id.shown}' names the rows")
+        words = self.id.held.words
+        sums = sorted(word for word in words if token(word).rstrip(" :") in SUMS)
+        if sums:
+            self.notes.append(f"a row is named {listed(sums)}: remove it if it sums up others")
         others = [c for c in found if c is not self.id]
         if others:
             names = listed([c.name for c in others])

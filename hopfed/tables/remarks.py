@@ -18,13 +18,14 @@ from hopfed.spectral.skips import Skip, skips
 from hopfed.tables.coding import Coding
 from hopfed.tables.options import Choices
 from hopfed.tables.table import listed
-from hopfed.tables.words import several_answers
+from hopfed.tables.words import NO_ANSWERS, several_answers, spelt
 
 if TYPE_CHECKING:
     from hopfed.tables.choosing import Column
 
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 ZERO_IS_MISSING = "0 is missing, as -1 occurs; where 0 means no, say so: words={'0': -1}"
+FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
 TICKED = "one word and blanks"  # begins a line about boxes that are ticked
 
 
@@ -58,6 +59,14 @@ def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: b
             f"0 is missing{where}, as -1 occurs; where 0 means no, say so: {no}; where 0 means no "
             f"and -1 no answer: {give(words={'-1': 0, '0': -1})}"
         )
+    for c in columns:
+        codes = far_codes(c.numbers) if c.code.kind == "number" else []
+        if codes:
+            way = give(words={c.name: {spelt(v): 0 for v in codes}})
+            lines.append(
+                f"'{c.shown}' holds {' and '.join(map(spelt, codes))}, far from its other numbers: "
+                f"if that stands for no answer, say so ({way})"
+            )
     return lines
 
 
@@ -87,6 +96,18 @@ def _of_levels(c: Column, choices: Choices) -> list[str]:
             f"yes and no for each answer: {choices.give(words={c.name: 'answers'})}"
         )
     return lines
+
+
+def far_codes(numbers: set[float]) -> list[float]:
+    """Return numbers that stand for no answer as a rule, and lie far from all of the others."""
+    codes = {v for v in numbers if abs(v) in NO_ANSWERS}
+    near = numbers - codes
+    if not codes or len(near) < 2:
+        return []
+    far = FAR * (max(near) - min(near))
+    while joined := {v for v in codes if min(abs(v - w) for w in near) <= far}:
+        near, codes = near | joined, codes - joined  # what is near to one of them is none
+    return sorted(codes)
 
 
 def oddities(rows: Rows, coding: Coding) -> list[str]:

@@ -12,11 +12,10 @@ from hopfed.tables.choosing import Held
 from hopfed.tables.coding import Code, Coding, is_empty
 from hopfed.tables.options import Choices
 from hopfed.tables.reading import with_words
-from hopfed.tables.remarks import copies, oddities, skipped
+from hopfed.tables.remarks import copies, far_codes, oddities, skipped
 from hopfed.tables.table import listed, named
 from hopfed.tables.text import doubtful, layout, sniff, with_commas
 from hopfed.tables.words import (
-    answers_in,
     as_numbers,
     canonical,
     distinct,
@@ -41,7 +40,6 @@ CASES = [
     (lambda: meanings([["yes", "nein"], ["1", "0"]]), None),  # two families at one owner
     (lambda: outsiders(["yes", "n", "y", "unsure", "?"]), {"unsure"}),
     (lambda: outsiders(["yes", "true", "perhaps"]), set()),
-    (lambda: sorted(answers_in("bus; 2.0;", ";")), ["2", "bus"]),
     (lambda: several_answers(["bus;bike", "car"])[0], ""),  # as many answers as cells
     (lambda: several_answers(["a", "b", "a;b", "b; c"]), (";", ("a", "b", "c"))),
     (lambda: distinct(pa.array([1.0, None, 0.5, 1.0]))[0], ["1", "0.5"]),
@@ -61,6 +59,8 @@ CASES = [
     (lambda: named(["a ", "", "a"], "a.csv")[0], ("a", "column 2", "a (2)")),
     (lambda: numbered(["share", "tea", "share"]), ["share", "tea", "share (2)"]),
     (lambda: listed("abcdefg"), "'a', 'b', 'c', 'd', 'e' and 2 more"),
+    (lambda: far_codes({18, 54, 90, 999, -99}), [-99, 999]),
+    (lambda: far_codes({18, 54, 90, 99}), []),
     (lambda: copies(kernels.pack(np.array([[1, 1, -1], [1, -1, 1]])), np.arange(3)), [(1, 2)]),
     (lambda: NO_YES.plus, "yes"),
     (lambda: is_empty(Code("words", (("0", -1), ("1", 1), ("9", 0)))), True),
