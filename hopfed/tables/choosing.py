@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -29,6 +28,7 @@ from hopfed.tables.table import (
     columns_error,
     is_made_up,
     listed,
+    nearest,
     places_of,
 )
 from hopfed.tables.words import (
@@ -636,9 +636,8 @@ class Decider:
 
 def no_columns(label: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
     """Return the error about columns that are not there, with those that they are like."""
-    some = {name[:60].strip().lower(): name for name in reversed(names[:10_000])}
-    near = [get_close_matches(name[:60].strip().lower(), some, n=1) for name in unknown]
-    meant = list(dict.fromkeys(some[like[0]] for like in near if like))
-    way = f"; there are {listed(names)}" if names else ""
-    way = f"; did you mean {listed(meant)}?" if meant else way
+    meant = dict.fromkeys(nearest(unknown, names).values())
+    way = f"; did you mean {listed(list(meant))}?" if meant else ""
+    if not meant and names:
+        way = f"; there are {listed(names)}"
     return DataError(f"{label}: there is no column {listed(unknown)}{way}")

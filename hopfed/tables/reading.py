@@ -46,6 +46,7 @@ from hopfed.tables.table import (
     listed,
     made_up,
     matched,
+    misspelt,
 )
 from hopfed.tables.words import GONE, Cells, as_numbers, canonical, number
 
@@ -164,7 +165,6 @@ def read_tables(
     check_choice(columns)
     for source in given:
         source.watch = None if watch is None else partial(watch, source.label)
-        source.most = source.most if most is None else min(source.most, most)
     if coding is not None:
         return [
             _coded(Packing(source, coding, most), source.notes, least or 1, source.blocks())
@@ -373,7 +373,8 @@ def _places(source: Source, coding: Coding) -> list[int | None]:
         return list(range(len(source.names)))
     if not lacks or (coding.partial and len(lacks) < len(coding.names)):
         return [place.get(name) for name in coding.names]
-    way = "; add them with blank cells, which are missing"
+    more = [name for name in source.names if name not in {*coding.names, *coding.ids}]
+    way = misspelt(more, lacks) or "; add them with blank cells, which are missing"
     raise DataError(f"{source.label}: lacks the column(s) {listed(lacks)}{way}")
 
 
@@ -515,7 +516,7 @@ def _looked(given: Any, label: str, choices: Choices) -> Source:
     begin(source, choices)
     for block in source.blocks():
         look(source, [Cells(array) for array in block], choices.ignore)
-    return replace(source, read=lambda: iter(()), numbers=None, whole=None, _kept=None)
+    return replace(source, read=lambda: iter(()), numbers=None, whole=None)
 
 
 def _packed_by(given: Any, label: str, choices: Choices, coding: Coding) -> Rows:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
 from unicodedata import normalize
 
@@ -24,7 +25,6 @@ from hopfed.kernels import Rows
 from hopfed.tables.coding import Coding
 from hopfed.tables.writers import PLAIN, Dialect, numbered
 
-KEPT = 1 << 25  # bytes of blocks that are kept, so that they are read once
 LONGEST = 200  # characters of a name
 NAME = 400  # bytes that a column takes, whatever it holds
 Block = list[Any]
@@ -46,21 +46,16 @@ class Source:
     commas: frozenset[int] = frozenset()  # places of columns of numbers with a decimal comma
     doubts: dict[str, str] = field(default_factory=dict)  # why points may be of thousands, by name
     watch: Callable[[float], None] | None = None  # is told what part is read
-    most: int = KEPT  # bytes of blocks that are kept
     readings: int = 0  # times that it was read
     held: list[Any] = field(default_factory=list)  # what its columns hold (choosing.Held)
     partitions: list[Source] = field(default_factory=list)  # of a table that workers look at
-    _kept: list[Block] | None = None
 
     def blocks(self) -> Iterator[Block]:
         """Yield all rows, a block at a time, with points for decimal commas."""
-        return map(self.plain, self.given_blocks())
-
-    def plain(self, block: Block) -> Block:
-        """Return a block with points for decimal commas."""
-        if not self.commas:
-            return block
-        return [self._pointed(j, a) if j in self.commas else a for j, a in enumerate(block)]
+        self.readings += 1
+        for block in self.read():
+            points = (self._pointed(j, a) if j in self.commas else a for j, a in enumerate(block))
+            yield list(points) if self.commas else block
 
     def _pointed(self, j: int, cells: Any) -> Any:
         import pyarrow.compute as pc
@@ -76,20 +71,6 @@ class Source:
             cells, r"^(\s*[+-]?[0-9]*),([0-9]+([eE][+-]?[0-9]+)?\s*)$", r"\1.\2"
         )
 
-    def given_blocks(self) -> Iterator[Block]:
-        """Yield all rows, a block at a time, as the source has them."""
-        if self._kept is not None:
-            yield from self._kept
-            return
-        self.readings += 1
-        held: list[Block] | None = []
-        size = 0
-        for block in self.read():
-            size += sum(array.nbytes for array in block)
-            held = [*held, block] if held is not None and size <= self.most else None
-            yield block
-        self._kept = held
-
     def parts(self) -> Iterator[np.ndarray]:
         """Yield all rows of an array, some at a time."""
         if self.numbers is not None:
@@ -104,13 +85,11 @@ class Source:
         def read() -> Iterator[Block]:
             import pyarrow as pa
 
-            for block in self.given_blocks():
+            for block in self.blocks():
                 gone = pa.nulls(len(block[0]) if block else 0, pa.string())
                 yield [gone if j is None else block[j] for j in places]
 
-        commas = frozenset(i for i, j in enumerate(places) if j in self.commas)
-        more: dict[str, Any] = {"commas": commas, "numbers": None, "most": 0, "_kept": None}
-        return replace(self, names=tuple(names), read=read, **more)
+        return replace(self, names=tuple(names), read=read, commas=frozenset(), numbers=None)
 
 
 def named(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]:
@@ -133,6 +112,7 @@ __all__ = ["Table"]
 COLUMNS = ("same", "union", "shared")
 NAMES = 5  # in a line
 SHOWN = 10  # columns of which an error has a line
+NEAR, LIKE = 20, 0.85  # names that are compared with each other, and how alike two must be
 WAY = (
     "; columns that not all have are taken as missing by --columns union (columns='union'), and "
     "left out by --columns shared"
@@ -234,7 +214,21 @@ def check_columns(
         parts = [f"lacks {listed(lacks)} of {other}"] if lacks else []
         beside = "beside" if lacks else f"beside those of {other}"
         parts += [f"has {listed(more)} {beside}"] if more else []
-        raise DataError(f"{name}: {', and '.join(parts)}{way}")
+        raise DataError(f"{name}: {', and '.join(parts)}{misspelt(more, lacks)}{way}")
+
+
+def misspelt(more: Sequence[str], lacks: Sequence[str]) -> str:
+    """Return, for the end of a line, which name of a table is nearly one that it lacks."""
+    near = nearest(more, lacks, LIKE) if max(len(more), len(lacks)) <= NEAR else {}
+    same = [f"'{shown(a, 60)}' is '{shown(b, 60)}'" for a, b in near.items()]
+    return f" (if {same[0]}, rename it)" if same else ""
+
+
+def nearest(names: Sequence[str], held: Sequence[str], cutoff: float = 0.6) -> dict[str, str]:
+    """Return which of some names each is like, in whatever case; without those like none."""
+    some = {name[:60].strip().lower(): name for name in reversed(held[:10_000])}
+    found = {n: get_close_matches(n[:60].strip().lower(), some, n=1, cutoff=cutoff) for n in names}
+    return {name: some[like[0]] for name, like in found.items() if like}
 
 
 def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: str) -> list[int]:
