@@ -53,9 +53,13 @@ class Source:
     def blocks(self) -> Iterator[Block]:
         """Yield all rows, a block at a time, with points for decimal commas."""
         self.readings += 1
-        for block in self.read():
-            points = (self._pointed(j, a) if j in self.commas else a for j, a in enumerate(block))
-            yield list(points) if self.commas else block
+        yield from map(self.plain, self.read())
+
+    def plain(self, block: Block) -> Block:
+        """Return a block with points for decimal commas."""
+        if not self.commas:
+            return block
+        return [self._pointed(j, a) if j in self.commas else a for j, a in enumerate(block)]
 
     def _pointed(self, j: int, cells: Any) -> Any:
         import pyarrow.compute as pc
