@@ -70,7 +70,7 @@ def test_releases_are_integers_that_add_up_exactly():
     rng = np.random.default_rng(1)
     sent = [mechanism.release(*drawn(40, seed=c), rng) for c in range(5)]
     assert all(each.operator.dtype == each.by_class.dtype == np.int64 for each in sent)
-    back = Sums.sum(sent) - sent[3]
+    back = Sums.sum(sent) + sent[3] * -1
     np.testing.assert_array_equal(back.operator, Sums.sum(sent[:3] + sent[4:]).operator)
 
 
