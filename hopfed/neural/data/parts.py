@@ -11,6 +11,7 @@ from hopfed.errors import DataError
 from hopfed.neural.data.dataset import Dataset
 
 Own = list[np.ndarray]  # rows of each client
+Shares = Sequence[float] | np.ndarray  # of the parts
 PARTS = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = range(3)
 
@@ -19,7 +20,7 @@ def parts_of(
     dataset: Dataset, own: Own, shares: np.ndarray, training: np.ndarray | None, seed: int
 ) -> np.ndarray:
     """Part of each row, client by client; a group that several hold is in one part at all."""
-    parts, lots = np.full(len(dataset), TEST), dict(enumerate(own))
+    parts, lots = np.full(len(dataset), TEST), dict[int | str, np.ndarray](enumerate(own))
     group = np.arange(len(dataset)) if dataset.group is None else dataset.group
     if dataset.group is not None:
         each = np.concatenate([np.unique(group[rows]) for rows in own])
@@ -41,7 +42,7 @@ def parts_of(
     return parts
 
 
-def stratified(labels: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
+def stratified(labels: np.ndarray, shares: Shares, rng: np.random.Generator) -> np.ndarray:
     """Part of each example; the count of a class in it differs from its share by less than 1."""
     n = len(labels)
     sizes = np.diff(np.rint(np.cumsum(shares) / np.sum(shares) * n).astype(int), prepend=0)
@@ -59,7 +60,7 @@ def stratified(labels: np.ndarray, shares: Sequence[float], rng: np.random.Gener
     return parts
 
 
-def grouped(group: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
+def grouped(group: np.ndarray, shares: Shares, rng: np.random.Generator) -> np.ndarray:
     """Return the part of each example, (n,) ints; groups 0, 1, ... are dealt whole."""
     counts = np.bincount(group)
     order = rng.permutation(len(counts))

@@ -437,8 +437,8 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if question == "likelihoods":
             return {"choice": np.asarray(total["likelihoods"].argmax())}
         if question == "patches":
-            squares = _symmetric(total["squares"], self._patch_length, float)
-            seen = total["total"], squares, float(max(total["patches"], 1))
+            products = _symmetric(total["squares"], self._patch_length, float)
+            seen = total["total"], products, float(max(total["patches"], 1))
             return codes.filters(seen, self.filters, self.task.seed)
         examples = max(int(total["examples"]), 1)
         means = total["sums"] / examples
@@ -462,7 +462,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             return linear.Readout.none(self.loaded.classes)
         c, choices = client.number, self.choices()
         if self.choose == "all":
-            likely, shares = [int(down["choice"])], np.ones(1)
+            likely, shares = np.array([int(down["choice"])]), np.ones(1)
         else:
             key = self, "likelihoods", _of_sums(down), c
             found = _MADE.get(key, lambda: self._likelihoods(client.state, down, c))

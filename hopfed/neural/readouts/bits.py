@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -50,11 +50,13 @@ def patches(x: Tensor, size: int, step: int = 1) -> Tensor:
 
 def moments(batches: Iterable[Tensor], size: int) -> Moments:
     """Sum (d,) and sum of outer products (d, d) of patches of images, and how many there are."""
-    found = []
+    total: Any = 0.0
+    squares: Any = 0.0
+    count = 0
     for x in batches:
         u = patches(x, size, STEP).flatten(0, 1).double().cpu()
-        found.append((u.sum(dim=0).numpy(), (u.T @ u).numpy(), len(u)))
-    total, squares, count = map(sum, zip(*found, strict=True))
+        total, squares = total + u.sum(dim=0).numpy(), squares + (u.T @ u).numpy()
+        count += len(u)
     return total, squares, count
 
 
