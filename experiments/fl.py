@@ -537,12 +537,12 @@ def for_data(config: Config, said: Collection[str]) -> list[str]:
     Rows of features have an mlp; a folder of clients its own partition, of as many clients; a
     partition that is given its own number of clients.
     """
-    from hopfed.neural.data.partitions import clients_in
+    from hopfed.neural.data.partitions import given
     from hopfed.neural.data.sources import clients_of, holds_features
 
     taken, clients = {}, clients_of(config.data)
     if config.partition.startswith("given:"):
-        taken["clients"] = str(clients_in(config.partition))
+        taken["clients"] = str(len(given(config.partition)[0]))
     if clients and "partition" not in said:
         taken = {"partition": "given"}
     if clients and ("partition" in taken or config.partition == "given"):

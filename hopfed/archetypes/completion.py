@@ -89,7 +89,7 @@ class Filling:
         counts: list[Counter[str]] = [Counter() for _ in codes]
         seen, rows = np.zeros(len(self.coding), np.int64), 0
         types: list[Any] = [None] * len(self._source.names)
-        for given in self._source.given_blocks():
+        for given in self._source.read():
             cells = [Cells(array) for array in self._source.plain(given)]
             part = packing.packed(cells)
             if not rows and not self._fills_skipped:  # the first block tells
@@ -128,7 +128,7 @@ class Filling:
 
         packing, before = Packing(self._source, self.coding), 0
         kinds = [self.types[name] for name in self._source.names]
-        for given in self._source.given_blocks():
+        for given in self._source.read():
             rows = packing.packed([Cells(array) for array in self._source.plain(given)])
             whole, gaps, right = complete(self.found, rows), kernels.unpack(rows) == 0, 0.0
             told, left, filled = ~is_blank(rows), self._left(whole.values), 0

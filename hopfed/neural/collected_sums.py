@@ -1,9 +1,7 @@
 """Sums of a Hebbian read-out at a server, to which clients are added and from which they leave.
 
-When a client leaves, what it gave is subtracted; the state is then the same, to the bit, as if the
-client had never answered. This requires ``bits=public``; with pooled bits the filters and
-thresholds still depend on the client that left, see `Collected.exact`. The server cannot remove
-copies that others made, nor read-outs that clients computed before.
+When a client leaves, the state is then the same, to the bit, as if the client had never answered.
+The server cannot remove copies that others made, nor read-outs that clients computed before.
 
 Where the method has an epsilon, what is kept of a client has noise from a secret: the same examples
 on the same terms get the same noise, so that a client that comes back tells nothing new.
@@ -32,7 +30,7 @@ class Collected:
 
     Attributes
     ----------
-    method : one that keeps, and in which each client chooses its settings for itself.
+    method : one that keeps, with public bits, in which each client chooses its settings for itself.
     state : of its server, arrays by name: `numpy.savez("sums.npz", **collected.state)` keeps it.
 
     Raises
@@ -55,36 +53,24 @@ class Collected:
 
     def __post_init__(self) -> None:
         require(self.method.keep, "keep", "True, to forget clients", self.method.keep)
-        own = self.method.choose == "own"
-        require(own, "choose", "own, as a choice of all outlives who leaves", self.method.choose)
+        for name, due in (("choose", "own"), ("bits", "public")):
+            rule = f"{due}, as what all agree on outlives a client that leaves"
+            require(getattr(self.method, name) == due, name, rule, getattr(self.method, name))
 
     @classmethod
     def of(cls, method: Hebbian, clients: Iterable[int], secret: bytes = b"") -> Self:
-        """Play the exchanges of a round with some `clients` of a `method`.
+        """Ask some `clients` of a `method` for their sums.
 
         Where it has an epsilon, a `secret` is due, 32 bytes that nobody else knows: whoever has
         them takes the noise off. ArgumentError for a method that does otherwise, no such client, or
         no secret.
         """
-        held, chosen = cls(method, {}), sorted(set(clients))
-        for question in method.questions[:3]:
-            held = held._with(chosen, question, secret)
-        return held
+        return cls(method, {})._with(sorted(set(clients)), secret)
 
     @property
     def members(self) -> list[int]:
         """Clients in the sums."""
         return [int(c) for c in self.state.get("members", ())]
-
-    @property
-    def examples(self) -> int:
-        """Examples in the sums."""
-        return int(self.state.get("examples", 0))
-
-    @property
-    def exact(self) -> bool:
-        """Whether nothing is left of a client that is forgotten."""
-        return self.method.bits == "public"
 
     def forget(self, client: int) -> Self:
         """Return what would be there if a client had never taken part."""
@@ -96,7 +82,7 @@ class Collected:
         `secret` and errors are those of `of`.
         """
         require(client not in self.members, "client", "one that is not in the sums", client)
-        return self._with([client], "sums", secret)
+        return self._with([client], secret)
 
     def accuracy(self) -> np.ndarray:
         """Test accuracy of every client of the task, (clients,), member or not."""
@@ -104,19 +90,18 @@ class Collected:
         made = [self.method.classifier({}, down, c) for c in range(len(task.split))]
         return accuracies(made, task.tensors, [task.split.test])[0]
 
-    def _with(self, clients: list[int], question: str, secret: bytes) -> Self:
+    def _with(self, clients: list[int], secret: bytes) -> Self:
         """Ask clients of which none is in the sums."""
-        method, down, messages = self.method, broadcast(self.state), {}
-        last = len(method.loaded.split) - 1
+        method, last, messages = self.method, len(self.method.loaded.split) - 1, {}
+        state = self.state if "thresholds" in self.state else method.public()
         for c in clients:
             require(0 <= c <= last, "client", f"from 0 to {last}", c)
-            if question == "sums" and method.epsilon:
-                messages[c] = _with_noise(method, down, c, secret)
+            if method.epsilon:
+                messages[c] = _with_noise(method, state, c, secret)
             else:
-                context = Context(method.task.seed, 0, method.questions.index(question), c)
-                messages[c] = method.client_step({}, down, context)[1]
-        said = {c: m for c, m in messages.items() if m}
-        return replace(self, state=method.added(self.state, said, question)[0])
+                context = Context(method.task.seed, 0, method.questions.index("sums"), c)
+                messages[c] = method.client_step({}, broadcast(state), context)[1]
+        return replace(self, state=method.added(state, messages, "sums")[0])
 
 
 def _with_noise(method: Hebbian, down: Message, client: int, secret: bytes) -> Message:

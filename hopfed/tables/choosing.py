@@ -42,7 +42,6 @@ from hopfed.tables.words import (
     Cells,
     as_numbers,
     canonical,
-    in_order,
     level,
     meanings,
     number,
@@ -155,10 +154,7 @@ class Held:
         if kind == "mean":
             return float(np.average(values, weights=counts))
         q = float(share) if share else 0.5
-        at = q * (counts.sum() - 1)  # the ends of an interval of ranks, as NumPy's quantile has it
-        ends = np.searchsorted(np.cumsum(counts), [math.floor(at), math.ceil(at)], side="right")
-        low, high = values[ends]
-        cut = float(low + (high - low) * (at - math.floor(at)))
+        cut = float(np.quantile(np.repeat(values, counts), q))
         below = np.cumsum(counts)[:-1]
         if not len(below):
             return cut
@@ -266,13 +262,11 @@ NAMING = re.compile(
     re.IGNORECASE,
 )
 INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")  # a column that nobody made
-COUNTS = re.compile(r"(.*[ ._-])?(n|counts?|freq|frequency|weights?|wt|anzahl|times)", re.I)
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b.*|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*", re.ASCII)
 # Numbers with a comma, marks of thousands, a currency or a per cent sign.
 DRESSED = re.compile(
     r"[€$£¥]? ?[+-]?([0-9]+|[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+)([.,][0-9]+)? ?[%€$£¥]?"
 )
-THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+")
 SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"}
 
 
@@ -495,7 +489,7 @@ class Decider:
         odd = {w for w in levels if number(w) is None} if not order else levels - {*order}
         if odd and not order:
             why = "holds words: give its levels from the lowest to the highest"
-            return self._fault(c, why, ("", {"ordinal": {c.name: in_order(levels)}}))
+            return self._fault(c, why, ("", {"ordinal": {c.name: sorted(levels)}}))
         if odd:
             return self._odd(c, {canonical(w) for w in odd}, "is not among the levels told")
         return Code("ordinal", tuple(gone.items()), levels=order or sorted_levels(levels) or ("0",))
@@ -539,13 +533,8 @@ class Decider:
         odd = [word for word in words if number(word) is None]
         if not odd or len(words) <= 2 or not all(map(DRESSED.fullmatch, words)):
             return False
-        word = min(sorted(odd), key=len)
-        way = "write them like 1234.5"
-        if THOUSANDS.fullmatch(word):
-            way = f"write {re.sub('[^0-9+-]', '', word)}, without marks of thousands"
-        elif len(odd) < len(words) and sum(c.held.words[word] for word in odd) == 1:
-            return False  # a slip in a single cell
-        self._fault(c, f"holds numbers that are written like '{shown(word, 40)}': {way}")
+        word = shown(min(sorted(odd), key=len), 40)
+        self._fault(c, f"holds numbers that are written like '{word}': write them like 1234.5")
         return True
 
     def _uncut(self, c: Column, values: set[float], codes: Sequence[float]) -> None:
@@ -556,10 +545,6 @@ class Decider:
         if codes:
             gone: dict[str, Any] = {"words": {c.name: {spelt(code): 0 for code in codes}}}
             ways = [("", gone), ("if these are numbers", {"binarize": {c.name: 1.5}})]
-        elif COUNTS.fullmatch(c.name) and min(values, default=0) >= 0:
-            way = f"hopfed recover FILE --weights '{c.shown}', or repeat each row so many times"
-            lead = f"if it says how often a row occurs: {way}, and leave it out"
-            ways.append((lead, {"ignore": [c.name]}))
         if values == BINARY:
             ways.append(("if 0 means no answer", {"words": {c.name: {"0": GONE}}}))
         odd = next((v for v in sorted(values) if v not in BINARY), None)
@@ -597,8 +582,7 @@ class Decider:
             few = len(answers) <= LEVELS
             self._fault(c, why, *[("", {"words": {c.name: "answers"}})] * few)
             return
-        named = not held.different and (c.place == 0 or NAMING.fullmatch(c.name))
-        self._fault(c, why + (f", which repeat in its {held.rows:,} rows" if named else ""))
+        self._fault(c, why)
 
     def _fault(
         self, c: Column, why: str, *given: tuple[str, dict[str, Any]], called: str = ""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import is_torch, like, to_host
+from hopfed._lib.arrays import is_torch, to_host
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError, shown
 from hopfed.kernels import Rows
@@ -94,15 +94,12 @@ def of_tensor(array: Any, name: str) -> Any:
 
 def _missing(rows: Rows) -> str:
     """Say what is missing, where complete rows are needed."""
-    m, n = rows.shape
-    seen = to_host(kernels.matmat(rows, like(np.ones(n), rows.seen), True)).astype(np.int64)
-    gone = m * n - int(seen.sum())
-    row = int((seen < n).argmax())
-    line = to_host(kernels.unpack(rows[row : row + 1]))[0]
-    are = "entry is" if gone == 1 else "entries are"
+    gone = to_host(kernels.unpack(rows)) == 0
+    row, column = np.unravel_index(gone.argmax(), gone.shape)
+    count = int(gone.sum())
     return (
-        f"{gone:,} {are} missing (first: row {row + 1}, column {int((line == 0).argmax()) + 1}; 0 "
-        "is missing where -1 occurs), and complete rows are needed here"
+        f"{count:,} {'entry is' if count == 1 else 'entries are'} missing (first: row {row + 1}, "
+        f"column {column + 1}; 0 is missing where -1 occurs), and complete rows are needed here"
     )
 
 

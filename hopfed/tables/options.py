@@ -99,20 +99,12 @@ class Choices:
         "--ordinal 'q=low<high'"
         """
         more = f" and {len(ignore) - NAMED:,} more" if len(ignore) > NAMED else ""
-        out = [shown(name, 200) for name in ignore[:NAMED]]
-        plain, name = _harmless(words or {}), "" if id is None else shown(id, 200)
-        cuts = (
-            binarize
-            if not isinstance(binarize, Mapping)
-            else {shown(k, 200): v for k, v in binarize.items()}
-        )
-        steps = {shown(k, 200): [shown(x, 200) for x in own] for k, own in (ordinal or {}).items()}
+        out = _harmless(ignore[:NAMED])
+        plain, cuts, steps, name = map(_harmless, (_said(words or {}), binarize, ordinal, id))
         if not self.options:
             texts = {"words": plain, "binarize": cuts, "ordinal": steps, "ignore": out}
-            said = [f"{k}={v!r}" for k, v in texts.items() if v] + [f"id={name!r}"] * (
-                id is not None
-            )
-            return ", ".join(said) + more
+            said = {k: v for k, v in texts.items() if v} | ({} if id is None else {"id": name})
+            return ", ".join(f"{k}={v!r}" for k, v in said.items()) + more
         flat: list[tuple[str, object]] = []
         for key, value in plain.items():
             own = value.items() if isinstance(value, dict) else [(None, value)]
@@ -122,10 +114,10 @@ class Choices:
         lists = [",".join(n for n in out if "," not in n), *(n for n in out if "," in n)]
         pairs = [("words", text)] * bool(text)
         pairs += [("binarize", f"{k}={v}" if k else str(v)) for k, v in each.items()]
-        pairs += [("ordinal", f"{k}={'<'.join(v)}") for k, v in steps.items()]
+        pairs += [("ordinal", f"{k}={'<'.join(v)}") for k, v in (steps or {}).items()]
         pairs += [("ignore", text) for text in lists if text] + [("id", name)] * (id is not None)
-        said = [f"--{k}{'=' if v[:1] == '-' else ' '}{shlex.quote(v)}" for k, v in pairs]
-        return " ".join(said) + more
+        given = [f"--{k}{'=' if v[:1] == '-' else ' '}{shlex.quote(v)}" for k, v in pairs]
+        return " ".join(given) + more
 
     def among(self, names: Sequence[str]) -> Choices:
         """Return these choices about a table: an option names several columns by commas.
@@ -190,12 +182,18 @@ class Choices:
         return {canonical(str(word)): _sign(sign) for word, sign in both.items()}
 
 
-def _harmless(words: Mapping[str, Any]) -> dict[str, Any]:
-    """What is told of words or columns, with names that steer no terminal; 0 is "missing"."""
-    return {
-        shown(key, 200): _harmless(value) if isinstance(value, Mapping) else value or "missing"
-        for key, value in words.items()
-    }
+def _harmless(held: Any) -> Any:
+    """What is told of words or columns, in texts that steer no terminal."""
+    if isinstance(held, Mapping):
+        return {_harmless(key): _harmless(value) for key, value in held.items()}
+    if isinstance(held, list | tuple):
+        return list(map(_harmless, held))
+    return shown(held, 200) if isinstance(held, str) else held
+
+
+def _said(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Words and what they stand for; 0 is "missing"."""
+    return {w: _said(s) if isinstance(s, Mapping) else s or "missing" for w, s in words.items()}
 
 
 def _sign(given: object, called: str = "words") -> int:

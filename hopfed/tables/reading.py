@@ -165,7 +165,6 @@ def read_tables(
     check_choice(columns)
     for source in given:
         source.watch = None if watch is None else partial(watch, source.label)
-        source.most = source.most if most is None else min(source.most, most)
     if coding is not None:
         return [
             _coded(Packing(source, coding, most), source.notes, least or 1, source.blocks())
@@ -228,8 +227,16 @@ def _coded(
         rows = as_examples(rows, name=label, gaps=True, least=least)
     lacks = [n for n, j in zip(coding.names, packing.places, strict=True) if j is None]
     lines = [lacking(label, lacks)] if lacks else []
-    notes = (*notes, *lines, *oddities(rows, coding))
-    return Table(rows, coding.columns, packing.ids(), coding, notes)
+    return _table(rows, coding, [*notes, *lines], packing.ids())
+
+
+def _table(
+    rows: Rows, coding: Coding, notes: Sequence[str], ids: np.ndarray | None = None
+) -> Table:
+    """A table, and what is odd about its rows."""
+    if isinstance(rows, Partitioned) and len(rows) < 2:
+        raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
+    return Table(rows, coding.columns, ids, coding, (*notes, *oddities(rows, coding)))
 
 
 def _binary(source: Source, most: int | None) -> Table:
@@ -257,8 +264,7 @@ def _binary(source: Source, most: int | None) -> Table:
         rows = as_examples(rows, name=source.label, gaps=True)
     coding = Coding.of_bits(source.names, bool(minus) and rows.gaps)
     zero = [ZERO_IS_MISSING] if rows.gaps and minus and zeros else []
-    notes = (*source.notes, *oddities(rows, coding), *zero)
-    return Table(rows, source.names, source.ids, coding, notes)
+    return _table(rows, coding, [*source.notes, *zero], source.ids)
 
 
 # Cells to bits
@@ -433,19 +439,13 @@ def read_partitions(
             settle = dask.delayed(_settled, pure=False)
             rows = Partitioned.of([settle(held[0], held[1], minus) for held in bits])
             notes += [ZERO_IS_MISSING] if minus and zeros else []
-            return _partitioned(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
+            return _table(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
     if coding is None:
         label = "examples" if is_partitioned(given) else parts[0].label
         looked = together(dask.compute(*run(_looked, choices)), label)
         coding, said = Decider([looked], choices).decide()
         notes = [*looked.notes, *said]
-    return _partitioned(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
-
-
-def _partitioned(rows: Partitioned, coding: Coding, notes: Sequence[str]) -> Table:
-    if len(rows) < 2:
-        raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
-    return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))
+    return _table(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
 
 
 class _Part(NamedTuple):
@@ -516,7 +516,7 @@ def _looked(given: Any, label: str, choices: Choices) -> Source:
     begin(source, choices)
     for block in source.blocks():
         look(source, [Cells(array) for array in block], choices.ignore)
-    return replace(source, read=lambda: iter(()), numbers=None, whole=None, _kept=None)
+    return replace(source, read=lambda: iter(()), numbers=None, whole=None)
 
 
 def _packed_by(given: Any, label: str, choices: Choices, coding: Coding) -> Rows:

@@ -9,7 +9,6 @@ What becomes of columns that not all owners have:
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,6 @@ from hopfed.kernels import Rows
 from hopfed.tables.coding import Coding
 from hopfed.tables.writers import PLAIN, Dialect, numbered
 
-KEPT = 1 << 25  # bytes of blocks that are kept, so that they are read once
 LONGEST = 200  # characters of a name
 NAME = 400  # bytes that a column takes, whatever it holds
 Block = list[Any]
@@ -48,15 +46,14 @@ class Source:
     commas: frozenset[int] = frozenset()  # places of columns of numbers with a decimal comma
     doubts: dict[str, str] = field(default_factory=dict)  # why points may be of thousands, by name
     watch: Callable[[float], None] | None = None  # is told what part is read
-    most: int = KEPT  # bytes of blocks that are kept
     readings: int = 0  # times that it was read
     held: list[Any] = field(default_factory=list)  # what its columns hold (choosing.Held)
     partitions: list[Source] = field(default_factory=list)  # of a table that workers look at
-    _kept: list[Block] | None = None
 
     def blocks(self) -> Iterator[Block]:
         """Yield all rows, a block at a time, with points for decimal commas."""
-        return map(self.plain, self.given_blocks())
+        self.readings += 1
+        yield from map(self.plain, self.read())
 
     def plain(self, block: Block) -> Block:
         """Return a block with points for decimal commas."""
@@ -78,20 +75,6 @@ class Source:
             cells, r"^(\s*[+-]?[0-9]*),([0-9]+([eE][+-]?[0-9]+)?\s*)$", r"\1.\2"
         )
 
-    def given_blocks(self) -> Iterator[Block]:
-        """Yield all rows, a block at a time, as the source has them."""
-        if self._kept is not None:
-            yield from self._kept
-            return
-        self.readings += 1
-        held: list[Block] | None = []
-        size = 0
-        for block in self.read():
-            size += sum(array.nbytes for array in block)
-            held = [*held, block] if held is not None and size <= self.most else None
-            yield block
-        self._kept = held
-
     def parts(self) -> Iterator[np.ndarray]:
         """Yield all rows of an array, some at a time."""
         if self.numbers is not None:
@@ -106,13 +89,11 @@ class Source:
         def read() -> Iterator[Block]:
             import pyarrow as pa
 
-            for block in self.given_blocks():
+            for block in self.blocks():
                 gone = pa.nulls(len(block[0]) if block else 0, pa.string())
                 yield [gone if j is None else block[j] for j in places]
 
-        commas = frozenset(i for i, j in enumerate(places) if j in self.commas)
-        more: dict[str, Any] = {"commas": commas, "numbers": None, "most": 0, "_kept": None}
-        return replace(self, names=tuple(names), read=read, **more)
+        return replace(self, names=tuple(names), read=read, commas=frozenset(), numbers=None)
 
 
 def named(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]:
@@ -121,12 +102,8 @@ def named(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]
     plain = [normalize("NFC", "" if name is None else str(name).strip()) for name in names]
     given = [name[:LONGEST] or f"column {j}" for j, name in enumerate(plain, start=1)]
     found = numbered(given)
-    cut = [j for j, name in enumerate(plain, start=1) if len(name) > LONGEST]
     alike = [(name, fresh) for name, fresh in zip(given, found, strict=True) if name != fresh]
     notes = []
-    if cut:
-        others = f", and of {len(cut) - 1:,} more," if len(cut) > 1 else ""
-        notes.append(f"the name of column {cut[0]}{others} is cut to {LONGEST} characters")
     if alike:
         name, fresh = (shown(each, 60) for each in alike[0])
         others = f"; {len(alike) - 1:,} more are numbered, too" if len(alike) > 1 else ""
@@ -308,12 +285,6 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
     kept = [n for n, count in holders.items() if columns == "union" or count == len(sources)]
     if not kept:
         raise DataError(f"{first.label}: no column is in all of the {len(sources)} tables")
-    spellings: dict[str, str] = {}
-    for name in holders:
-        known = spellings.setdefault(re.sub(r"[ _.-]", "", name.lower()) or name, name)
-        if known != name and not any({known, name} <= names for names in held):
-            own, other = shown(name.strip(), 60), shown(known, 60)
-            raise DataError(f"column '{own}' is '{other}' in another table: give both one name")
     found = []
     for source in sources:
         place = {name: j for j, name in enumerate(source.names)}

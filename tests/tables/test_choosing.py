@@ -124,8 +124,7 @@ def test_owners_with_words_of_different_kinds_are_asked():
     ("column", "more", "message"),
     [
         (["present", "missing", "present"], {}, "'missing' stands beside 'present'"),
-        ([17, 4, 230], {}, "how often a row occurs: hopfed recover FILE --weights"),
-        (["300", "4,000", "12"], {}, "write 4000, without marks of thousands"),
+        (["300", "4,000", "12"], {}, "written like '4,000': write them like 1234.5"),
         (["a", "b", "a"], {"ignore": "Count"}, "no column 'Count'; did you mean 'count'"),
     ],
 )

@@ -133,9 +133,7 @@ LISTS = {
     "pictures": (np.ones((4, 3, 2)), 6),
     "a sparse matrix": (SPARSE, ([f"column {j}" for j in range(1, 9)], None)),
     "a sparse array": (sparse.coo_array(SPARSE), 8),
-    "a number of a mapping": ({"tea": np.float64(1)}, "column 'tea' must be a list of cells"),
     "a word of a mapping": ({"tea": "yes"}, "column 'tea' must be a list of cells"),
-    "a table of a mapping": ({"tea": np.ones((2, 2))}, "column 'tea' must be a list of cells"),
     "any mapping": (MappingProxyType({"a": [1, 0, 1], "b": ["no", "yes", "yes"]}), (COLUMNS, ROWS)),
     "nothing": ({}, "there are no columns"),
 }

@@ -200,11 +200,6 @@ NAMES = {"name": ["Ann", "Ben"]}
         ([np.eye(3), np.eye(4)[:, :2]], "union", "no names"),
         ([{"a": [0, 1]}, {"b": [0, 1]}], "shared", "no column is in all"),
         ([ONE | NAMES, ONE | NAMES, OTHER | NAMES], "union", "shares no column with another table"),
-        (
-            [ONE, {"Tea ": [1, 0], "milk": [0, 1]}],
-            "union",
-            "'Tea' is 'tea' in another table: give both one",
-        ),
         ([ONE, {"teas": [1, 0], "milk": [0, 1]}], "same", "if 'teas' is 'tea', rename it"),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,15 @@ from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import hint, require
 from hopfed.errors import ArgumentError, DataError
 from hopfed.neural.data.dataset import Dataset
+from hopfed.neural.data.parts import PARTS, TEST, VALIDATION, Own, parts_of
+from hopfed.neural.data.rotation import rotated
 from hopfed.tables.files import opened, reading
 
 Generator = np.random.Generator
+Count = int | None
 Rows = tuple[np.ndarray, ...]
-PARTS = ("train", "validation", "test")
-TRAIN, VALIDATION, TEST = range(3)
 LOW, HIGH = 0.4, 0.6  # range of the weights that divide a class among its clients
 LEAST = 3  # examples of a client, one for each part
-PER_CLASS = 100  # images per class in each domain of Rotated MNIST
 MORE = "take fewer clients, or a larger alpha, or dirichlet:ALPHA:redistribute"
 ARRAYS = "given:arrays:"  # of the name of a partition that is given as arrays
 
@@ -71,15 +71,12 @@ class Partition:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the clients: their domain or writer if the scheme uses it, else their number."""
-        data, kind = self.dataset, re.split("[:@]", self.scheme)[0]
-        code, words = None, data.domain_names
-        if kind in ("domain", "rotation"):
-            code = data.domain
-        elif kind in ("writer", "role") or self.scheme == "given":
-            code, words = data.writer, data.writer_names
-        return tuple(
-            str(k) if code is None else words[code[rows[0]]] for k, rows in enumerate(self.train)
-        )
+        kind = re.match(r"domain|rotation|writer|role|given$", self.scheme)
+        if kind is None:
+            return tuple(map(str, range(len(self))))
+        origin = "domain" if kind[0] in ("domain", "rotation") else "writer"
+        code, words = getattr(self.dataset, origin), getattr(self.dataset, f"{origin}_names")
+        return tuple(words[code[rows[0]]] for rows in self.train)
 
     @property
     def unused(self) -> int:
@@ -166,8 +163,8 @@ def partition(
     fixed = re.fullmatch(r"(?!given)(.+)@(\d{1,18})", scheme)
     seed = check_seed(int(fixed[2]) if fixed else seed)
     if scheme.startswith("given:"):
-        own, parts = _read(scheme, len(dataset))
-        rule = f"{len(own)}, as in {_file(scheme)}"
+        own, parts = given(scheme, len(dataset))
+        rule = f"{len(own)}, as in {scheme.removeprefix('given:')}"
         require(clients in (None, len(own)), "clients", rule, clients)
     else:
         dataset, own = _divided(fixed[1] if fixed else scheme, dataset, clients, seed)
@@ -196,9 +193,6 @@ def _listed(clients: list[str], of: int) -> str:
 
 # The schemes: of the data, the number of clients, a stream of draws, and words of the name
 
-Own = list[np.ndarray]  # rows of each client
-Count = int | None
-
 
 def _divided(scheme: str, data: Dataset, clients: Count, seed: int) -> tuple[Dataset, Own]:
     """The data, turned by `rotation`, and each client's rows by a scheme's name."""
@@ -210,11 +204,21 @@ def _divided(scheme: str, data: Dataset, clients: Count, seed: int) -> tuple[Dat
     require(match is not None, "partition", f"of the form {usage}", repr(scheme))
     words = match.groups()
     if name == "rotation":
-        data = _rotated(data, stream(seed, "partition", name), *words)
+        data = rotated(data, stream(seed, "partition", name), *words)
         name, words = "domain", ()
     rng = stream(seed, "partition", "group" if name in ("writer", "role") else name)
     own = method(data, clients, rng, *words)
     return data, [np.sort(np.asarray(rows, dtype=np.int64)) for rows in own]
+
+
+def _count(clients: Count, most: int, least: int = 1) -> int:
+    """The number of clients, if each can get `least` out of `most` examples."""
+    if clients is None:
+        raise ArgumentError("clients", "given for this partition", None)
+    require(clients >= 1, "clients", "1 or more", clients)
+    each = f" with {least} each" if least > 1 else ""
+    require(clients * least <= most, "clients", f"within the {most} there are{each}", clients)
+    return clients
 
 
 def _iid(data: Dataset, clients: Count, rng: Generator) -> Own:
@@ -246,6 +250,12 @@ def _dirichlet(data: Dataset, clients: Count, rng: Generator, alpha: str, fill: 
     return lists
 
 
+def _above_zero(name: str, text: str) -> float:
+    """A parameter of a Dirichlet law."""
+    require(0 < float(text) < np.inf, name, "a number above 0", float(text))
+    return float(text)
+
+
 def _shared_out(
     data: Dataset, held: np.ndarray, rng: Generator, law: Callable[[int], Any], least: int = 0
 ) -> Own:
@@ -268,13 +278,12 @@ def _pachinko(
     data: Dataset, clients: Count, rng: Generator, alpha: str | None, beta: str | None
 ) -> Own:
     """Each example by a coarse, then a fine label (Reddi et al., 2021), without replacement."""
-    if data.coarse is None:
-        raise DataError(f"{data.name}: pachinko needs superclasses, and there are none")
+    coarse = _needed(data, "coarse", "pachinko needs superclasses, and there are none")
     clients = _count(clients, len(data))
     a, b = _above_zero("alpha", alpha or "0.3"), _above_zero("beta", beta or "10")
     each = (np.flatnonzero(data.labels == k) for k in range(data.classes))
     stock = [rng.permutation(rows).tolist() for rows in each]
-    families = [np.flatnonzero(data.coarse == k) for k in np.unique(data.coarse)]
+    families = [np.flatnonzero(coarse == k) for k in np.unique(coarse)]
     left = [np.array([len(stock[k]) for k in family]) for family in families]
     total = np.array([n.sum() for n in left])
 
@@ -286,78 +295,51 @@ def _pachinko(
 
     own: list[Any] = [[] for _ in range(clients)]
     for rows in own:
-        coarse = rng.dirichlet(np.full(len(families), a))
+        first = rng.dirichlet(np.full(len(families), a))
         fine = [rng.dirichlet(np.full(len(family), b)) for family in families]
         for _example in range(len(data) // clients):
-            c = drawn(coarse, total)
+            c = drawn(first, total)
             rows.append(stock[families[c][drawn(fine[c], left[c])]].pop())
     return own
 
 
 def _writer(data: Dataset, clients: Count, rng: Generator) -> Own:
     """Writers with enough examples, or speeches, all or a draw."""
-    if data.writer is None:
-        raise DataError(f"{data.name}: there are no writers or roles")
+    writer = _needed(data, "writer", "there are no writers or roles")
     units = np.arange(len(data)) if data.group is None else data.group
-    pairs = np.unique(np.stack([data.writer, units]), axis=1)[0]
-    writers, counts = np.unique(pairs, return_counts=True)
+    writers, counts = np.unique(np.unique([writer, units], axis=1)[0], return_counts=True)
     large = writers[counts >= LEAST]
     if len(large) == 0:
         raise DataError(f"no writer has {LEAST} examples or speeches")
     clients = _count(len(large) if clients is None else clients, len(large))
-    return [np.flatnonzero(data.writer == k) for k in np.sort(rng.permutation(large)[:clients])]
+    return [np.flatnonzero(writer == k) for k in np.sort(rng.permutation(large)[:clients])]
 
 
 def _own(data: Dataset, clients: Count, rng: Generator) -> Own:  # noqa: ARG001
     """The clients that the data have."""
-    if data.writer is None:
-        way = "name a folder of clients, or given:FILE, or another partition"
-        raise DataError(f"{data.name}: the data say not which client has what; {way}")
+    way = "name a folder of clients, or given:FILE, or another partition"
+    writer = _needed(data, "writer", f"the data say not which client has what; {way}")
     count = len(data.writer_names)
     require(clients in (None, count), "clients", f"{count}, as the data have", clients)
-    return [np.flatnonzero(data.writer == k) for k in range(count)]
+    return [np.flatnonzero(writer == k) for k in range(count)]
 
 
 def _domain(data: Dataset, clients: Count, rng: Generator) -> Own:
     """A domain for each client, or for several of consecutive numbers."""
-    if data.domain is None:
-        raise DataError(f"{data.name}: there are no domains")
-    present = np.unique(data.domain)
+    domain = _needed(data, "domain", "there are no domains")
+    present = np.unique(domain)
     clients = len(present) if clients is None else clients
     rule = f"a multiple of the {len(present)} domains"
     require(clients > 0 and clients % len(present) == 0, "clients", rule, clients)
-    each = (rng.permutation(np.flatnonzero(data.domain == k)) for k in present)
+    each = (rng.permutation(np.flatnonzero(domain == k)) for k in present)
     return [part for rows in each for part in np.array_split(rows, clients // len(present))]
 
 
-def _rotated(
-    data: Dataset, rng: Generator, words: str, each: str | None, same: str | None
-) -> Dataset:
-    """A domain of turned images, or of the `same` turned, for each angle (arXiv:2101.11296, IV)."""
-    from scipy.ndimage import rotate
-
-    if not data.is_images or data.shape[1:] == (1, 1):
-        raise DataError(f"{data.name}: only images can be rotated")
-    angles = [float(angle) for angle in words.split(",")]
-    distinct = len({angle % 360 for angle in angles}) == len(angles)
-    require(distinct, "angles", "one or more different angles", angles)
-    counts = np.bincount(data.labels, minlength=data.classes)
-    most = int(counts[counts > 0].min()) // (1 if same else len(angles))
-    size = min(PER_CLASS, most) if each is None else int(each)
-    require(1 <= size <= most, "images per class", f"from 1 to {most}", size)
-    orders = [rng.permutation(np.flatnonzero(data.labels == k)) for k in range(data.classes)]
-    starts = [0 if same else size * j for j in range(len(angles))]
-    shown = [np.concatenate([order[i : i + size] for order in orders]) for i in starts]
-    images = [data.inputs[rows] for rows in shown]
-    for j, angle in enumerate(angles):
-        if angle % 360:
-            block = images[j].astype(np.float32)
-            turned = rotate(block, -angle, axes=(3, 2), reshape=False, order=1)
-            images[j] = np.rint(turned) if data.inputs.dtype == np.uint8 else turned
-    base, domain = np.concatenate(shown), np.arange(len(angles)).repeat(len(shown[0]))
-    inputs, names = np.concatenate(images), tuple(f"{angle:g}°" for angle in angles)
-    new: dict[str, Any] = {"inputs": inputs.astype(data.inputs.dtype), "group": base}  # the images
-    return replace(data.take(base), **new, domain=domain, domain_names=names)
+def _needed(data: Dataset, column: str, fault: str) -> np.ndarray:
+    """A column that a scheme needs."""
+    if (found := getattr(data, column)) is None:
+        raise DataError(f"{data.name}: {fault}")
+    return np.asarray(found)
 
 
 _N = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"  # a number
@@ -376,22 +358,6 @@ _SCHEMES: dict[str, tuple[Callable[..., Own], str, str]] = {
 }
 
 
-def _count(clients: Count, most: int, least: int = 1) -> int:
-    """The number of clients, if each can get `least` out of `most` examples."""
-    if clients is None:
-        raise ArgumentError("clients", "given for this partition", None)
-    require(clients >= 1, "clients", "1 or more", clients)
-    each = f" with {least} each" if least > 1 else ""
-    require(clients * least <= most, "clients", f"within the {most} there are{each}", clients)
-    return clients
-
-
-def _above_zero(name: str, text: str) -> float:
-    """A parameter of a Dirichlet law."""
-    require(0 < float(text) < np.inf, name, "a number above 0", float(text))
-    return float(text)
-
-
 def as_named(scheme: Any) -> str:
     """Return the name of a partition; one that is given is kept, and gets a name."""
     if isinstance(scheme, str):
@@ -407,27 +373,17 @@ def as_named(scheme: Any) -> str:
     return name
 
 
-def clients_in(scheme: str) -> int:
-    """Return how many clients a partition has whose name is given:..."""
-    return len(_read(scheme)[0])
-
-
-def _file(scheme: str) -> str:
-    """What messages call a partition whose name is given:..."""
-    return "partition" if scheme.startswith(ARRAYS) else scheme.removeprefix("given:")
-
-
-def _read(scheme: str, examples: int | None = None) -> tuple[list[np.ndarray], np.ndarray | None]:
+def given(scheme: str, examples: int | None = None) -> tuple[Own, np.ndarray | None]:
     """Rows of each client, and the part of each row if it is said, of a name given:..."""
-    path, held = _file(scheme), _GIVEN.get(scheme)
+    path, held = scheme.removeprefix("given:"), _GIVEN.get(scheme)
     if held is None and scheme.startswith(ARRAYS):
         raise DataError(f"{scheme}: known only to the process that got it; give it again")
-    with reading(path):
+    with reading("partition" if scheme.startswith(ARRAYS) else path):
         if held is None:
             with opened(path) as file:
-                whole = path.lower().endswith(".json")
-                held = list(json.load(file)) if whole else dict(np.load(file, allow_pickle=False))
-        if not isinstance(held, list):
+                text = path.lower().endswith(".json")
+                held = json.load(file) if text else dict(np.load(file, allow_pickle=False))
+        if isinstance(held, dict):
             client = np.asarray(held["client"])
             part = np.asarray(held["part"]) if "part" in held else None
             due = (len(client) if examples is None else examples,)
@@ -441,75 +397,3 @@ def _read(scheme: str, examples: int | None = None) -> tuple[list[np.ndarray], n
         if not (np.diff(every) > 0).all():
             raise ValueError(f"clients have different rows of the {examples} there are, not others")
         return [rows.astype(np.int64) for rows in own], None
-
-
-def split(
-    labels: np.ndarray, group: np.ndarray | None, shares: Sequence[float], rng: Generator
-) -> np.ndarray:
-    """Part of each example, (n,) ints: stratified by class, and no group in two parts."""
-    if group is None:
-        return stratified(labels, shares, rng)
-    _, first, code = np.unique(group, return_index=True, return_inverse=True)
-    if (labels[first][code] == labels).all():
-        return stratified(labels[first], shares, rng)[code]
-    return grouped(code, shares, rng)
-
-
-def stratified(labels: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
-    """Part of each example; the count of a class in it differs from its share by less than 1."""
-    n = len(labels)
-    if n < len(shares):
-        raise DataError(f"partition: {n} examples cannot be split into {len(shares)} parts")
-    sizes = np.diff(np.rint(np.cumsum(shares) / np.sum(shares) * n).astype(int), prepend=0)
-    while sizes.min() == 0:  # each part has an example
-        sizes[sizes.argmax()] -= 1
-        sizes[sizes.argmin()] += 1
-    parts = np.zeros(n, dtype=np.int64)
-    classes, code = np.unique(labels, return_inverse=True)
-    line = np.lexsort((rng.random(n), rng.permutation(len(classes))[code]))
-    for part in range(len(shares) - 1, 0, -1):
-        size, n = sizes[part], len(line)
-        picks = (np.arange(size) * n + rng.integers(n)) // size
-        parts[line[picks]] = part
-        line = np.delete(line, picks)
-    return parts
-
-
-def grouped(group: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
-    """Return the part of each example, (n,) ints; groups 0, 1, ... are dealt whole."""
-    counts = np.bincount(group)
-    if len(counts) < len(shares):
-        fault = f"{len(counts)} groups of examples cannot be split into {len(shares)} parts"
-        raise DataError(f"partition: {fault}")
-    order = rng.permutation(len(counts))
-    middle = np.cumsum(counts[order]) - counts[order] / 2
-    bounds = np.cumsum(shares)[:-1] / np.sum(shares) * len(group)
-    of_group = np.empty(len(counts), dtype=np.int64)
-    of_group[order] = np.searchsorted(bounds, middle)
-    for part in range(len(shares)):
-        if not (of_group == part).any():
-            present = np.bincount(of_group, minlength=len(shares))
-            donors = np.flatnonzero(of_group == present.argmax())
-            of_group[donors[counts[donors].argmin()]] = part
-    return of_group[group]
-
-
-def parts_of(
-    dataset: Dataset, own: Own, shares: Sequence[float], training: np.ndarray | None, seed: int
-) -> np.ndarray:
-    """Part of each row, client by client; a group that several hold is in one part at all."""
-    parts, group, shared = np.full(len(dataset), TEST), dataset.group, False
-    if group is not None:
-        each = np.concatenate([np.unique(group[rows]) for rows in own])
-        shared = len(np.unique(each)) < len(each)
-    for client, rows in enumerate([np.concatenate(own)] if shared else own):
-        rng, fractions = stream(seed, "split", "all" if shared else client), shares
-        if training is not None:  # other examples stay test examples
-            rows, fractions = rows[training[rows]], shares[:2]
-        together = None if group is None else group[rows]
-        try:
-            parts[rows] = split(dataset.labels[rows], together, fractions, rng)
-        except DataError as error:
-            whose = "all clients" if shared else f"client {client} of {len(own)}"
-            raise DataError(f"{error} ({whose})") from None
-    return parts

@@ -4,7 +4,7 @@ Source: proposed here; theory/NOTES.md, "One-shot Hebbian read-out". That ridge 
 only sums is known (Fed3R, Fani et al., ICML 2024; AFL, He et al., CVPR 2025). New are a bit for
 each feature, filters and thresholds from sums too, and the mixture with a client's own sums.
 
-No gradient is computed, and one round is enough. It has four exchanges:
+One round is enough; it has four exchanges:
 
 1. sums and sums of products of image patches up; the server whitens them and draws filters;
 2. sums of the filters' responses up; their means are the thresholds of the bits;
@@ -13,25 +13,22 @@ No gradient is computed, and one round is enough. It has four exchanges:
    setting with the highest sum over all examples comes down.
 
 A client classifies with ``(A + w A_c + rho n)^-1 (B + w B_c)`` and adds the logarithm of its own
-class shares over those of all, to a power. rho, w, the power and the scale of the scores are the
-settings of the grid; rho may come from the spectrum instead (`hopfed.neural.readouts.ridge`).
-
-With ``bits=public`` and ``choose=own`` a client sends only the message of the third exchange. Then
-one that leaves can be forgotten to the bit (`hopfed.neural.collected_sums`), and noise on this
-message makes the method private (`hopfed.neural.readouts.ridge`).
+class shares over those of all, to a power. With ``bits=public`` and ``choose=own`` it sends only
+the third message, so that it can leave to the bit (`hopfed.neural.collected_sums`), and noise on
+this message makes the method private (`hopfed.neural.readouts.ridge`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import product
 from math import log, sqrt
 from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy.special import softmax
-from torch import Tensor
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import require
@@ -183,15 +180,18 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     def server_start(self, seed: int) -> State:
         """Nothing; but data that do not fit are refused here."""
         data = self.loaded.split.dataset
+        pictures = data.is_images and data.shape[1:] != (1, 1)
         if self.kind not in WORDS:
             self._foreign  # noqa: B018  (checks the encoder)
         if self.kind == "patches":
-            self.patches  # noqa: B018  (checks the data)
+            rule = "images (rows take encoder=rows, and text a network)"
+            require(pictures, "data", rule, data.name)
+            most = min(data.shape[1:])
+            require(self.patch <= most, "patch", f"from 1 to {most} pixels", self.patch)
         else:
             fits = self.bits == "pooled" or (self.kind == "rows" and self.steps > 0)
             require(fits, "bits", "pooled but for patches, and for rows not in bits", self.bits)
             require(not self.epsilon, "data", "images where counts have noise", data.name)
-        pictures = data.is_images and data.shape[1:] != (1, 1)
         require(pictures or not self.mirror, "mirror", "false but for images", data.name)
         return {}
 
@@ -202,12 +202,9 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         return self.encoder if self.encoder != "auto" else "rows" if rows else "patches"
 
     @property
-    def patches(self) -> codes.Patches:
-        """Patches of the images."""
-        data = self.loaded.split.dataset
-        rule = "images (rows take encoder=rows, and text a network)"
-        require(data.is_images and data.shape[1:] != (1, 1), "data", rule, data.name)
-        return codes.Patches(*data.shape, self.patch)  # type: ignore[call-arg]
+    def _patch_length(self) -> int:
+        """Numbers in a patch."""
+        return self.loaded.split.dataset.shape[0] * self.patch**2
 
     @property
     def coding(self) -> str:
@@ -241,34 +238,27 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         """D: a bit for each feature, or set of features of a group, and a constant."""
         return self.n_features * (1 << self.group >> 1) + 1
 
-    def _features(self, down: Message) -> codes.Features:
-        """Features of inputs, before their thresholds."""
-        first, seed = self._first_features(down), self.task.seed
-        if self.components:
-            sums = below(down, FIRST)
-            key = digest(sums), self.components, seed
-            components: codes.Components = _MADE.get(
-                key, lambda: codes.Components.of(decoded(sums), codes.CODES["coarse"], *key[1:])
-            )
-            return lambda x: components(first(x))
+    def _features(self, down: Message, first: bool = False) -> codes.Features:
+        """Features of inputs, before thresholds; or those of which the `first` sums are."""
+        seed, steps = self.task.seed, [self._encoder(down)]
+        if self.coding in codes.ROOTED:
+            steps.append(codes.rooted)
+        if self.columns:
+            steps.append(partial(codes.projected, number=self.columns, seed=seed))
+        if self.components and not first:
+            sums, how = below(down, FIRST), (codes.CODES["coarse"], self.components, seed)
+            key = digest(sums), *how
+            steps.append(_MADE.get(key, lambda: codes.Components.of(decoded(sums), *how)))
         if self.random:
-            return lambda x: codes.projected(first(x), self.random, seed).clamp_(min=0)
-        return first
-
-    def _first_features(self, down: Message) -> codes.Features:
-        """Features of which the first sums are."""
-        encoder, root, seed = self._encoder(down), self.coding in codes.ROOTED, self.task.seed
-
-        def features(x: Tensor) -> Tensor:
-            found = codes.rooted(encoder(x)) if root else encoder(x)
-            return codes.projected(found, self.columns, seed) if self.columns else found
-
-        return features
+            drawn = partial(codes.projected, number=self.random, seed=seed)
+            steps.append(lambda x: drawn(x).clamp_(min=0))
+        return lambda x: reduce(lambda found, step: step(found), steps, x)
 
     def _encoder(self, down: Message) -> codes.Features:
         """Function of inputs (B, ...) that gives their features (B, d)."""
         if self.kind == "patches":
-            return codes.Filters(self.patches, down["kernel"], down["mean"], self.fields)
+            kernel, mean = np.asarray(down["kernel"]), np.asarray(down["mean"])
+            return lambda x: codes.responses(x, kernel, mean, self.patch, self.fields)
         if self.kind == "rows":
             return lambda x: x.float().flatten(1)
         if self.kind != "network":
@@ -302,10 +292,11 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         zeros = {"thresholds": np.zeros(self.n_features, np.float32)}
         if self.kind == "rows":
             return zeros
-        how = self.filters, self.fields, self.task.seed
-        made, thresholds = codes.public_bits(self.patches, *how)
-        drawn = {"kernel": made.kernel, "mean": made.mean}
-        return drawn | (zeros if self.steps else {"thresholds": thresholds})
+        seed = self.task.seed
+        images = codes.waves(self.loaded.split.dataset.shape, codes.IMAGES, seed)
+        made = codes.filters(codes.moments([images], self.patch), self.filters, seed)
+        features = self._encoder(made)(images)
+        return made | (zeros if self.steps else {"thresholds": features.mean(dim=0).numpy()})
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         yield from ()
@@ -327,12 +318,12 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             found = self._likelihoods(client.state, down, client.number)
             return {"likelihoods": found, "examples": held}
         if question == "features" and self.components:
-            coded = codes.Bits(self._first_features(down), np.zeros(1), code="coarse")
+            coded = codes.Bits(self._features(down, first=True), np.zeros(1), code="coarse")
             bits, labels = coded.of(self.loaded.tensors, client.rows)
             return encoded(linear.Sums.of(bits, labels, self.loaded.classes), len(labels))
         batches = (x for x, _ in self.loaded.tensors.batches(client.rows))
         if question == "patches":
-            total, squares, number = self.patches.moments(batches)
+            total, squares, number = codes.moments(batches, self.patch)
             low = squares[np.tril_indices(len(squares))]
             return {"total": total, "squares": low, "patches": np.asarray(number)}
         features = self._features(down)
@@ -365,7 +356,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if not self._asked(question, down, context.client or 0):
             return {}
         if question == "patches":
-            d = self.patches.length
+            d = self._patch_length
             squares = Field((d * (d + 1) // 2,), "f")
             return {"total": Field((d,), "f"), "squares": squares, "patches": number}
         if question == "likelihoods":
@@ -399,15 +390,11 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     def _likelihoods(self, state: State, down: Message, client: int) -> np.ndarray:
         """Log-likelihood of the validation examples under each choice."""
         bits, labels = self.bits_of(down, client, "validation")
-        own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
-        shift, at = own.log_prior() - pooled.log_prior(), np.arange(len(labels))
-        weights = {choice.own for choice in self.choices()}
-        scores = {w: bits @ self._readouts(down, pooled, own, w, client) for w in weights}
-        found = []
-        for choice in self.choices():
-            each = scores[choice.own][self._ridges.index(choice.ridge)]
-            found.append(linear.log_probabilities(each, choice, shift)[at, labels].sum())
-        return np.array(found)
+        weights, shift = self._weights(state, down, client)
+        at, choices = np.arange(len(labels)), self.choices()
+        scores = {key: bits @ weights(*key) for key in {(c.own, c.ridge) for c in choices}}
+        logs = [linear.log_probabilities(scores[c.own, c.ridge], c, shift) for c in choices]
+        return np.array([each[at, labels].sum() for each in logs])
 
     def play(self, state: State, session: Session) -> Played:
         """Ask for sums one after the other: of patches, features, bits; then for likelihoods."""
@@ -450,11 +437,9 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if question == "likelihoods":
             return {"choice": np.asarray(total["likelihoods"].argmax())}
         if question == "patches":
-            d, count = self.patches.length, float(max(total["patches"], 1))
-            moments = total["total"], _symmetric(total["squares"], d, float), count
-            how = self.filters, self.fields, self.task.seed
-            made = codes.Filters.drawn(self.patches, moments, *how)
-            return {"kernel": made.kernel, "mean": made.mean}
+            products = _symmetric(total["squares"], self._patch_length, float)
+            seen = total["total"], products, float(max(total["patches"], 1))
+            return codes.filters(seen, self.filters, self.task.seed)
         examples = max(int(total["examples"]), 1)
         means = total["sums"] / examples
         found = {"thresholds": means.astype(np.float32)}
@@ -475,8 +460,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         """The client's read-out; before a round is over all classes are equal to it."""
         if "by_class" not in down or (self.choose == "all" and "choice" not in down):
             return linear.Readout.none(self.loaded.classes)
-        c = client.number
-        own, pooled = self.own_sums(client.state, down, c), self.pooled_sums(down)
+        c, choices = client.number, self.choices()
         if self.choose == "all":
             likely, shares = np.array([int(down["choice"])]), np.ones(1)
         else:
@@ -485,13 +469,22 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             shares = softmax(found)
             likely = np.flatnonzero(shares >= LIKELY * shares.max())
             shares = shares[likely] / shares[likely].sum()
-        chosen = [self.choices()[k] for k in likely]
-        weights = [
-            self._readouts(down, pooled, own, choice.own, c)[self._ridges.index(choice.ridge)]
-            for choice in chosen
-        ]
-        shift = own.log_prior() - pooled.log_prior()
-        return linear.Readout(self._bits(down), np.array(weights), chosen, shift, shares)
+        chosen = [choices[k] for k in likely]
+        weights, shift = self._weights(client.state, down, c)
+        every = np.array([weights(choice.own, choice.ridge) for choice in chosen])
+        return linear.Readout(self._bits(down), every, chosen, shift, shares)
+
+    def _weights(
+        self, state: State, down: Message, client: int
+    ) -> tuple[Callable[[float, float], np.ndarray], np.ndarray]:
+        """Read-out (D, C) by weight of the client's own examples and ridge; log prior ratios."""
+        own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
+
+        def weights(of_own: float, ridge: float) -> np.ndarray:
+            every = self._readouts(down, pooled, own, of_own, client)
+            return np.asarray(every[self._ridges.index(ridge)])
+
+        return weights, own.log_prior() - pooled.log_prior()
 
     def _readouts(
         self, down: Message, pooled: linear.Sums, own: linear.Sums, weight: float, client: int
@@ -546,7 +539,9 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         images, D, C = len(self.loaded.split.train[client]), self.n_bits, self.loaded.classes
         n, each, moments = images * (1 + self.mirror), 0.0, 0.0
         if self.kind == "patches":
-            places, length = self.patches.places, self.patches.length
+            height, width = self.loaded.split.dataset.shape[1:]
+            places = (height - self.patch + 1) * (width - self.patch + 1)
+            length = self._patch_length
             moments = 2.0 * images * places / 9 * length**2
             each = 2.0 * places * length * self.filters
         elif self.kind == "network":
@@ -683,14 +678,10 @@ def forgotten(state: State, client: int) -> State:
     require(client in members, "client", f"among {members.tolist()}", client)
     given = below(state, f"{SENT}{client}")
     require("counts" in given, "client", "one whose sums the server keeps (keep=True)", client)
-    own = f"{SENT}{client}/"
-    left = {n: a for n, a in state.items() if not n.startswith(own) and n != "choice"}
-    rest = members[members != client]
-    if not len(rest):
-        return {n: a for n, a in left.items() if n not in {*given, "members"}}
-    less = {n: -np.asarray(a, np.int64) for n, a in given.items()}
-    sums = {n: _total(n, [np.asarray(state[n]), a]) for n, a in less.items()}
-    return left | sums | {"members": rest}
+    others = {int(c): below(state, f"{SENT}{c}") for c in members if c != client}
+    gone = {*COUNTED, "members", "choice"}
+    rest = {n: a for n, a in state.items() if n not in gone and not n.startswith(SENT)}
+    return added(rest, others, keep=True) if others else rest
 
 
 def broadcast(state: State) -> Message:

@@ -23,7 +23,8 @@ from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.data.partitions import Rows, stratified
+from hopfed.neural.data.partitions import Rows
+from hopfed.neural.data.parts import stratified
 from hopfed.neural.method import Answer, Client, NeuralMethod, Played, pack, setting
 from hopfed.neural.training.losses import Batch, Net, Objective
 from hopfed.neural.training.task import Params, TaskSpec, task_of

@@ -10,7 +10,7 @@ on filters and thresholds; whole numbers add up exactly, however examples are di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -22,7 +22,6 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, unfold
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.readouts.ridge import Sums, within_classes
 
@@ -34,8 +33,7 @@ BATCH = 64  # images at a time
 IMAGES = 400  # of random waves, from which public filters follow
 # Steps of a code in one spread of the features; 0 for a bit, which is on one side or the other.
 CODES = {"bits": 0, "bytes": 16, "roots": 16, "coarse": 3, "floats": 1 << 12}
-# Spreads around its threshold in which a feature is told apart.
-REACH = {"bits": 1, "bytes": 8, "roots": 8, "coarse": 8, "floats": 256}
+REACH = {"floats": 256}  # spreads around its threshold in which a feature is told apart; else 8
 ROOTED = ("roots", "coarse")  # codes of square roots
 
 Moments = tuple[np.ndarray, np.ndarray, float]  # sum, sum of outer products, and number of patches
@@ -43,78 +41,48 @@ Examples = tuple[np.ndarray, np.ndarray]  # bits (n, D) and labels (n,)
 Features = Callable[[Tensor], Tensor]  # inputs (B, ...) -> (B, length) float32, before thresholds
 
 
-@dataclass(frozen=True)
-class Patches:
-    """Which patches of images there are."""
-
-    channels: int  # of the images, as their height and width
-    height: int
-    width: int
-    size: int  # side of a patch, in pixels
-
-    def __post_init__(self) -> None:
-        most = min(self.height, self.width)
-        require(1 <= self.size <= most, "patch", f"from 1 to {most} pixels", self.size)
-
-    @property
-    def length(self) -> int:
-        """Numbers in a patch."""
-        return self.channels * self.size**2
-
-    @property
-    def places(self) -> int:
-        """Patches of an image."""
-        return (self.height - self.size + 1) * (self.width - self.size + 1)
-
-    def of(self, x: Tensor, step: int = 1) -> Tensor:
-        """Return the patches (B, P, length) of images (B, ...): mean 0, variance about 1."""
-        u = unfold(x, self.size, stride=step).transpose(1, 2)
-        u = u - u.mean(dim=2, keepdim=True)
-        return u / torch.sqrt(u.var(dim=2, unbiased=False, keepdim=True) + FLAT)
-
-    def moments(self, batches: Iterator[Tensor]) -> Moments:
-        """Return sum (d,) and sum of outer products (d, d) of patches, and how many there are."""
-        total, squares, count = np.zeros(self.length), np.zeros((self.length, self.length)), 0
-        for x in batches:
-            u = self.of(x, STEP).reshape(-1, self.length).double().cpu()
-            total += u.sum(dim=0).numpy()
-            squares += (u.T @ u).numpy()
-            count += len(u)
-        return total, squares, count
+def patches(x: Tensor, size: int, step: int = 1) -> Tensor:
+    """Patches (B, P, d) of `size` x `size` pixels of images (B, ...): mean 0, variance about 1."""
+    u = unfold(x, size, stride=step).transpose(1, 2)
+    u = u - u.mean(dim=2, keepdim=True)
+    return u / torch.sqrt(u.var(dim=2, unbiased=False, keepdim=True) + FLAT)
 
 
-@dataclass(frozen=True, eq=False)
-class Filters:
-    """Filters of patches, and how their responses are pooled."""
+def moments(batches: Iterable[Tensor], size: int) -> Moments:
+    """Sum (d,) and sum of outer products (d, d) of patches of images, and how many there are."""
+    total: Any = 0.0
+    squares: Any = 0.0
+    count = 0
+    for x in batches:
+        u = patches(x, size, STEP).flatten(0, 1).double().cpu()
+        total, squares = total + u.sum(dim=0).numpy(), squares + (u.T @ u).numpy()
+        count += len(u)
+    return total, squares, count
 
-    patches: Patches  # which there are
-    kernel: np.ndarray = field(repr=False)  # (d, F) float32, filters with the whitening in them
-    mean: np.ndarray = field(repr=False)  # (d,) float32, the mean patch
-    fields: int = 2  # responses are averaged over so many fields in each direction
 
-    @classmethod
-    def drawn(cls, patches: Patches, moments: Moments, number: int, fields: int, seed: int) -> Self:
-        """Draw `number` random filters that see whitened patches."""
-        total, squares, count = moments
-        mean = total / count
-        covariance = squares / count - np.outer(mean, mean)
-        values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
-        whitening = (vectors / np.sqrt(np.maximum(values, 0.0) + SMALL)) @ vectors.T
-        drawn = stream(seed, "filters").standard_normal((patches.length, number))
-        kernel = whitening @ (drawn / np.linalg.norm(drawn, axis=0))
-        return cls(patches, kernel.astype(np.float32), mean.astype(np.float32), fields)
+def filters(seen: Moments, number: int, seed: int) -> dict[str, np.ndarray]:
+    """Draw random filters `kernel` (d, number) that see patches less their `mean`, whitened."""
+    total, squares, count = seen
+    mean = total / count
+    covariance = squares / count - np.outer(mean, mean)
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    whitening = (vectors / np.sqrt(np.maximum(values, 0.0) + SMALL)) @ vectors.T
+    drawn = stream(seed, "filters").standard_normal((len(mean), number))
+    kernel = whitening @ (drawn / np.linalg.norm(drawn, axis=0))
+    return {"kernel": kernel.astype(np.float32), "mean": mean.astype(np.float32)}
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the features (B, D) float32 of images (B, ...)."""
-        kernel, mean = (torch.as_tensor(a, device=x.device) for a in (self.kernel, self.mean))
-        shape = [n - self.patches.size + 1 for n in x.shape[-2:]]
-        parts = []
-        for piece in x.split(BATCH):
-            response = (self.patches.of(piece) - mean) @ kernel
-            maps = response.transpose(1, 2).reshape(len(piece), kernel.shape[1], *shape)
-            both = torch.cat([maps - DEAD, -maps - DEAD], dim=1).clamp_(min=0)
-            parts.append(adaptive_avg_pool2d(both, self.fields).flatten(1))
-        return torch.cat(parts)
+
+def responses(x: Tensor, kernel: np.ndarray, mean: np.ndarray, size: int, fields: int) -> Tensor:
+    """Features (B, D) float32 of images (B, ...): what filters respond, averaged over fields."""
+    weights, middle = (torch.as_tensor(a, device=x.device) for a in (kernel, mean))
+    shape = [n - size + 1 for n in x.shape[-2:]]
+    parts = []
+    for piece in x.split(BATCH):
+        response = (patches(piece, size) - middle) @ weights
+        maps = response.transpose(1, 2).unflatten(2, shape)
+        both = torch.cat([maps - DEAD, -maps - DEAD], dim=1).clamp_(min=0)
+        parts.append(adaptive_avg_pool2d(both, fields).flatten(1))
+    return torch.cat(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,29 +112,25 @@ class Bits:
         return bits, labels
 
     def _each(self, x: Tensor) -> list[Tensor]:
-        """Codes of inputs, and of their mirror images if these count."""
-        images = [x, x.flip(-1)] if self.mirror else [x]
-        made = (self.features(each) for each in images)
-        codes = [coded(each, self.thresholds, self.spread, self.code) for each in made]
-        if self.group == 1:
-            return codes
-        return [torch.cat([grouped(z[:, :-1], self.group), z[:, -1:]], dim=1) for z in codes]
-
-
-def coded(features: Tensor, thresholds: np.ndarray, spread: float, code: str) -> Tensor:
-    """Whole numbers float32 (B, D + 1) of features, +-1 for bits; the last is 1, or the steps."""
-    limits = torch.as_tensor(thresholds, dtype=features.dtype, device=features.device)
-    one = features.new_ones((len(features), 1))
-    if not (steps := CODES[code]):
-        return torch.cat([torch.where(features >= limits, one, -one), one], dim=1)
-    most = largest(code)
-    whole = ((features - limits) * (steps / spread)).round_().clamp_(-most, most)
-    return torch.cat([whole, steps * one], dim=1)
+        """Codes of inputs, and of their mirror images if these count; the last is a constant."""
+        found = []
+        for image in [x, x.flip(-1)] if self.mirror else [x]:
+            z = self.features(image)
+            one = z.new_ones((len(z), 1))
+            limits = torch.as_tensor(self.thresholds, dtype=z.dtype, device=z.device)
+            if steps := CODES[self.code]:
+                most = largest(self.code)
+                z = ((z - limits) * (steps / self.spread)).round_().clamp_(-most, most)
+            else:
+                z = torch.where(z >= limits, one, -one)
+            z = z if self.group == 1 else grouped(z, self.group)
+            found.append(torch.cat([z, one * max(steps, 1)], dim=1))
+        return found
 
 
 def largest(code: str) -> int:
     """Largest whole number of a code."""
-    return max(REACH[code] * CODES[code] - 1, 1)
+    return max(REACH.get(code, 8) * CODES[code] - 1, 1)
 
 
 def rooted(x: Tensor) -> Tensor:
@@ -194,23 +158,16 @@ def grouped(bits: Tensor, size: int) -> Tensor:
     return torch.cat(sets, dim=1)
 
 
-def public_bits(patches: Patches, number: int, fields: int, seed: int) -> tuple[Filters, Any]:
-    """Return filters and thresholds that no client's data decide, only the seed: from `waves`."""
-    images = waves(patches.channels, patches.height, patches.width, IMAGES, seed)
-    filters = Filters.drawn(patches, patches.moments(iter([images])), number, fields, seed)
-    return filters, filters(images).mean(dim=0).numpy().astype(np.float32)
-
-
-def waves(channels: int, height: int, width: int, number: int, seed: int) -> Tensor:
+def waves(shape: tuple[int, ...], number: int, seed: int) -> Tensor:
     """Draw images (number, channels, height, width) float32 of random waves, from 0 to 1.
 
     Their power falls as 1 / f^2 in the spatial frequency f, as that of photographs does (D. J.
     Field, JOSA A 4 (1987) 2379); channels share three quarters of their variance.
     """
-    rng = stream(seed, "waves")
+    rng, (height, width) = stream(seed, "waves"), shape[1:]
     steps = np.fft.fftfreq(height)[:, None] ** 2 + np.fft.fftfreq(width)[None] ** 2
     amplitude = 1 / np.sqrt(np.maximum(steps, 1 / max(height, width) ** 2))
-    white = rng.standard_normal((2, number, channels, height, width))
+    white = rng.standard_normal((2, number, *shape))
     mixed = np.sqrt(3) * white[0, :, :1] + white[1]
     images = np.fft.ifft2(np.fft.fft2(mixed) * amplitude).real
     low, high = (f(images, axis=(1, 2, 3), keepdims=True) for f in (np.min, np.max))

@@ -59,9 +59,6 @@ class Sums:
     def __add__(self, other: Sums) -> Sums:
         return Sums(*map(add, vars(self).values(), vars(other).values()))
 
-    def __sub__(self, other: Sums) -> Sums:
-        return self + other * -1
-
     def __mul__(self, weight: float) -> Sums:
         return Sums(*(weight * a for a in vars(self).values()))
 
@@ -83,12 +80,7 @@ class Spectrum:
     values: np.ndarray  # (D,) in falling order, none negative
     vectors: np.ndarray = field(repr=False)  # (D, D)
     inside: np.ndarray = field(repr=False)  # (D, C), ``V^T B / n``
-    counts: np.ndarray  # (C,) examples of each class
-
-    @property
-    def examples(self) -> float:
-        """n, or the sum of the examples' weights."""
-        return float(self.counts.sum())
+    examples: float  # n, or the sum of the examples' weights
 
     @property
     def size(self) -> float:
@@ -100,10 +92,10 @@ class Spectrum:
         """Spectrum of the sums of some examples."""
         n, (D, C) = sums.examples, sums.by_class.shape
         if n == 0:
-            return cls(np.zeros(0), np.zeros((D, 0)), np.zeros((0, C)), sums.counts)
+            return cls(np.zeros(0), np.zeros((D, 0)), np.zeros((0, C)), n)
         values, vectors = scipy.linalg.eigh(sums.operator / n)
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-        return cls(values, vectors, vectors.T @ (sums.by_class / n), sums.counts)
+        return cls(values, vectors, vectors.T @ (sums.by_class / n), n)
 
     def readouts(self, ridges: Sequence[float]) -> np.ndarray:
         """Read-outs (R, D, C), ``(A + rho n)^-1 B`` for each rho above 0 of R `ridges`."""

@@ -12,7 +12,7 @@ from stand_ins import disjoint, labelled, one_line, plays, rows_of, seeds
 from hopfed.errors import ArgumentError, DataError
 from hopfed.figures.partition import draw
 from hopfed.neural.data import Dataset, load, partition
-from hopfed.neural.data.partitions import TEST, TRAIN, grouped, split, stratified
+from hopfed.neural.data.parts import TEST, TRAIN, grouped, stratified
 
 SCHEMES = ("iid", "classes:2", "dirichlet:0.5:redistribute", "pachinko:0.5:5", "domain", "writer")
 
@@ -261,12 +261,12 @@ def test_groups_keep_the_shares_where_they_can():
     group = np.repeat(np.arange(1000), np.random.default_rng(0).integers(1, 20, size=1000))
     parts = grouped(group, (8, 1, 1), np.random.default_rng(1))
     np.testing.assert_allclose(np.bincount(parts) / len(parts), (0.8, 0.1, 0.1), atol=0.003)
-    long, labels = np.repeat(np.arange(21), [100] + [5] * 20), np.arange(200) % 2
+    long = np.repeat(np.arange(21), [100] + [5] * 20)
     for seed in range(40):  # a speech of half of all examples never becomes the test set
-        parts = split(labels, long, (8, 1, 1), np.random.default_rng(seed))
+        parts = grouped(long, (8, 1, 1), np.random.default_rng(seed))
         assert parts[0] == TRAIN
-    with pytest.raises(DataError, match="2 groups of examples cannot be split into 3 parts"):
-        grouped(np.array([0, 0, 1]), (8, 1, 1), np.random.default_rng(0))
+    few = replace(dataset(np.arange(60) % 3), group=np.arange(60) // 30)
+    refused("2 groups of examples cannot be split into 3 parts", "iid", few, 1)
 
 
 def test_the_figure_shows_counts_and_sizes():
