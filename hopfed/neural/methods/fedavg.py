@@ -400,7 +400,7 @@ class Scaffold(FedAvg, name="scaffold", source="Karimireddy et al., ICML 2020", 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         first = self.begin(client, down)
         job = client.train(first, direct=lambda g, extra: {n: g[n] + extra[n] for n in g})
-        zero = {n: torch.zeros_like(first[n]) for n in job.trained()}
+        zero = {n: torch.zeros_like(first[n]) for n in job.trained}
         own, server = zero | client.kept("control"), zero | unpack(down, "control")
         job.extra = {n: server[n] - own[n] for n in zero}
         b, steps = job.training.momentum, len(job.steps())
@@ -446,7 +446,7 @@ class FedDyn(FedAvg, name="feddyn", source="Acar et al., ICLR 2021", by_record=T
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         first = self.begin(client, down)
         job = client.train(first)
-        slope = {n: torch.zeros_like(first[n]) for n in job.trained()} | client.kept("slope")
+        slope = {n: torch.zeros_like(first[n]) for n in job.trained} | client.kept("slope")
         job.extra = above({n: first[n] for n in slope}, "first") | above(slope, "slope")
         trained = (yield job).params
         moves = {n: g - self.alpha * (trained[n] - first[n]) for n, g in slope.items()}
@@ -576,8 +576,8 @@ class PFedMe(FedAvg, name="pfedme", source="Dinh et al., NeurIPS 2020", scored_w
         theta, near = {n: job.params[n] for n in first}, job.params["near"]
         client.keep(theta)
         near = near - rate * (near - self.joined(theta))
-        parts = near.split([first[n].numel() for n in whole.trained()])
-        named = zip(whole.trained(), parts, strict=True)
+        parts = near.split([first[n].numel() for n in whole.trained])
+        named = zip(whole.trained, parts, strict=True)
         return pack(theta | {n: part.view_as(first[n]) for n, part in named})
 
     def joined(self, params: Params) -> Tensor:

@@ -282,7 +282,7 @@ class FedH2L(Consulting, questions=("local", "mutual"), name="fedh2l", source="L
         start = self.begin(client, {})
         job = yield from self.learn(client, self.own_steps(client))
         # With one step, g_loc is its gradient; else the way back has the direction of a gradient.
-        moved = {n: start[n] - job.params[n] for n in job.trained()}
+        moved = {n: start[n] - job.params[n] for n in job.trained}
         client.state |= pack(job.gradient if self.steps == 1 else moved, "local")
         client.metrics = {"loss": job.loss, "public_loss": np.nan, "conflict": np.nan}
         if not self.kl:

@@ -75,7 +75,7 @@ def one_thread() -> Iterator[None]:
 
 def train(jobs: Sequence[Job], data: Tensors) -> None:
     """Train every job in the way that its settings name; "auto" follows the rule."""
-    jobs = [job for job in jobs if job.trained() and (job.plan is None or len(job.plan))]
+    jobs = [job for job in jobs if job.trained and (job.plan is None or len(job.plan))]
     with one_thread():
         for group in stacks(jobs, ROOM.get(data.device.type, MOST)):
             if len(group) > 1 and _together(group[0], data):
@@ -141,7 +141,7 @@ def drawing(job: Job, device: torch.device) -> Iterator[None]:
 
 def train_alone(job: Job, data: Tensors) -> None:
     """Train one client: the loop that anybody would write."""
-    training, names = job.training, job.trained()
+    training, names = job.training, job.trained
     loss_of = _loss(job.net.train(), job.objective, training.compile)
     params = {n: t.detach().to(data.device, copy=True) for n, t in job.params.items()}
     extra = {n: t.to(data.device) for n, t in job.extra.items()}
@@ -179,7 +179,7 @@ def _of_records(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Mean loss, and gradient of DP-SGD: of each example cut to a norm, and noise on their sum."""
     training, loss_of = job.training, _loss(job.net, job.objective)
-    free = {n: params[n].detach() for n in job.trained()}
+    free = {n: params[n].detach() for n in job.trained}
 
     def loss(free: Params, x: Tensor, y: Tensor) -> Tensor:
         return loss_of({**params, **free}, x[None], y[None], None, extra)
@@ -202,7 +202,7 @@ def train_together(jobs: Sequence[Job], data: Tensors) -> None:
     """Train jobs of one kind together; their optimizers made equally many steps before."""
     planned = sorted(((j.steps(), j) for j in jobs), key=lambda p: -len(p[0]))
     plans, jobs = [p for p, _ in planned], [j for _, j in planned]  # the last leave first
-    training, names, device = jobs[0].training, jobs[0].trained(), data.device
+    training, names, device = jobs[0].training, jobs[0].trained, data.device
     loss_of = _loss(jobs[0].net.train(), jobs[0].objective, training.compile, stacked=True)
     params, extra, state = (
         _stacked(parts, device)

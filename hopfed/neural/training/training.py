@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -216,6 +216,7 @@ class Job:
             found += np.split(order, cuts) if len(order) else []
         return found
 
+    @cached_property
     def trained(self) -> list[str]:
         """Names of the parameters that are trained."""
         named = self.net.named_parameters()
@@ -282,7 +283,7 @@ def _places(net: nn.Module) -> dict[str, list[tuple[dict[str, Any], str]]]:
 
 def training_flops(job: Job, data: Tensors) -> float:
     """FLOPs of a training."""
-    if not len(job.rows) or not job.trained():
+    if not len(job.rows) or not job.trained:
         return 0.0
     each = step_flops(job, data, job.training.batch)
     return each * len(job.rows) * job.training.epochs
@@ -296,7 +297,7 @@ def step_flops(job: Job, data: Tensors, batch: int) -> float:
     if key not in known:
         x, y = data.batch(data.rows(rows))
         params = {n: t.detach().clone() for n, t in beside(job.params, job.net).items()}
-        weights = [params[n].requires_grad_() for n in job.trained()]
+        weights = [params[n].requires_grad_() for n in job.trained]
         alone = len(rows) == 1 and has_batch_norm(job.net)  # one example has no statistics
         net = Net(forward_of(job.net.train(not alone)), params)
         with _counter() as flops:
