@@ -42,6 +42,7 @@ from hopfed.tables.words import (
     Cells,
     as_numbers,
     canonical,
+    in_order,
     level,
     meanings,
     number,
@@ -489,7 +490,7 @@ class Decider:
         odd = {w for w in levels if number(w) is None} if not order else levels - {*order}
         if odd and not order:
             why = "holds words: give its levels from the lowest to the highest"
-            return self._fault(c, why, ("", {"ordinal": {c.name: sorted(levels)}}))
+            return self._fault(c, why, ("", {"ordinal": {c.name: in_order(levels)}}))
         if odd:
             return self._odd(c, {canonical(w) for w in odd}, "is not among the levels told")
         return Code("ordinal", tuple(gone.items()), levels=order or sorted_levels(levels) or ("0",))

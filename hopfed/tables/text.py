@@ -39,6 +39,7 @@ DELIMITERS = ",;\t| "
 _STEERING = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f]")  # in no text; escape is a letter of names
 # Encodings that files have as a rule, of many that bytes might be of.
 _USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
+_BLANK = re.compile(rb"\n[ \t\r]*\n|\r\r")
 _POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # or so it may be
 _PERCENT = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?\s?%")
@@ -234,6 +235,17 @@ def layout(rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Layout
             start = next((k for k, row in enumerate(rows[:start]) if row), start)
         return Layout(start, None, max(width, len(top)), tuple(notes))
     names, above = top, start + 1
+    blank = [j for j, name in enumerate(names) if not name and j]
+    if blank and len(names) == width and _is_second(below[0], below[1:], blank):
+        names, above, below = list(below[0]), start + 2, below[1:]
+        if all(names) and len({*names}) == width:
+            line = shown(" ".join(filter(None, top)), 80)
+            notes.append(f"left out above the names of columns: {line}")
+        else:  # the names below cells that are merged
+            for j in range(1, width):
+                top[j] = top[j] or top[j - 1]
+            names = [f"{name} {more}".strip() for name, more in zip(top, names, strict=True)]
+            notes.append(f"two rows of names were joined: '{shown(names[blank[0]], 60)}'")
     extra = width - len(names)
     if extra > 0:  # R has no name for names of rows; others end each row by delimiters
         ends = all(not any(row[len(names) :]) for row in below)
@@ -290,6 +302,15 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]], words: Collec
     return against == 0 and not all(map(_is_number, filter(None, top)))
 
 
+def _is_second(row: Sequence[str], below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:
+    """Whether a second row holds names as well, as below merged cells."""
+    words = [c for c in row if c]
+    if len(below) < 2 or len(words) <= len(row) / 2 or any(map(_is_number, words)):
+        return False
+    held = {c.lower() for r in below for c in r}
+    return all(j < len(row) and row[j] for j in blank) and not any(w.lower() in held for w in words)
+
+
 # All rows
 
 
@@ -307,18 +328,21 @@ class _Text(NamedTuple):
 
     def blocks(self, source: Source) -> Iterator[Block]:
         """Yield all rows as arrays of text."""
-        rows, lines = 0, self.skipped
+        rows, blank, lines = 0, False, self.skipped
         with unpacked(self.path) as file:
             for data in self._lines(file):
                 if source.watch is not None and hasattr(file, "fileno"):
                     at = os.lseek(file.fileno(), 0, os.SEEK_CUR)  # of a packed file: packed
                     source.watch(at / max(os.fstat(file.fileno()).st_size, 1))
+                blank = blank or _BLANK.search(data) is not None
                 if self.delimiter == " ":  # one between cells, and none at the edges of lines
                     data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", data))
                 found = self._parsed(data, lines, rows)
                 rows, lines = rows + found.num_rows, 0
                 for batch in found.to_batches():
                     yield batch.columns
+        if blank and self.width > 1 and not any("blank lines" in n for n in source.notes):
+            source.notes.append("blank lines between rows are left out")
 
     def _parsed(self, data: bytes, skipped: int, before: int) -> Any:
         """Rows of some lines, `before` of which come others, as a table of text."""

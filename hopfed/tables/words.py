@@ -108,6 +108,26 @@ def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(values, key=lambda word: (values[word] is None, values[word] or 0, word)))
 
 
+SCALES = tuple(
+    tuple(scale.split("<"))
+    for scale in (
+        "never<almost never<rarely<seldom<occasionally<sometimes<often<usually<mostly<always",
+        "none<not at all<very low<low<little<a little<some<mid<middle<medium<moderate<much<high"
+        "<very high",
+        "very bad<very poor<bad<poor<fair<ok<average<good<very good<excellent",
+        "strongly disagree<disagree<neither<neutral<undecided<agree<strongly agree",
+        "very dissatisfied<dissatisfied<neutral<satisfied<very satisfied",
+    )
+)
+
+
+def in_order(levels: Iterable[str]) -> tuple[str, ...]:
+    """Return levels as a usual scale has them, else sorted."""
+    found = sorted(levels)
+    known = [scale for scale in SCALES if all(token(word) in scale for word in found)]
+    return tuple(sorted(found, key=lambda w: known[0].index(token(w)) if known else 0))
+
+
 def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
     """Return the code of each word that a column may hold, those that it holds first."""
     held = [set(words) for words in parts if words]
