@@ -108,6 +108,10 @@ def named(names: Sequence[Any], label: str) -> tuple[tuple[str, ...], list[str]]
         name, fresh = (shown(each, 60) for each in alike[0])
         others = f"; {len(alike) - 1:,} more are numbered, too" if len(alike) > 1 else ""
         notes.append(f"two columns are called '{name}': the later one is '{fresh}' here{others}")
+    cut = [j for j, name in enumerate(plain, start=1) if len(name) > LONGEST]
+    if cut:
+        others = f", and of {len(cut) - 1:,} more," if len(cut) > 1 else ""
+        notes.append(f"the name of column {cut[0]}{others} is cut to {LONGEST} characters")
     return tuple(found), notes
 
 
