@@ -5,7 +5,7 @@ import json
 import h5py
 import numpy as np
 import pytest
-from helpers import DATA, rest_slow
+from helpers import rest_slow
 
 import hopfed
 from hopfed.archetypes.patterns import Patterns
@@ -103,12 +103,8 @@ def test_a_table_with_gaps_on_the_command_line(hopfed, tmp_path):
 
 
 @pytest.mark.slow
-def test_raw_digits_are_structure_but_not_classes():
-    if not (DATA / "mnist.npz").is_file():
-        pytest.skip("MNIST not at hand; set HOPFED_DATA to its folder")
-    with np.load(DATA / "mnist.npz") as file:
-        x = file["images"][:1000].reshape(1000, -1) > 127
-    found = hopfed.recover(x, seed=0)
+def test_raw_digits_are_structure_but_not_classes(mnist_digits):
+    found = hopfed.recover(mnist_digits[:1000], seed=0)
     assert found.status == "structure, but not classes"
     assert found.channel == "graded"
 

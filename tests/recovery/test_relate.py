@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from graded_tables import made
 
 from hopfed import kernels, recover
-from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.mixture import Mixture, Prior, expect, improve
 from hopfed.archetypes.session import Owners
 from hopfed.errors import ArgumentError, DataError
@@ -26,24 +26,6 @@ def drawn(rng, M, right):
     """Rows (M, 8) of +-1, and the class of each."""
     labels = rng.choice(3, M, p=SHARES)
     return np.where(rng.random((M, 8)) < rates_of(right)[labels], 1, -1), labels
-
-
-def made(means, shares):
-    unknown = np.full(len(means), np.nan)
-    return Archetypes(
-        patterns=np.where(means < 0, -1, 1).astype(np.int8),
-        scores=unknown,
-        predicted_scores=unknown,
-        exposures=shares,
-        quality=0.5,
-        n_detected=len(means),
-        explained=np.nan,
-        status="ok",
-        advice="",
-        matches=np.zeros(0, int),
-        channel="graded",
-        graded_means=means,
-    )
 
 
 def fitted(x, right):

@@ -30,6 +30,7 @@ dask = pytest.importorskip("dask", reason="dask is not installed")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 da = pytest.importorskip("dask.array", reason="dask.array is not installed")
 
+BY_LAW = {"patterns": Patterns(MarchenkoPastur()), "channel": "symmetric"}
 MEMORY = 4_000  # bytes, of the tens of thousands that the tables below take
 
 
@@ -100,10 +101,7 @@ forms = pytest.mark.parametrize("form", ["again", "apart"])
 
 
 def check_alike(held, other, exact=True):
-    """The same recovery: to the bit where everything is a sum of +-1.
-
-    Elsewhere up to the step at which expectation maximisation stops.
-    """
+    """The same to the bit, or up to the step at which expectation maximisation stops."""
     a, b = held.archetypes, other.archetypes
     for name in ("status", "advice", "n_detected", "channel"):
         assert getattr(a, name) == getattr(b, name)
@@ -125,11 +123,7 @@ def check_alike(held, other, exact=True):
             ("again", "symmetric", {"refit": True}),
             ("apart", "constant", {}),
             ("again", "graded", {}),
-            (
-                "apart",
-                "symmetric",
-                {"patterns": Patterns(MarchenkoPastur()), "channel": "symmetric"},
-            ),
+            ("apart", "symmetric", BY_LAW),
             ("apart", "graded", {}),
         ],
         3,
