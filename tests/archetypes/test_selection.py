@@ -5,13 +5,7 @@ from helpers import sample, subspace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopfed.archetypes.subspace import (
-    accepted,
-    distinct,
-    match_known,
-    merge,
-    select,
-)
+from hopfed.archetypes.subspace import accepted, distinct, match_known, merge, select
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.theory.resolution import expected_overlap
 

@@ -46,12 +46,6 @@ def test_a_list_of_paths_is_one_owner_each(tmp_path):
         hopfed.recover([paths[0], tmp_path / "c.csv"])
 
 
-def test_many_archetypes_from_one_file_as_from_five():
-    xi, eta = sample(70, 500, 5000, 0.8, 1)
-    for clients in ([eta], np.array_split(eta, 5)):
-        assert complete(hopfed.recover(clients, seed=1), xi)
-
-
 def test_layered_alone_needs_one_operator_only():
     xi, eta = sample(40, 500, 5000, 0.8, 2)
     run = run_recovery(np.array_split(eta, 3), seed=2, patterns=Patterns(method="layered"))
@@ -226,18 +220,16 @@ def test_noise_alone_gives_nothing():
     assert (len(found), found.n_detected, found.status) == (0, 0, "no signal")
 
 
-@pytest.mark.parametrize(("constant", "others"), [(20, 20), (100, 10), (3, 3)])
-def test_columns_that_hold_one_value_make_no_classes(constant, others):
+@pytest.mark.parametrize(
+    ("constant", "others", "said"),
+    [(n, m, ("one class", 1)) for n, m in ((20, 20), (100, 10), (3, 3))]
+    + [(8, 2, ("too little data", 0))],
+)
+def test_columns_that_hold_one_value_make_no_classes(constant, others, said):
     rng = np.random.default_rng(others)
     x = np.where(rng.random((500, others)) < rng.uniform(0.1, 0.9, others), 1, -1)
     found = hopfed.recover(np.hstack([np.ones((500, constant)), x]), seed=0)
-    assert (found.status, len(found)) == ("one class", 1)
-
-
-def test_columns_of_one_value_beside_two_others_say_nothing():
-    x = np.where(np.random.default_rng(2).random((500, 2)) < 0.7, 1, -1)
-    found = hopfed.recover(np.hstack([np.ones((500, 8)), x]), seed=0)
-    assert (found.status, len(found)) == ("too little data", 0)
+    assert (found.status, len(found)) == said
 
 
 @pytest.mark.parametrize("columns", [6, 40])

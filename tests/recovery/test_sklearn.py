@@ -46,8 +46,7 @@ def test_it_does_what_scikit_learn_asks(estimator, check):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
-    [ArchetypeMixture(threshold=0.0, channel="graded")],
-    expected_failed_checks=lambda _: SPARSE,
+    [ArchetypeMixture(threshold=0.0, channel="graded")], expected_failed_checks=lambda _: SPARSE
 )
 def test_it_does_so_with_other_parameters(estimator, check):
     check(estimator)

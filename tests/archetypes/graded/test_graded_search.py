@@ -8,13 +8,7 @@ from helpers import rest_slow
 from hopfed.archetypes.channel import QUALITIES, choose, pattern_gains
 from hopfed.archetypes.class_questions import sketch
 from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, expect
-from hopfed.archetypes.search import (
-    Search,
-    _better,
-    find_classes,
-    halves,
-    merge_gains,
-)
+from hopfed.archetypes.search import Search, _better, find_classes, halves, merge_gains
 from hopfed.archetypes.session import Owners
 
 

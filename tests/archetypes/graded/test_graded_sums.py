@@ -8,7 +8,6 @@ from scipy.special import gammaln
 from hopfed.archetypes import class_questions
 from hopfed.archetypes.class_questions import (
     class_sums,
-    repeated,
     residual_product,
     residual_products,
     residual_squares,
@@ -17,34 +16,14 @@ from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, expect, improve
 from hopfed.archetypes.search import leading
 from hopfed.archetypes.session import Owner, Owners
 from hopfed.errors import ArgumentError
-from hopfed.kernels import pack, pack_masked
+from hopfed.kernels import pack_masked
 from hopfed.memory.energies import complete
-from hopfed.spectral.rows import column_moments
 
 
 def owner(rows, T, shares):
     found = Owners.of([rows], seed=0).members[0]
     found.learn(T, shares)
     return found
-
-
-def test_bits_answer_like_dense_rows():
-    T, _, x = classes(3, 70, 90, 0)
-    shares = np.array([0.5, 0.3, 0.2])
-    dense, bits = owner(x, T, shares), owner(pack(x), T, shares)
-    w = np.random.default_rng(0).standard_normal((3, 70)).astype(np.float32)
-    for question, told in (
-        (class_sums, {"means": T, "shares": shares}),
-        (residual_products, {"directions": w}),
-        (residual_squares, {}),
-        (residual_product, {"vector": w[0]}),
-        (repeated, {}),
-    ):
-        a, b = question(dense, told), question(bits, told)
-        for name in a:
-            np.testing.assert_allclose(a[name], b[name], rtol=1e-4, atol=1e-2, err_msg=name)
-    for a, b in zip(column_moments(x), column_moments(pack(x)), strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def test_responsibilities_are_those_of_bayes():

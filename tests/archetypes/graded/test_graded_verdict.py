@@ -66,8 +66,7 @@ NOT_CLASSES = {
     "one-hot": lambda rng: 2 * np.eye(4)[rng.integers(4, size=(M, N // 4))].reshape(M, N) - 1,
     "columns twice": lambda rng: np.repeat(signs(rng.random(N), rng)[:, : N // 2], 2, axis=1),
     "row quality": lambda rng: signs(
-        (1 + rng.beta(2, 2, (M, 1)) * rng.choice([-1, 1], (3, N))[rng.integers(3, size=M)]) / 2,
-        rng,
+        (1 + rng.beta(2, 2, (M, 1)) * rng.choice([-1, 1], (3, N))[rng.integers(3, size=M)]) / 2, rng
     ),
 }
 

@@ -5,11 +5,7 @@ import pytest
 from graded_tables import classes, fitted, judged
 from helpers import rest_slow
 
-from hopfed.archetypes.judging import (
-    CHANCE,
-    gain_of_chance,
-    weaker_forms,
-)
+from hopfed.archetypes.judging import CHANCE, gain_of_chance, weaker_forms
 
 N, M = 120, 1500
 

@@ -6,14 +6,7 @@ from graded_tables import classes, error, fitted, known, labelled
 from helpers import rest_slow
 
 from hopfed.archetypes.class_questions import standardised, sums_and_pairs
-from hopfed.archetypes.mixture import (
-    Mixture,
-    Prior,
-    Unsure,
-    collected,
-    expect,
-    iterate,
-)
+from hopfed.archetypes.mixture import Mixture, Prior, Unsure, collected, expect, iterate
 from hopfed.archetypes.search import DEEP, Search, one_more, split, without_tails
 from hopfed.archetypes.session import Owners, Variables
 

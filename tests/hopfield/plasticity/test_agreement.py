@@ -6,11 +6,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.plasticity import (
-    expected_agreement,
-    nearest_shares,
-    sign_agreement,
-)
+from hopfed.hopfield.plasticity import expected_agreement, nearest_shares, sign_agreement
 from hopfed.kernels import pack
 
 
