@@ -152,14 +152,14 @@ def test_hidden_votes_are_filled_as_surely_as_is_said(votes):
 
 def test_what_cannot_be_answered_is_refused_in_a_line():
     found = made(np.zeros((2, 4)) + 0.5)
-    with pytest.raises(DataError, match=r"^rows: 3 columns, but the archetypes have 4$"):
-        found.assign(np.ones((5, 3)))
-    with pytest.raises(DataError, match="row 1, column 2"):
-        found.score([[1, 7, 1, 1]])
-    with pytest.raises(DataError, match="rows of a table"):
-        found.assign(np.ones(4))
-    with pytest.raises(DataError, match="at least 1 example"):
-        found.assign(np.ones((0, 4)))
+    for rows, message in (
+        (np.ones((5, 3)), r"^rows: 3 columns, but the archetypes have 4$"),
+        ([[1, 7, 1, 1]], "row 1, column 2"),
+        (np.ones(4), "rows of a table"),
+        (np.ones((0, 4)), "at least 1 example"),
+    ):
+        with pytest.raises(DataError, match=message):
+            found.assign(rows)
     for alpha in (-0.1, 1.0, np.nan):
         with pytest.raises(ArgumentError, match="alpha must be in"):
             found.assign(np.ones((1, 4)), alpha=alpha)

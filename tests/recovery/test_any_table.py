@@ -2,7 +2,6 @@
 
 import json
 
-import h5py
 import numpy as np
 import pytest
 from helpers import rest_slow
@@ -87,18 +86,11 @@ def test_a_table_with_gaps_on_the_command_line(hopfed, tmp_path):
     (tmp_path / "x.csv").write_text("\n".join(",".join(row) for row in words))
     texts = []
     for name in ("x.npy", "x.csv"):
-        out = tmp_path / f"{name}.h5"
-        status, text, _ = hopfed("recover", tmp_path / name, "--json", "--out", out)
-        report = json.loads(text)
-        assert status == 0
+        report = json.loads(hopfed.done("recover", tmp_path / name, "--json")[0])
         assert (report["status"], report["n_detected"], report["channel"]) == ("ok", 3, "graded")
         assert report["residual"] < 1.1
         assert report["scores"] == [None] * 3
         texts.append({k: v for k, v in report.items() if k != "seconds"})
-        with h5py.File(out) as file:
-            assert file["archetypes/means"].shape == (3, 40)
-            assert file["archetypes/shares"].shape == (3,)
-            assert file["archetypes/patterns"].shape == (3, 40)
     assert texts[0] == texts[1]
 
 

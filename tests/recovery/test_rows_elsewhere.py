@@ -312,17 +312,16 @@ def test_a_zarr_store_is_read_in_parts(tmp_path, monkeypatch):
 def test_partitions_that_cannot_be_a_table_are_one_line(tmp_path):
     x = rows("symmetric").astype(float)
     x[777, 3] = 2
-    with pytest.raises(DataError, match=r"values must be .* partition 1, row 278, column 4"):
-        hopfed.recover(spread(x))
-    with pytest.raises(DataError, match="at least two examples are needed, got 1"):
-        hopfed.recover(spread(x[:1]))
-    with pytest.raises(DataError, match="rows of a table, got 1 axes"):
-        hopfed.recover(da.from_array(x[0]))
-    with pytest.raises(DataError, match=r"lost/\*.csv: no such file"):
-        hopfed.recover("lost/*.csv")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="there are no files in it"):
-        hopfed.recover(tmp_path / "empty")
+    for given, message in (
+        (spread(x), r"values must be .* partition 1, row 278, column 4"),
+        (spread(x[:1]), "at least two examples are needed, got 1"),
+        (da.from_array(x[0]), "rows of a table, got 1 axes"),
+        ("lost/*.csv", r"lost/\*.csv: no such file"),
+        (tmp_path / "empty", "there are no files in it"),
+    ):
+        with pytest.raises(DataError, match=message):
+            hopfed.recover(given)
     written(tmp_path / "data", rows("graded", 900, 20), ".csv", 300)
     last = tmp_path / "data" / "part000600.csv"
     last.write_text(last.read_text().replace("no", "perhaps", 1))
