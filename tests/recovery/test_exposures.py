@@ -18,9 +18,8 @@ def measured(N, K, M, r, draws, shares=None, first=100):
     for seed in range(first, first + draws):
         rng = np.random.default_rng(seed)
         xi = rademacher(K, N, rng)
-        found = recover(
-            draw_examples(xi, M, r, rng, exposures=shares)[0], seed=seed, channel="symmetric"
-        )
+        x = draw_examples(xi, M, r, rng, exposures=shares)[0]
+        found = recover(x, seed=seed, channel="symmetric")
         which = np.abs(found.patterns.astype(float) @ xi.T).argmax(axis=1)
         if len(set(which.tolist())) < K:  # fewer are seen: others have their shares
             continue

@@ -70,6 +70,5 @@ def test_a_noisy_client_does_not_raise_the_count():
     assert counted.rank.n_detected == K
     values = np.linalg.eigvalsh(evidence.operator.matrix / evidence.mass)[::-1]
     assert blended.counting()(values, True) > K
-    np.testing.assert_allclose(
-        [counted.variances[c] for c in range(3)], [0.0975, 0.0975, 1], atol=0.03
-    )
+    variances = [counted.variances[c] for c in range(3)]
+    np.testing.assert_allclose(variances, [0.0975, 0.0975, 1], atol=0.03)
