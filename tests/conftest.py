@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import csv
 import os
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # several workers that each take all cores are in each
@@ -10,7 +11,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # a test may load grpc b
 
 import numpy as np
 import pytest
-from helpers import DATA
+from helpers import data_file
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
@@ -34,10 +35,7 @@ def short_patience():
 @pytest.fixture(scope="session")
 def silhouettes():
     """First silhouette of each of the 101 classes, +-1, or a skip where the data are absent."""
-    path = DATA / "caltech101_silhouettes_28.npz"
-    if not path.is_file():
-        pytest.skip("Caltech silhouettes not at hand; set HOPFED_DATA to their folder")
-    with np.load(path) as archive:
+    with np.load(data_file("caltech101_silhouettes_28.npz")) as archive:
         images, labels = archive["images"], archive["labels"]
     first = [np.flatnonzero(labels == c)[0] for c in range(101)]
     return np.where(images[first].reshape(101, -1) == 0, 1, -1).astype(np.int8)
@@ -46,11 +44,16 @@ def silhouettes():
 @pytest.fixture(scope="session")
 def mnist_digits():
     """2,000 raw MNIST digits cut at half grey, +-1, or a skip where the data are absent."""
-    path = DATA / "mnist.npz"
-    if not path.is_file():
-        pytest.skip("MNIST not at hand; set HOPFED_DATA to its folder")
-    with np.load(path) as archive:
+    with np.load(data_file("mnist.npz")) as archive:
         return np.where(archive["images"][:2000].reshape(2000, -1) > 127, 1, -1).astype(np.int8)
+
+
+@pytest.fixture
+def votes():
+    """Votes (435, 16) of +-1 with gaps as NaN, and who is a republican (435,)."""
+    head, *body = csv.reader(data_file("tables/votes.csv").read_text().splitlines())
+    x = [[{"y": 1.0, "n": -1.0, "": np.nan}[cell] for cell in row[2:]] for row in body]
+    return np.array(x), np.array([row[1] == "republican" for row in body])
 
 
 class Hopfed:

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.judging import measured
+from hopfed.archetypes.mixture import ClassSums, Prior, iterate
 from hopfed.archetypes.search import Search, find_classes
 from hopfed.archetypes.session import Owners
 from hopfed.archetypes.status import judge_classes
@@ -54,10 +56,43 @@ def known(x, y, K):
     return np.array([x[y == k].sum(0) / ((x[y == k] != 0).sum(0) + 1) for k in range(K)])
 
 
-def fitted(x, cuts=()):
+def fitted(x, cuts=(), patterns=None):
     """Owners of the rows, cut at some places, and the classes that are found."""
     white, owners = whiten([x]), Owners.of(np.split(x, list(cuts)), 0)
-    return owners, find_classes(owners, white.spectrum.vectors, white.variances, Search())
+    U, v = white.spectrum.vectors, white.variances
+    return owners, find_classes(owners, U, v, Search(), patterns)
+
+
+def sums_of(x, y, K):
+    """Sums over rows whose labels are known."""
+    member = np.eye(K)[y]
+    return ClassSums(member.sum(0)[None], member.T @ x, member.T @ (x != 0))
+
+
+def labelled(x, y, K, steps=60, groups=()):
+    """One owner of the rows, and the fit that starts from their labels."""
+    owners = Owners.of([x], 0, groups)
+    return owners, iterate(owners, sums_of(x, y, K), Prior.of(owners), steps)
+
+
+def made(means, shares=None):
+    """Archetypes of given means (K, N), as a recovery would return them."""
+    means = np.asarray(means, float)
+    K = len(means)
+    return Archetypes(
+        patterns=np.where(means < 0, -1, 1).astype(np.int8),
+        scores=np.full(K, np.nan),
+        predicted_scores=np.full(K, np.nan),
+        exposures=np.full(K, 1 / max(K, 1)) if shares is None else np.asarray(shares),
+        quality=float(np.sqrt((means**2).mean())) if K else 0.0,
+        n_detected=K,
+        explained=np.nan,
+        status="ok" if K else "no signal",
+        advice="",
+        matches=np.zeros(0, np.int64),
+        channel="graded",
+        graded_means=means,
+    )
 
 
 def judged(owners, fit, n_detected=0):

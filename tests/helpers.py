@@ -16,6 +16,14 @@ from hopfed.spectral.rank import TracyWidom
 DATA = Path(os.environ.get("HOPFED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
+def data_file(name):
+    """Path of a file of real data, or a skip where it is absent."""
+    path = DATA / name
+    if not path.is_file():
+        pytest.skip(f"{name} is not at hand; set HOPFED_DATA to its folder")
+    return path
+
+
 def assert_close(got, want, *, rtol=1e-7, atol=0.0):
     """Same library, dtype, shape, and then values."""
     assert type(got) is type(want), (type(got), type(want))
@@ -38,14 +46,19 @@ def sample(K, N, M, quality, seed, exposures=None):
     return xi, draw_examples(xi, M, quality, rng, exposures=exposures)[0]
 
 
-def subspace(eta):
-    """Signal subspace of examples, as a recovery finds it."""
+def spectrum_and_rank(eta):
+    """Spectrum of examples as far as it is counted, and the count."""
     M, N = eta.shape
     rule = TracyWidom()
     spectrum = eigenpairs(
         FactorOperator.from_examples(eta), lambda v, c: rule(Sample(v, N, M, c)).n_detected
     )
-    return Subspace.of(spectrum, rule(Sample(spectrum.values, N, M)))
+    return spectrum, rule(Sample(spectrum.values, N, M))
+
+
+def subspace(eta):
+    """Signal subspace of examples, as a recovery finds it."""
+    return Subspace.of(*spectrum_and_rank(eta))
 
 
 def arrays_of(state):

@@ -124,6 +124,11 @@ def claiming(times):
     return change
 
 
+def overlap(patterns, x):
+    """The largest |overlap| that one of the patterns has with x."""
+    return float(np.abs(patterns.astype(float) @ x / len(x)).max(initial=0.0))
+
+
 def assert_found(told, xi, least=1.0):
     """Every archetype is among those told, nearly at `least`, and nothing else is."""
     found = retrieval(told, xi)

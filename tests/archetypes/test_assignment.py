@@ -1,39 +1,17 @@
 """Rows and archetypes: against dense double precision, theory, planted and real labels."""
 
-import csv
-
 import numpy as np
 import pytest
-from helpers import DATA, filled, rest_slow
+from graded_tables import made
+from helpers import filled, rest_slow
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import hopfed
-from hopfed import Archetypes
 from hopfed.archetypes import assignment
 from hopfed.errors import ArgumentError, DataError
 from hopfed.hopfield.channel import draw_examples, rademacher
-
-
-def known(T, shares=None, **fields):
-    """Archetypes of given means (K, N), as a recovery would return them."""
-    T = np.asarray(T, float)
-    K = len(T)
-    shares = np.full(K, 1 / max(K, 1)) if shares is None else np.asarray(shares)
-    return Archetypes(
-        patterns=np.where(T < 0, -1, 1).astype(np.int8),
-        scores=np.full(K, np.nan),
-        predicted_scores=np.full(K, np.nan),
-        exposures=shares,
-        quality=float(np.sqrt((T**2).mean())) if K else 0.0,
-        n_detected=K,
-        explained=np.nan,
-        status="ok" if K else "no signal",
-        advice="",
-        matches=np.zeros(0, np.int64),
-        **{"channel": "graded", "graded_means": T} | fields,
-    )
 
 
 def draw(T, shares, M, missing, rng):
@@ -69,7 +47,7 @@ def tables():
 @given(tables())
 def test_all_answers_are_those_of_dense_double_precision(table):
     T, shares, x = table
-    found = known(T, shares)
+    found = made(T, shares)
     logs = dense(T, shares, x)
     likelihood = logsumexp(logs, axis=1)
     weights = np.exp(logs - likelihood[:, None])
@@ -92,7 +70,7 @@ def test_all_answers_are_those_of_dense_double_precision(table):
 @given(tables())
 def test_probabilities_sum_to_one_and_rows_of_nothing_get_the_shares(table):
     T, shares, x = table
-    found = known(T, shares)
+    found = made(T, shares)
     np.testing.assert_allclose(found.probabilities(x).sum(axis=1), 1)
     empty = np.full((2, x.shape[1]), np.nan)
     np.testing.assert_allclose(found.probabilities(empty), [shares, shares])
@@ -107,7 +85,7 @@ def test_blocks_change_nothing(monkeypatch):
     rng = np.random.default_rng(4)
     T = rng.uniform(-1, 1, (5, 80))
     x, _ = draw(T, np.full(5, 0.2), 700, 0.2, rng)
-    found = known(T)
+    found = made(T)
     whole = (*found.assign(x), found.score(x), *found.complete(x), found.denoise(x))
     monkeypatch.setattr(assignment, "BLOCK", 1)
     parts = (*found.assign(x), found.score(x), *found.complete(x), found.denoise(x))
@@ -121,7 +99,7 @@ def test_rows_of_the_model_are_rejected_as_often_as_is_said(shape, missing):
     T = np.clip(2 * rng.beta(shape, shape, (4, 120)) - 1, -0.999, 0.999)
     shares = rng.dirichlet(np.full(4, 3))
     x, y = draw(T, shares, 40_000, missing, rng)
-    found = known(T, shares)
+    found = made(T, shares)
     for alpha in (0.001, 0.01, 0.05):
         archetype = found.assign(x, alpha=alpha).archetype
         rejected = (archetype < 0).mean()
@@ -154,25 +132,15 @@ def test_where_rows_hardly_differ_the_level_is_not_passed(quality):
     rng = np.random.default_rng(int(1000 * quality))
     xi = rademacher(2, 20, rng)
     x, _ = draw_examples(xi, 40_000, quality, rng)
-    found = known(quality * xi)
+    found = made(quality * xi)
     for alpha in (0.001, 0.01, 0.05):
         rejected = (found.assign(x, alpha=alpha).archetype < 0).mean()
         assert rejected < alpha + 4 * np.sqrt(alpha / len(x))
     assert found.assign(xi).archetype.tolist() == [0, 1]
 
 
-def votes():
-    """Names of 16 bills, votes (435, 16) of +-1 with gaps as NaN, and parties (435,)."""
-    path = DATA / "tables" / "votes.csv"
-    if not path.is_file():
-        pytest.skip("table of votes not at hand; set HOPFED_DATA to its folder")
-    head, *body = csv.reader(path.read_text().splitlines())
-    x = [[{"y": 1.0, "n": -1.0, "": np.nan}[cell] for cell in row[2:]] for row in body]
-    return tuple(head[2:]), np.array(x), np.array([row[1] for row in body])
-
-
-def test_hidden_votes_are_filled_as_surely_as_is_said():
-    _, x, _ = votes()
+def test_hidden_votes_are_filled_as_surely_as_is_said(votes):
+    x = votes[0]
     hidden = (np.random.default_rng(0).random(x.shape) < 0.1) & ~np.isnan(x)
     given_ = np.where(hidden, np.nan, x)
     values, probability = hopfed.recover(given_, seed=0).complete(given_)
@@ -183,22 +151,22 @@ def test_hidden_votes_are_filled_as_surely_as_is_said():
 
 
 def test_what_cannot_be_answered_is_refused_in_a_line():
-    found = known(np.zeros((2, 4)) + 0.5)
-    with pytest.raises(DataError, match=r"^rows: 3 columns, but the archetypes have 4$"):
-        found.assign(np.ones((5, 3)))
-    with pytest.raises(DataError, match="row 1, column 2"):
-        found.score([[1, 7, 1, 1]])
-    with pytest.raises(DataError, match="rows of a table"):
-        found.assign(np.ones(4))
-    with pytest.raises(DataError, match="at least 1 example"):
-        found.assign(np.ones((0, 4)))
+    found = made(np.zeros((2, 4)) + 0.5)
+    for rows, message in (
+        (np.ones((5, 3)), r"^rows: 3 columns, but the archetypes have 4$"),
+        ([[1, 7, 1, 1]], "row 1, column 2"),
+        (np.ones(4), "rows of a table"),
+        (np.ones((0, 4)), "at least 1 example"),
+    ):
+        with pytest.raises(DataError, match=message):
+            found.assign(rows)
     for alpha in (-0.1, 1.0, np.nan):
         with pytest.raises(ArgumentError, match="alpha must be in"):
             found.assign(np.ones((1, 4)), alpha=alpha)
 
 
 def test_without_archetypes_rows_are_none_of_them_and_no_gap_is_filled():
-    none = known(np.zeros((0, 4)))
+    none = made(np.zeros((0, 4)))
     x = np.array([[1, -1, 0, 1], [1, 1, 1, 1]])
     archetype, probability = none.assign(x)
     assert (archetype.tolist(), probability.tolist()) == ([-1, -1], [0, 0])

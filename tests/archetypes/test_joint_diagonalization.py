@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from helpers import rest_slow, sample
+from helpers import rest_slow, sample, spectrum_and_rank
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,10 +15,6 @@ from hopfed.archetypes.subspace import Subspace
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
 from hopfed.recovery.recover import recover
-from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
-from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import TracyWidom
 
 
 def off_diagonal(A, U):
@@ -60,12 +56,9 @@ def test_group_sums_add_up_to_the_operator():
 )
 def test_every_archetype_from_identically_distributed_groups(K, N, M, quality, groups):
     xi, eta = sample(K, N, M, quality, 3)
-    operator = FactorOperator.from_examples(eta)
-    rule = TracyWidom()
-    spectrum = eigenpairs(operator, lambda v, c: rule(Sample(v, N, M, c)).n_detected)
-    rank = rule(Sample(spectrum.values, N, M))
+    spectrum, rank = spectrum_and_rank(eta)
     space = Subspace.of(spectrum, rank)
-    sums, counts = group_projections(operator.rows, spectrum.vectors, groups, seed=4)
+    sums, counts = group_projections(pack(eta), spectrum.vectors, groups, seed=4)
     found = joint_candidates(space, sums, counts, rank.variance, 5)
     score = retrieval(found, xi)
     assert (score.found(0.95), score.false_discoveries) == (K, 0)

@@ -5,14 +5,8 @@ from helpers import sample, subspace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopfed.archetypes.subspace import (
-    accepted,
-    distinct,
-    match_known,
-    merge,
-    select,
-)
-from hopfed.hopfield.channel import rademacher
+from hopfed.archetypes.subspace import accepted, distinct, match_known, merge, select
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.theory.resolution import expected_overlap
 
 
@@ -43,11 +37,9 @@ def test_the_fit_gives_exposures_and_drops_what_is_not_needed():
 
 
 def test_merge_takes_one_of_each_sign_and_keeps_likenesses():
-    xi, eta = sample(3, 300, 2000, 0.8, 2)
+    xi = sample(3, 300, 2000, 0.8, 2)[0]
     like = xi[0].copy()
     like[:10] *= -1  # 93% alike, an archetype of its own
-    from hopfed.hopfield.channel import draw_examples
-
     both = np.vstack([xi, like])
     eta = draw_examples(both, 3000, 0.8, np.random.default_rng(3))[0]
     space = subspace(eta)

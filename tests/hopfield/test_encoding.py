@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 from hopfed import kernels
 from hopfed.federation.messages import malformed
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.encoding import (
-    FORMS,
-    Encoding,
-    pack_patterns,
-    unpack_patterns,
-)
+from hopfed.hopfield.encoding import FORMS, Encoding, pack_patterns, unpack_patterns
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import FactorOperator
 
@@ -40,8 +35,7 @@ def test_every_form_has_the_mass_and_the_leading_eigenpairs(form):
     assert decoded.mass == decoded.sum_sq_weights == 150
     exact = eigenpairs(FactorOperator.from_examples(x), 3)
     found = eigenpairs(decoded, 3)
-    rtol = 1e-6
-    np.testing.assert_allclose(found.values[:3], exact.values[:3], rtol=rtol)
+    np.testing.assert_allclose(found.values[:3], exact.values[:3], rtol=1e-6)
     overlap = np.linalg.svd(exact.vectors.T @ found.vectors)[1]
     assert overlap.min() > 1 - 1e-6
 

@@ -195,6 +195,10 @@ def steep(_, message, __):
     return {"products": np.full_like(message["products"], 1e30)} if "products" in message else {}
 
 
+def beyond(_, message, __):
+    return {"signed": message["seen"] + 20} if "signed" in message else {}
+
+
 def loud(_, message, __):
     return {"signed": np.full_like(message["signed"], 10_000 * PARTS)}
 
@@ -205,10 +209,11 @@ def loud(_, message, __):
         (billion_later, {}, "1000000000 examples, and 200 before"),
         (impossible, {}, "log_likelihood holds 1e+300, above examples"),
         (steep, {}, "products holds 1e+30, above examples"),
+        (beyond, {"missing": 0.3}, "client 0 malformed: sums of entries beyond their number"),
         (honest, {"engine": silent({0: 6})}, "is missing"),  # while classes are halved
         (loud, {"epsilon": 8.0}, "signed"),
     ],
-    ids=["billion", "impossible", "steep", "silent", "loud"],
+    ids=["billion", "impossible", "steep", "beyond", "silent", "loud"],
 )
 def test_what_no_rows_give_is_refused_and_does_not_end_the_round(lie, settings, words):
     _, means, faults = federation(lie, 3, **settings)

@@ -8,7 +8,7 @@ import pytest
 from helpers import rest_slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from liars import against, assert_found, claiming, close, lying, noise, own, owners, served
+from liars import against, assert_found, claiming, close, lying, noise, overlap, own, owners, served
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.experiments.serve import Config, measure_round, remarks
@@ -24,10 +24,6 @@ BELIEVING = {"byzantine": 0.0, "claim": 10.0, "support": 0.0, "check": False} | 
 WAYS = pytest.mark.parametrize("asking", [{}, ASKING], ids=["operators", "questions"])
 MANY = 3_000_000  # times 300 rows: a claim of about 10^9
 N = 200
-
-
-def overlap(patterns, x):
-    return float(np.abs(patterns.astype(float) @ x / N).max(initial=0.0))
 
 
 U = rademacher(1, N, np.random.default_rng(99))[0]
@@ -148,8 +144,6 @@ def test_an_archetype_of_too_few_examples_is_withheld(form, votes):
 
 HUGE = [2**62, 10**30, 1e300, -1e308, 1e30, -(2**63), 2**63, 255, -1, 0]
 DTYPES = ["int8", "uint8", "int64", "uint64", "float16", "float32", "float64", "bool", "longdouble"]
-
-
 KINDS = ["all", "one", "nan", "inf", "dtype", "shape", "empty", "gone", "flip", "scale", "object"]
 
 

@@ -51,9 +51,8 @@ def test_it_finds_the_archetypes_in_every_form_with_and_without_projections(form
 
 def test_votes_make_patterns_exact_that_the_operator_leaves_blurred():
     source = stream(r=0.3, M=40, rounds=8)
-    rounds = 8
-    with_votes = play(of_patterns(source, Encoding(N), discount=1.0), rounds)[-1]
-    without = play(of_patterns(source, Encoding(N), discount=0.0, votes=False), rounds)[-1]
+    with_votes = play(of_patterns(source, Encoding(N), discount=1.0), 8)[-1]
+    without = play(of_patterns(source, Encoding(N), discount=0.0, votes=False), 8)[-1]
     sharp = retrieval(patterns(with_votes), source.archetypes).magnetisation.mean()
     blurred = retrieval(patterns(without), source.archetypes).magnetisation.mean()
     assert sharp > 0.995

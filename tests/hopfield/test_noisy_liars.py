@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from helpers import rest_slow
-from liars import own, served
+from liars import overlap, own, served
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.experiments.serve import Config, remarks
@@ -25,10 +25,6 @@ def noisy(made_up, honest, change=None, rounds=1, **settings):
     """Serve with epsilon 4."""
     settings = {"epsilon": 4.0, **settings}
     return served(made_up, honest, change, rounds, settings, N=N, M=M)
-
-
-def overlap(patterns, x):
-    return float(np.abs(patterns.astype(float) @ x / N).max(initial=0.0))
 
 
 @pytest.mark.parametrize(("honest", "rounds"), rest_slow([(2, 1), (9, 2), (4, 2)], 1))

@@ -70,10 +70,7 @@ def test_a_trait_told_as_two_classes_is_none():
 
 @pytest.mark.parametrize("kind", rest_slow(["one class", "a trait", "classes"], 1))
 def test_a_server_says_what_all_rows_together_would(kind):
-    """A trait looked like classes to a server, which said nothing of it, whatever its clients had.
-
-    Columns are few enough for a trait to be fitted as a rival, rows too few at each client.
-    """
+    """Columns are few enough for a trait to be fitted, rows too few at each client."""
     shares = (1.0, 0.0, 0.0) if kind == "one class" else (0.4, 0.35, 0.25)
     x = of_a_trait(600, 5) if kind == "a trait" else of_classes(told(1)[0], shares, 600, 2)
     x[rng(3).random(x.shape) < 0.05] = 0

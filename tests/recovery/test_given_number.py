@@ -87,10 +87,6 @@ def test_a_table_of_patterns_with_counts_is_the_table_of_repeated_rows():
     np.testing.assert_allclose(np.sort(model.archetypes_.shares), np.sort(often.shares), atol=0.02)
 
 
-def log_likelihood(x, rates, shares):
-    return np.log(shares @ np.prod(np.where(x[None], rates[:, None], 1 - rates[:, None]), 2)).sum()
-
-
 def likeliest(x, K, starts=12, steps=600):
     """Log-likelihood of the best of many plain searches by expectation maximisation."""
     rng, found = np.random.default_rng(0), []

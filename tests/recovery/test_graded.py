@@ -1,27 +1,17 @@
-import csv
-
 import numpy as np
 import pytest
 from graded_tables import classes, error, known
-from helpers import DATA
 
 from hopfed.archetypes.classes import Classes
-from hopfed.archetypes.search import Search
 from hopfed.archetypes.session import Owners
 from hopfed.kernels import pack_masked
-
-
-def recovered(rows, **settings):
-    search = Search(**settings)
-    return Classes(search=search).fit(Owners.over(rows, 0))
 
 
 @pytest.mark.slow
 def test_three_owners_with_gaps():
     T, y, x = classes(4, 80, 900, 1, missing=0.25)
     rows = [x[:150], x[150:450], x[450:]]
-    recovery = recovered(rows)
-    found = recovery.archetypes
+    found = Classes().fit(Owners.over(rows, 0)).archetypes
     assert (len(found), found.status, found.channel) == (4, "ok", "graded")
     assert error(found.means, T) < 1.03 * error(known(x, y, 4), T) + 0.002
     assert (np.diff(found.shares) <= 1e-3).all()  # heaviest first
@@ -39,22 +29,16 @@ def test_symmetric_patterns_get_their_quality():
     rng = np.random.default_rng(3)
     xi = rng.choice([-1, 1], (3, 100))
     x = np.where(rng.random((900, 100)) < (1 + 0.6 * xi[rng.integers(3, size=900)]) / 2, 1, -1)
-    found = recovered([x]).archetypes
+    found = Classes().fit(Owners.over([x], 0)).archetypes
     assert found.channel == "symmetric"
     assert found.quality == pytest.approx(0.6, abs=0.02)
     assert {tuple(p) for p in found.patterns} == {tuple(p) for p in xi}
 
 
-def test_votes_in_congress():
-    path = DATA / "tables" / "votes.csv"
-    if not path.is_file():
-        pytest.skip("votes.csv not at hand; set HOPFED_DATA to its folder")
-    with path.open() as file:
-        table = list(csv.reader(file))[1:]
-    x = np.array([[{"y": 1, "n": -1}.get(v, 0) for v in row[2:]] for row in table], np.int8)
-    party = np.array([row[1] == "republican" for row in table])
+def test_votes_in_congress(votes):
+    x, party = np.nan_to_num(votes[0]).astype(np.int8), votes[1]
     rows = np.array_split(x[np.random.default_rng(0).permutation(len(x))], 3)
-    recovery = recovered(list(rows))
+    recovery = Classes().fit(Owners.over(rows, 0))
     found = recovery.archetypes
     assert 2 <= len(found) <= 8
     side = found.probabilities(pack_masked(x)).argmax(axis=1)

@@ -73,10 +73,7 @@ def both(x, groups=()):
     """The same rows, each as often as it occurs, and one by one."""
     bits, one = kernels.pack_masked(x, x == 0), Variables.of(groups, x.shape[1]) if groups else None
     found = merged(bits)
-    owners = [
-        Owner(found, 0, one),
-        Owner(bits, 0, one),
-    ]
+    owners = [Owner(found, 0, one), Owner(bits, 0, one)]
     return [Owners([owner], 0, Traffic(1)) for owner in owners]
 
 

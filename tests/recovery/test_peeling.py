@@ -35,9 +35,7 @@ def drawn(K, N, M, quality, seed):
 @pytest.mark.parametrize("seed", [100, 101])
 def test_all_come_out_in_layers_where_one_spectrum_is_too_crowded(K, N, M, r, seed):
     xi, eta, labels = drawn(K, N, M, r, seed)
-    one = hopfed.recover(
-        eta, seed=seed, patterns=Patterns(method="joint")
-    )  # which stops at one spectrum
+    one = hopfed.recover(eta, seed=seed, patterns=Patterns(method="joint"))  # of one spectrum
     assert one.status in ("incomplete", "poor fit")
     run = run_recovery(eta, seed=seed)
     assert run.layers > 1
@@ -67,15 +65,6 @@ def test_each_owner_votes_on_its_own_rows():
     # Sums over patterns or columns, by owner: never rows.
     assert (run.traffic.up > 0).all()
     assert run.exchanges > 4 + 3 * (run.layers - 1)
-
-
-def test_what_owners_say_does_not_depend_on_who_they_are():
-    xi, eta, labels = drawn(110, 200, 2000, 0.8, 103)
-    order = np.random.default_rng(0).permutation(2000)
-    for rows in (eta, eta[order]):
-        for owners in (1, 4):
-            found = hopfed.recover(np.array_split(rows, owners), seed=0)
-            expect_all(found, xi, labels)
 
 
 def test_an_owner_of_noise_does_not_hide_what_others_hold():
@@ -120,11 +109,8 @@ def test_votes_of_parts_add_up_and_mixtures_get_none():
     whole, *parts = (votes_of(x, patterns, 0.8) for x in (eta, eta[:70], eta[70:]))
     for name in ("counts", "signs", "sums"):
         np.testing.assert_array_equal(whole[name], sum(part[name] for part in parts))
-    assert (
-        whole["counts"].tolist()[:6]
-        == np.bincount(np.abs(eta.astype(int) @ xi.T).argmax(axis=1), minlength=6).tolist()
-    )
-    assert whole["counts"][6] == 0
+    nearest = np.abs(eta.astype(int) @ xi.T).argmax(axis=1)
+    assert whole["counts"].tolist() == np.bincount(nearest, minlength=7).tolist()
     choice = elected(whole, patterns)
     assert choice.quality == pytest.approx(0.8, abs=0.02)
     assert len(choice.patterns) == 6

@@ -5,7 +5,6 @@ import pytest
 from graded_tables import classes, error, judged, known
 from helpers import rest_slow
 
-from hopfed import kernels
 from hopfed.archetypes import classes as graded
 from hopfed.archetypes import judging
 from hopfed.archetypes.mixture import Prior
@@ -83,12 +82,3 @@ def test_levels_of_a_variable_stay_together(small):
     assert (part.columns.reshape(-1, 4) % 4 == range(4)).all()
     assert part.owners.variables.count == len(part.columns) // 4
     assert 200 < len(part.columns) <= 300
-
-
-@pytest.mark.parametrize("gaps", [0.0, 0.3])
-def test_columns_of_bits_are_those_of_the_table(gaps):
-    rng = np.random.default_rng(0)
-    x = np.where(rng.random((70, 130)) < gaps, 0, rng.choice([-1, 1], (70, 130))).astype(np.int8)
-    columns = rng.permutation(130)[:77]
-    found = kernels.pack_masked(x).columns(columns)
-    np.testing.assert_array_equal(kernels.unpack(found), x[:, columns])

@@ -2,28 +2,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from graded_tables import classes, error, known, whiten
+from graded_tables import classes, error, fitted, known, sums_of, whiten
 from helpers import rest_slow
 
 from hopfed.archetypes.channel import QUALITIES, choose, pattern_gains
 from hopfed.archetypes.class_questions import sketch
 from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, expect
-from hopfed.archetypes.search import (
-    Search,
-    _better,
-    find_classes,
-    halves,
-    merge_gains,
-)
+from hopfed.archetypes.search import Search, _better, find_classes, halves, merge_gains
 from hopfed.archetypes.session import Owners
-
-
-def found(x, **settings):
-    rows = x if isinstance(x, list) else [x]
-    white = whiten(rows)
-    owners = Owners.of(rows, 0)
-    fit = find_classes(owners, white.spectrum.vectors, white.variances, Search(**settings))
-    return fit, owners
 
 
 @pytest.mark.parametrize(
@@ -43,7 +29,7 @@ def found(x, **settings):
 def test_planted_classes_are_found_as_with_true_labels(size, shape):
     K, N, M = size
     T, y, x = classes(K, N, M, 7, shape=shape, missing=0.2)
-    fit, _ = found(x)
+    _, fit = fitted(x)
     assert fit.size == K
     bound = 1.03 if N > 50 else 1.6  # rows of 50 columns that differ little are unsure of theirs
     assert error(fit.classes.means, T) < bound * error(known(x, y, K), T) + 0.002
@@ -51,7 +37,7 @@ def test_planted_classes_are_found_as_with_true_labels(size, shape):
 
 def test_a_class_that_is_there_twice_is_never_better():
     """Its evidence was overrated: 24 species of mushrooms for 23, where rows told no difference."""
-    fit, owners = found(classes(3, 60, 600, 7)[2])
+    owners, fit = fitted(classes(3, 60, 600, 7)[2])
     twice = Mixture(
         fit.classes.means[[0, 0, 1, 2]],
         fit.classes.shares[:, [0, 0, 1, 2]] / np.array([2, 2, 1, 1]),
@@ -70,7 +56,7 @@ def test_opposite_classes_are_found_though_the_spectrum_has_one_direction():
     y = rng.integers(2, size=1000)
     x = np.where(rng.random((1000, 100)) < (1 + np.where(y[:, None], T, -T)) / 2, 1, -1)
     assert whiten([x]).spectrum.vectors.shape[1] == 1
-    fit, _ = found(x)
+    _, fit = fitted(x)
     assert fit.size == 2
     assert error(fit.classes.means, np.stack([T, -T])) < 0.06
 
@@ -81,7 +67,7 @@ def test_steps_of_a_scale_beyond_the_rank_are_found_by_splitting():
     T = np.tanh((np.array([-3.0, -1.0, 1.0, 3.0])[:, None] - b) / 2)
     y = rng.integers(4, size=3000)
     x = np.where(rng.random((3000, 80)) < (1 + T[y]) / 2, 1, -1)
-    fit, _ = found(x)
+    _, fit = fitted(x)
     assert fit.size == 4
     assert error(fit.classes.means, T) < 0.08
 
@@ -101,8 +87,7 @@ def test_a_class_that_is_two_gains_by_its_halves_and_a_true_one_does_not():
     T, y, x = classes(3, 100, 1500, 14)
     owners = Owners.of([x], 0)
     prior = Prior.of(owners)
-    coarse = np.eye(2)[np.minimum(y, 1)]  # classes 1 and 2 in one
-    sums = ClassSums(coarse.sum(0)[None], coarse.T @ x, coarse.T @ (x * x))
+    sums = sums_of(x, np.minimum(y, 1), 2)  # classes 1 and 2 in one
     prior = prior.fitted(sums)
     parts = halves(owners, expect(owners, prior.mixture(sums), prior))
     assert parts.gains[1] > 100
@@ -114,8 +99,7 @@ def test_a_class_in_two_pieces_is_what_a_merge_would_gain_by():
     T, y, x = classes(3, 100, 1500, 15)
     owners = Owners.of([x], 0)
     pieces = np.where((y == 2) & (np.arange(1500) % 2 == 0), 3, y)
-    hot = np.eye(4)[pieces]
-    sums = ClassSums(hot.sum(0)[None], hot.T @ x, hot.T @ (x * x))
+    sums = sums_of(x, pieces, 4)
     prior = Prior.of(owners).fitted(sums)
     gain, pair = merge_gains(expect(owners, prior.mixture(sums), prior))[0]
     assert gain > 0
@@ -142,7 +126,7 @@ def test_the_channel_is_told_from_the_sums(channel):
     r = {"symmetric": 0.7, "by column": rng.uniform(0.2, 1, 120), "graded": rng.random((4, 120))}
     T = r[channel] * xi
     x = np.where(rng.random((2000, 120)) < (1 + T[rng.integers(4, size=2000)]) / 2, 1, -1)
-    fit, _ = found(x)
+    _, fit = fitted(x)
     assert fit.size == 4
     won = choose(fit, np.ones((1, 1)))
     assert won.name == channel

@@ -10,8 +10,6 @@ from hopfed.archetypes import judging as verdict_module
 from hopfed.archetypes.judging import carrying
 from hopfed.archetypes.mixture import expect, improve
 from hopfed.archetypes.replicas import drawn, replica
-from hopfed.archetypes.search import Search, find_classes
-from hopfed.archetypes.session import Owners
 from hopfed.kernels import pack, pack_masked, unpack
 
 M, N = 1000, 120
@@ -68,8 +66,7 @@ NOT_CLASSES = {
     "one-hot": lambda rng: 2 * np.eye(4)[rng.integers(4, size=(M, N // 4))].reshape(M, N) - 1,
     "columns twice": lambda rng: np.repeat(signs(rng.random(N), rng)[:, : N // 2], 2, axis=1),
     "row quality": lambda rng: signs(
-        (1 + rng.beta(2, 2, (M, 1)) * rng.choice([-1, 1], (3, N))[rng.integers(3, size=M)]) / 2,
-        rng,
+        (1 + rng.beta(2, 2, (M, 1)) * rng.choice([-1, 1], (3, N))[rng.integers(3, size=M)]) / 2, rng
     ),
 }
 
@@ -149,10 +146,9 @@ def test_replicas_keep_the_gaps_and_the_form():
 @pytest.mark.slow
 def test_too_few_rows_are_told_from_another_structure():
     _, _, x = classes(12, 240, 720, 20, shape=(5, 5), missing=0.7)
-    white, owners = whiten([x]), Owners.of([x], 0)
-    assert white.spectrum.vectors.shape[1] > 1
-    fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
-    found = judged(owners, fit, white.spectrum.vectors.shape[1])
+    shown = whiten([x]).spectrum.vectors.shape[1]
+    assert shown > 1
+    found = judged(*fitted(x), shown)
     assert found.status != "ok"
     assert found.advice.endswith("give more rows.")
 
@@ -160,8 +156,7 @@ def test_too_few_rows_are_told_from_another_structure():
 def test_replicas_are_fitted_until_hardly_anything_is_gained():
     for shape, missing in ((1, 1), 0.0), ((3, 3), 0.5):
         _, _, x = classes(2, 40, 800, 30, shape=shape, missing=missing)
-        owners, white = Owners.of([x], 0), whiten([x])
-        fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
+        owners, fit = fitted(x)
         for table, sums in (replica(owners, fit, b) for b in range(3)):
             better = improve(table, expect(table, table.heard, fit.prior), 200, 1e-3)
             assert better.sums.log_likelihood - sums.log_likelihood < 3

@@ -4,19 +4,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from graded_tables import classes
+from graded_tables import classes, labelled
 from scipy.optimize import linear_sum_assignment
 
 import hopfed
 from hopfed.archetypes.channel import lost
-from hopfed.archetypes.mixture import ClassSums, Prior, iterate
-from hopfed.archetypes.session import Owners
-
-
-def fitted(T, y, x):
-    owners, member = Owners.of([x], 0), np.eye(len(T))[y]
-    sums = ClassSums(member.sum(0)[None], member.T @ x, member.T @ (x != 0))
-    return iterate(owners, sums, Prior.of(owners), 60)
 
 
 def exact(fit, rows):
@@ -42,7 +34,7 @@ def test_it_is_that_of_all_rows_that_there_can_be():
     rng = np.random.default_rng(0)
     y = rng.integers(2, size=20_000)
     x = np.where(rng.random((20_000, 6)) < (1 + T[y]) / 2, 1, -1).astype(np.float32)
-    fit = fitted(T, y, x)
+    fit = labelled(x, y, 2)[1]
     sure = (1 - fit.classes.means**2) / (fit.prior.concentration + fit.sums.seen)
     ratio = lost(fit, seed=1) * sure / exact(fit, 20_000)
     np.testing.assert_allclose(ratio, 1, atol=0.1)
@@ -51,7 +43,7 @@ def test_it_is_that_of_all_rows_that_there_can_be():
 
 def test_rows_that_are_sure_lose_nothing():
     T, y, x = classes(3, 100, 900, 4)
-    np.testing.assert_allclose(lost(fitted(T, y, x), seed=0), 1, atol=0.02)
+    np.testing.assert_allclose(lost(labelled(x, y, 3)[1], seed=0), 1, atol=0.02)
 
 
 @pytest.mark.slow
@@ -81,9 +73,7 @@ def test_levels_of_a_variable_are_not_taken_for_columns():
     p = rng.uniform(0.1, 0.9, (2, 14))
     plain = np.where(rng.random((3000, 14)) < p[y], 1.0, -1.0)
     x = np.hstack([np.where(level[:, None] == np.arange(4), 1.0, -1.0), plain])
-    owners, member = Owners.of([x.astype(np.float32)], 0, [(0, 1, 2, 3)]), np.eye(2)[y]
-    sums = ClassSums(member.sum(0)[None], member.T @ x, member.T @ (x != 0))
-    fit = iterate(owners, sums, Prior.of(owners), 60)
+    fit = labelled(x.astype(np.float32), y, 2, groups=[(0, 1, 2, 3)])[1]
     found = lost(fit, seed=0)
     assert (found >= 1).all()
     assert found.max() < 3

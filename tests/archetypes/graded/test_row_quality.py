@@ -5,18 +5,9 @@ import pytest
 from graded_tables import classes, fitted, judged
 from helpers import rest_slow
 
-from hopfed.archetypes.judging import (
-    CHANCE,
-    gain_of_chance,
-    weaker_forms,
-)
+from hopfed.archetypes.judging import CHANCE, gain_of_chance, weaker_forms
 
 N, M = 120, 1500
-
-
-def found(x):
-    owners, fit = fitted(x)
-    return fit, owners
 
 
 def rows(seed, levels, parts, M=M, N=N):
@@ -28,7 +19,7 @@ def rows(seed, levels, parts, M=M, N=N):
 
 
 def test_kinds_at_two_qualities():
-    fit, owners = found(rows(1, [1, 0.5], [0.5, 0.5]))
+    owners, fit = fitted(rows(1, [1, 0.5], [0.5, 0.5]))
     qualities = weaker_forms(fit)[1]
     assert fit.size == 6
     assert np.isnan(qualities).sum() == 3
@@ -38,7 +29,7 @@ def test_kinds_at_two_qualities():
 
 
 def test_careless_rows_are_one_class_of_coins():
-    fit, owners = found(rows(2, [1, 0], [0.8, 0.2]))
+    owners, fit = fitted(rows(2, [1, 0], [0.8, 0.2]))
     qualities = weaker_forms(fit)[1]
     assert fit.size == 4
     assert qualities[~np.isnan(qualities)].tolist() == [0.0]
@@ -51,14 +42,14 @@ def test_careless_rows_are_one_class_of_coins():
     rest_slow([((5, 5), 5, 400), ((1, 1), 2, 1000), ((1, 4), 8, 1000), ((5, 5), 8, 1000)], 1),
 )
 def test_classes_of_their_own_are_none_of_this(shape, K, M):
-    fit, _ = found(classes(K, N, M, K, shape=shape, missing=0.2)[2])
+    _, fit = fitted(classes(K, N, M, K, shape=shape, missing=0.2)[2])
     assert np.isnan(weaker_forms(fit)).all(), weaker_forms(fit)
 
 
 @pytest.mark.parametrize("seed", rest_slow([10, 11], 1))
 def test_weak_rows_of_all_kinds_in_one_class_are_told_by_its_means(seed):
     """No test of rows can: the likelihoods differ by two nats, all parameters known."""
-    fit, owners = found(rows(seed, [0.9, 0.15], [0.5, 0.5], 1000, 50))
+    owners, fit = fitted(rows(seed, [0.9, 0.15], [0.5, 0.5], 1000, 50))
     qualities = weaker_forms(fit)[0]
     assert fit.size == 4
     assert np.flatnonzero(~np.isnan(qualities)) == fit.sums.counts.sum(axis=0).argmax()
@@ -70,7 +61,7 @@ def test_weak_rows_of_all_kinds_in_one_class_are_told_by_its_means(seed):
 
 
 def test_coins_in_their_place_are_a_class():
-    fit, owners = found(rows(12, [0.9, 0], [0.5, 0.5], 1000, 50))
+    owners, fit = fitted(rows(12, [0.9, 0], [0.5, 0.5], 1000, 50))
     assert fit.size == 4
     assert np.isnan(weaker_forms(fit)[0]).all()
     said = judged(owners, fit)
@@ -82,7 +73,7 @@ def test_weak_rows_of_one_kind_are_that_kind_faded():
     rng = np.random.default_rng(13)
     T = rng.uniform(-1, 1, (3, N))
     T = np.vstack([T, 0.4 * T[:1]])
-    fit, _ = found(np.where(rng.random((M, N)) < (1 + T[rng.integers(4, size=M)]) / 2, 1, -1))
+    _, fit = fitted(np.where(rng.random((M, N)) < (1 + T[rng.integers(4, size=M)]) / 2, 1, -1))
     assert fit.size == 4
     assert np.nanmax(weaker_forms(fit)[1]) == pytest.approx(0.4, abs=0.05)
     assert np.isnan(weaker_forms(fit)[0]).all()

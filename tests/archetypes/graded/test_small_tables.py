@@ -5,7 +5,14 @@ import pytest
 
 from hopfed import kernels
 from hopfed.archetypes import session as asking
-from hopfed.archetypes.class_questions import ratios, residual_products, sums_and_pairs
+from hopfed.archetypes.class_questions import (
+    ratios,
+    repeated,
+    residual_product,
+    residual_products,
+    residual_squares,
+    sums_and_pairs,
+)
 from hopfed.archetypes.session import Owner, Variables
 
 K, M, N = 4, 90, 33
@@ -48,6 +55,9 @@ def test_ratios_and_products(monkeypatch, gaps):
     asked = rng.uniform(-0.9, 0.9, (3, K, N)), rng.normal(0, 1, (3, K))
     found, wanted = (ratios(o, *asked) for o in (held, packed))
     np.testing.assert_allclose(found, wanted, rtol=1e-4)
-    told = {"directions": rng.normal(size=(K, N)).astype(np.float32)}
-    found, wanted = (residual_products(o, told)["products"] for o in (held, packed))
-    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-2)
+    w = rng.normal(size=(K, N)).astype(np.float32)
+    for question in (residual_products, residual_squares, residual_product, repeated):
+        told = {"directions": w, "vector": w[0]}
+        found, wanted = (question(o, told) for o in (held, packed))
+        for name, array in wanted.items():
+            np.testing.assert_allclose(found[name], array, rtol=1e-3, atol=1e-2, err_msg=name)

@@ -2,27 +2,13 @@
 
 import numpy as np
 import pytest
-from graded_tables import classes, error, known, whiten
+from graded_tables import classes, error, fitted, known, labelled
 from helpers import rest_slow
 
 from hopfed.archetypes.class_questions import standardised, sums_and_pairs
-from hopfed.archetypes.mixture import (
-    ClassSums,
-    Mixture,
-    Prior,
-    Unsure,
-    collected,
-    expect,
-    iterate,
-)
-from hopfed.archetypes.search import DEEP, Search, find_classes, one_more, split, without_tails
+from hopfed.archetypes.mixture import Mixture, Prior, Unsure, collected, expect, iterate
+from hopfed.archetypes.search import DEEP, Search, one_more, split, without_tails
 from hopfed.archetypes.session import Owners, Variables
-
-
-def found(x, patterns=None):
-    white, owners = whiten([x]), Owners.of([x], 0)
-    U, v = white.spectrum.vectors, white.variances
-    return find_classes(owners, U, v, Search(), patterns)
 
 
 def few_entries(seed, M=1000):
@@ -36,13 +22,6 @@ def with_a_small_class(seed, K=6, N=200, few=8):
     T = 2 * rng.beta(1, 4, (K, N)) - 1
     y = np.repeat(np.arange(K), [*np.full(K - 1, (600 - few) // (K - 1)), few])
     return np.where(rng.random((len(y), N)) < (1 + T[y]) / 2, 1, -1), y
-
-
-def labelled(x, y, K, steps=60):
-    """Fit that starts from the true labels, and its owners."""
-    owners, member = Owners.of([x], 0), np.eye(K)[y]
-    sums = ClassSums(member.sum(0)[None], member.T @ x, member.T @ (x != 0))
-    return iterate(owners, sums, Prior.of(owners), steps), owners
 
 
 def test_the_evidence_is_that_of_the_determinants():
@@ -86,7 +65,7 @@ def test_a_class_that_is_like_another_is_worth_nothing():
 @pytest.mark.parametrize("seed", rest_slow([900, 901], 1))
 def test_the_prior_of_unsure_rows_does_not_run_away(seed):
     T, y, x = few_entries(seed, M=500)
-    fit, _ = labelled(x, y, 3)
+    fit = labelled(x, y, 3)[1]
     assert fit.size == 3
     assert fit.prior.concentration < 100  # the means were drawn at 10
     assert error(fit.classes.means, T) < 0.28
@@ -94,12 +73,12 @@ def test_the_prior_of_unsure_rows_does_not_run_away(seed):
 
 @pytest.mark.parametrize("seed", rest_slow([900, 905, 908, 909], 1))
 def test_a_class_of_few_rows_is_found_by_what_the_others_explain_badly(seed):
-    assert found(with_a_small_class(seed)[0]).size == 6
+    assert fitted(with_a_small_class(seed)[0])[1].size == 6
 
 
 def test_the_worst_explained_rows_are_those_of_the_class_that_is_missing():
     x, y = with_a_small_class(900)
-    fit, owners = labelled(x, np.minimum(y, 4), 5, steps=1)
+    owners, fit = labelled(x, np.minimum(y, 4), 5, steps=1)
     parts, owner = without_tails(owners, fit), owners.members[0]
     likely = standardised(owner)  # of each row in each class
     worst = np.where(likely > DEEP, 0, owner.posterior)
@@ -116,7 +95,7 @@ def test_a_class_whose_rows_are_counted_in_all_others_is_found():
     y = np.r_[np.full(200, 7), rng.integers(7, size=3800)]
     x = np.where(rng.random((4000, 600)) < (1 + T[y]) / 2, 1, -1)
     x[rng.random(x.shape) < 0.8] = 0
-    fit, owners = labelled(x, np.where(y == 7, np.arange(4000) % 7, y), 7)
+    owners, fit = labelled(x, np.where(y == 7, np.arange(4000) % 7, y), 7)
     assert fit.size == 7
     starts = one_more(owners, fit)
     assert (starts.counts.shape, len(starts.seen)) == ((1, 8), 8)
@@ -135,14 +114,15 @@ def test_independent_columns_with_gaps_stay_one_class(M, N, missing):
     for rates in (rng.random(N), np.full(N, 0.5), rng.beta(0.5, 3, N)):
         x = np.where(rng.random((M, N)) < rates, 1, -1)
         x[rng.random((M, N)) < missing] = 0
-        assert found(x).size == 1
+        assert fitted(x)[1].size == 1
 
 
 def test_patterns_of_noise_are_no_classes_of_complete_rows():
     rng = np.random.default_rng(901)
     x = np.where(rng.random((400, 50)) < rng.random(50), 1, -1)
     V = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)[2][:8]
-    assert found(x, np.where(np.concatenate([V, -V, x[:3]]) < 0, -1, 1)).size == 1
+    patterns = np.where(np.concatenate([V, -V, x[:3]]) < 0, -1, 1)
+    assert fitted(x, patterns=patterns)[1].size == 1
 
 
 def test_levels_of_a_variable_are_told_apart_as_one_less():
@@ -162,10 +142,7 @@ def test_a_class_told_twice_has_no_more_evidence(exact, again):
     if exact:
         T = np.sign(T)
     x = np.where(rng.random((400, 80)) < (1 + T[np.arange(400) % 10]) / 2, 1, -1).astype(np.int8)
-    owners = Owners.of([x], 0)
-    member = np.eye(10)[np.arange(400) % 10]
-    sums = ClassSums(member.sum(0)[None], member.T @ x, member.T @ (x != 0))
-    fit = iterate(owners, sums, Prior.of(owners), 30)
+    owners, fit = labelled(x, np.arange(400) % 10, 10, 30)
     shares = np.hstack([fit.classes.shares, fit.classes.shares[:, :again]])
     shares[:, :again] /= 2
     shares[:, -again:] /= 2

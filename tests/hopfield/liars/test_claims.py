@@ -13,10 +13,11 @@ from hopfed.hopfield.guard import bounded
 
 def messages(sizes, form="counts", N=24):
     encoding = Encoding(N, form, width=8)
-    rows = [rademacher(m, N, np.random.default_rng(i)) for i, m in enumerate(sizes)]
-    columns = [{"columns": x.sum(axis=0, dtype=np.int32)} for x in rows]
-    sent = [encoding.encode(kernels.pack(x)) | c for x, c in zip(rows, columns, strict=True)]
-    return encoding, dict(enumerate(sent))
+    sent = {}
+    for i, m in enumerate(sizes):
+        x = rademacher(m, N, np.random.default_rng(i))
+        sent[i] = encoding.encode(kernels.pack(x)) | {"columns": x.sum(axis=0, dtype=np.int32)}
+    return encoding, sent
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=6), st.floats(1, 5))

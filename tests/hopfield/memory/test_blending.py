@@ -13,14 +13,14 @@ from hopfed.hopfield.evidence import Blended, Evidence
 N, K, M, R = 120, 3, 200, 0.8
 
 
-def setting(weights, form="counts", seed=0):
-    """Evidence of clients with these weights, their operators, and the archetypes."""
+def setting(weights, form="counts", seed=0, qualities=(R,) * 4):
+    """Evidence of clients of these weights and qualities, operators, and the archetypes."""
     rng = np.random.default_rng(seed)
     xi = rademacher(K, N, rng)
     encoding = Encoding(N, form, width=60)
     evidence, operators = Evidence(encoding), {}
     for c, w in enumerate(weights):
-        x = draw_examples(xi, M, R, rng)[0]
+        x = draw_examples(xi, M, qualities[c], rng)[0]
         operators[c] = encoding.decode(encoding.encode(kernels.pack(x)))
         message = {"columns": x.sum(axis=0).astype(float)}
         evidence = evidence.extend({c: operators[c]}, {c: message}, {c: w})
@@ -64,20 +64,11 @@ def test_fresh_evidence_alone_is_counted_right_under_every_memory(form, memory):
 
 
 def test_a_noisy_client_does_not_raise_the_count():
-    rng = np.random.default_rng(3)
-    xi = rademacher(K, N, rng)
-    encoding = Encoding(N)
-    evidence, operators = Evidence(encoding), {}
-    for c, r in enumerate((0.95, 0.95, 0.0)):
-        x = draw_examples(xi, M, r, rng)[0]
-        operators[c] = encoding.decode(encoding.encode(kernels.pack(x)))
-        message = {"columns": x.sum(axis=0).astype(float)}
-        evidence = evidence.extend({c: operators[c]}, {c: message}, {c: 1.0})
+    evidence, operators, xi = setting([1.0] * 3, seed=3, qualities=(0.95, 0.95, 0.0))
     blended = Blended.of("separate", evidence, xi, dict.fromkeys(operators, 1.0), 1e-3)
     counted = blended.count(operators)
     assert counted.rank.n_detected == K
     values = np.linalg.eigvalsh(evidence.operator.matrix / evidence.mass)[::-1]
     assert blended.counting()(values, True) > K
-    np.testing.assert_allclose(
-        [counted.variances[c] for c in range(3)], [0.0975, 0.0975, 1], atol=0.03
-    )
+    variances = [counted.variances[c] for c in range(3)]
+    np.testing.assert_allclose(variances, [0.0975, 0.0975, 1], atol=0.03)

@@ -11,21 +11,17 @@ from hopfed.spectral.operators import DenseOperator
 N = 100
 
 
-def operators(batches):
-    return [DenseOperator.from_examples(kernels.pack(x)) for x in batches]
-
-
-def clients(xi, sizes, qualities, seed, exposures=None):
-    """Operators of clients of these sizes and qualities."""
+def clients(xi, sizes, qualities, seed):
+    """Examples of clients of these sizes and qualities."""
     rng = np.random.default_rng(seed)
-    pairs = zip(sizes, qualities, strict=True)
-    return [draw_examples(xi, M, r, rng, exposures=exposures)[0] for M, r in pairs]
+    return [draw_examples(xi, M, r, rng)[0] for M, r in zip(sizes, qualities, strict=True)]
 
 
-def measure(batches, patterns, qualities=None, weights=None):
+def measure(batches, patterns, qualities=None, weights=None, **options):
     r = np.full(len(batches), 0.7) if qualities is None else np.array(qualities)
     w = np.ones(len(batches)) if weights is None else weights
-    return Support.of(operators(batches), patterns, w, 1 - r**2)
+    operators = [DenseOperator.from_examples(kernels.pack(x)) for x in batches]
+    return Support.of(operators, patterns, w, 1 - r**2, **options)
 
 
 @pytest.mark.parametrize(
@@ -76,18 +72,13 @@ def test_an_archetype_is_agreed_on_and_a_spike_is_where_it_was_put():
     np.testing.assert_array_equal(none, 0)
 
 
-def careful(batches, patterns, r=0.7):
-    variances = [1 - r**2] * len(batches)
-    return Support.of(operators(batches), patterns, np.ones(len(batches)), variances, careful=True)
-
-
 def test_without_the_strongest_supporters_only_what_others_show_is_left():
     """Pattern 0 is everybody's, 1 that of one client, 2 that of two."""
     xi = rademacher(3, N, np.random.default_rng(0))
     rng = np.random.default_rng(1)
     held = [[0, 1, 2], [0, 2], [0], [0], [0], [0]]
     batches = [draw_examples(xi[mine], 300, 0.7, rng)[0] for mine in held]
-    support = careful(batches, xi)
+    support = measure(batches, xi, careful=True)
     assert (support.scores() > 3).all()
     assert (support.doubted(0) > 3).all()
     assert (support.doubted(1) > 3).tolist() == [True, False, True]

@@ -77,16 +77,13 @@ def test_a_few_that_lie_do_not_turn_a_site(clients, seed):
     rng = np.random.default_rng(seed)
     liars = (clients - 1) // 2
     truth = rng.choice([-1, 1], N)
-    messages = {c: said([5 * truth], [9]) for c in range(clients)}
-    for c in range(liars):
-        messages[c] = said([rng.integers(-20, 21, N)], [20])
-    everyone = dict.fromkeys(messages, 1.0), dict.fromkeys(messages, 20)
-    total = Votes.gather(messages, *everyone, (1, N), liars)
+    honest = {c: said([5 * truth], [9]) for c in range(clients)}
+    lies = {c: said([rng.integers(-20, 21, N)], [20]) for c in range(liars)}
+    everyone = dict.fromkeys(honest, 1.0), dict.fromkeys(honest, 20), (1, N)
+    total = Votes.gather(honest | lies, *everyone, liars)
     assert (np.sign(total.sums[0]) == truth).all()
-    plain = Votes.gather({c: said([5 * truth], [9]) for c in range(clients)}, *everyone, (1, N))
-    same = Votes.gather(
-        {c: said([5 * truth], [9]) for c in range(clients)}, *everyone, (1, N), liars
-    )
+    plain = Votes.gather(honest, *everyone)
+    same = Votes.gather(honest, *everyone, liars)
     np.testing.assert_allclose(same.sums, plain.sums)
     np.testing.assert_allclose(same.voters, plain.voters)
     assert (same.squares >= plain.squares).all()

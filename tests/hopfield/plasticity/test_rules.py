@@ -18,7 +18,6 @@ from hopfed.hopfield.plasticity import (
 from hopfed.kernels import concatenate, pack
 
 EVERY = [Fixed(0.3), Entropy(), Agreement(), Structure()]
-shapes = st.tuples(st.integers(1, 6), st.integers(2, 40), st.integers(1, 70), st.integers(0, 2**32))
 SIZES = [(300, 800), (1000, 400)]  # (N, M) on either side of q = 1
 
 
@@ -34,18 +33,15 @@ def read(rule_, N, M, quality, seed, *, federation=0.9, **mixture):
     return rule_(rows, Broadcast(xi, federation), seed=seed)
 
 
-def draw(shape):
-    """Patterns, examples some of which are near them, and a generator."""
-    K, N, M, seed = shape
+@given(
+    *(st.integers(1, 6), st.integers(2, 40), st.integers(1, 70), st.integers(0, 2**32)),
+    st.floats(0.01, 1),
+)
+def test_weights_and_shares_stay_in_their_ranges(K, N, M, seed, quality):
     rng = np.random.default_rng(seed)
     xi = rademacher(K, N, rng)
-    known = draw_examples(xi, M, rng.random(), rng)[0]
-    return xi, np.where(rng.random((M, 1)) < rng.random(), known, rademacher(M, N, rng)), rng
-
-
-@given(shapes, st.floats(0.01, 1))
-def test_weights_and_shares_stay_in_their_ranges(shape, quality):
-    xi, eta, _ = draw(shape)
+    known = draw_examples(xi, M, rng.random(), rng)[0]  # some of the examples are near them
+    eta = np.where(rng.random((M, 1)) < rng.random(), known, rademacher(M, N, rng))
     for rule_ in EVERY:
         reading = rule_(pack(eta), Broadcast(xi, quality), seed=1)
         assert 0 <= reading.weight <= 1

@@ -70,25 +70,24 @@ def test_other_terms_are_refused_whether_larger_or_smaller(ledger, change):
 
 def test_the_noise_is_another_one_for_everything_that_is_asked(tmp_path):
     """And for every home, data set, and batch."""
-    rows, told = examples(), {}
-    for name, home, own, terms in (
-        ("first", "a", rows, {}),
-        ("home", "b", rows, {}),
-        ("rows", "a", examples(seed=1), {}),
-        ("epsilon", "c", rows, {"epsilon": 1.0 + 1e-12}),
-        ("delta", "d", rows, {"delta": 1e-5 + 1e-15}),
-        ("rounds", "e", rows, {"rounds": 2}),
+    secrets = set()
+    for home, seed, terms in (
+        ("a", 0, {}),
+        ("b", 0, {}),
+        ("a", 1, {}),
+        ("c", 0, {"epsilon": 1.0 + 1e-12}),
+        ("d", 0, {"delta": 1e-5 + 1e-15}),
+        ("e", 0, {"rounds": 2}),
     ):
         folder = tmp_path / home
-        if name not in ("first", "home", "rows"):  # the same secret in an empty ledger
+        if terms:  # the same secret in an empty ledger
             folder.mkdir()
             (folder / "secret").write_bytes((tmp_path / "a" / "secret").read_bytes())
-        rows_, secret = Ledger(folder).charge(
-            own, Terms(**({"epsilon": 1.0, "delta": 1e-5} | terms))
-        )
-        told[name] = secret
-        assert len(rows_) == 60
-    assert len(set(told.values())) == len(told)
+        terms = Terms(**{"epsilon": 1.0, "delta": 1e-5} | terms)
+        rows, secret = Ledger(folder).charge(examples(seed=seed), terms)
+        secrets.add(secret)
+        assert len(rows) == 60
+    assert len(secrets) == 6
 
 
 @pytest.mark.parametrize(
@@ -119,6 +118,41 @@ def test_a_row_is_in_one_batch_so_that_rounds_do_not_add_up(ledger):
     parts = [Batches((rows,), 3).examples(t, 0) for t in range(3)]
     dealt = sorted(np.concatenate([p.signs for p in parts]).tolist())
     assert dealt == sorted(examples(61).signs.tolist())
+
+
+def batches_of(folder, x, secret):
+    """Batch of three that each row of a data set is released in, in a new home with this secret."""
+    ledger = Ledger(folder)
+    folder.mkdir(parents=True)
+    (folder / "secret").write_text(secret)
+    rows, _ = ledger.charge(as_examples(x), Terms(1.0, 1e-5, 3))
+    batches = Batches((rows,), 3)
+    at = {row.tobytes(): t for t in range(3) for row in batches.examples(t, 0).signs}
+    return np.array([at[row.tobytes()] for row in as_examples(x).signs])
+
+
+def sorted_rows():
+    """300 rows of 20 columns that differ, in order of their values."""
+    x = np.unique(np.random.default_rng(0).choice([-1, 1], (300, 20)), axis=0)
+    assert len(x) == 300
+    return x
+
+
+def test_a_sorted_file_is_dealt_out_as_any_other(tmp_path):
+    """One row, in another place of its order, moved 191 of 300 others to another round."""
+    x, order = sorted_rows(), np.random.default_rng(1).permutation(300)
+    one = batches_of(tmp_path / "a", x, "ab" * 32)
+    other = batches_of(tmp_path / "b", x[order], "ab" * 32)
+    assert (one[order] == other).all()
+
+
+def test_in_which_round_a_row_is_released_is_drawn_by_the_secret(tmp_path):
+    x = sorted_rows()
+    dealt = np.stack([batches_of(tmp_path / f"{k}", x, f"{k:064x}") for k in range(100)])
+    often = np.stack([(dealt == t).sum(axis=0) for t in range(3)])
+    assert (often.sum(axis=1) == 100 * 100).all()  # of 100 homes, 100 rows in each round
+    assert often.min() > 10  # of 33.3, with a spread of 4.7
+    assert often.max() < 60
 
 
 def test_files_are_private_small_and_hold_no_rows(ledger):
