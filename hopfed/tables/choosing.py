@@ -461,8 +461,9 @@ class Decider:
         coded = bool(codes) and not c.held.many and values - set(codes) in ({0.0, 1.0}, TWO)
         if how is not None and not (coded and cut_all):
             return Code("number", gone, threshold=c.held.threshold(str(how)))
-        if how is None and len(values) <= 2 and not c.held.many:
-            words = zip(map(spelt, sorted(values)), (-1, 1)[-len(values) :], strict=True)
+        rest = c.tokens - c.given.keys()  # as floats, long numbers may be equal
+        if how is None and len(rest) <= 2 and not c.held.many:
+            words = zip(sorted_levels(rest), (-1, 1)[-len(rest) :], strict=True)
             return Code("words", (*words, *gone))
         return self._uncut(c, values, codes if coded else [])
 
@@ -590,6 +591,11 @@ class Decider:
     ) -> None:
         """Refuse a column: without another way it can only be left out, or name the rows."""
         held, left = c.held, ("", {"ignore": [c.name]})
+        if len(self.tables) > 1 and (own := self._several_ways(c)):
+            called, given = c.called, tuple(own)
+            each = zip(c.each, self.tables, strict=True)
+            why = "holds " + ", ".join(f"{listed(sorted(t))} in {s.label}" for t, s in each if t)
+            why += ": write them in one way"
         ways = [*(given or [left])]
         named = self.id is not None or self.choices.id is not None or self._made_up
         if not named and "lists" not in held.why:
@@ -601,6 +607,19 @@ class Decider:
         if "ignore" not in ways[0][1]:
             ways.append(left)
         self.faults.append(Fault(c, f"{called or c.called} {why}", ways))
+
+    def _several_ways(self, c: Column) -> list[tuple[str, dict[str, Any]]]:
+        """Ways out where tables have yes and no in different ways, such as 1 and 2 in one alone."""
+        numbers = [c.numbers_of(tokens) for tokens in c.each]
+        held = set[float]().union(*numbers)
+        worded = [t for t, values in zip(c.each, numbers, strict=True) if t and not values]
+        if worded and meanings(worded) is not None and held in (TWO, {-1.0, 1.0}):
+            high = [("1", "2"), ("2", "1")] if held == TWO else [("1", "-1")]
+            return [(f"if {a} means yes", {"words": {c.name: {a: 1, b: -1}}}) for a, b in high]
+        if not worded and held == {0.0, 1.0, 2.0} and all(v < held for v in numbers):
+            cut = {"binarize": {c.name: 1.5}}
+            return [("", {"ignore": [c.name]}), ("if these are numbers", cut)]
+        return []
 
     def _where(self, c: Column, odd: Collection[str]) -> tuple[str, str]:
         """Table and row, from 1, that first hold one of some words, and that word as it stands."""
@@ -628,9 +647,11 @@ class Decider:
         alike = len(cuts) > 2 and len({*cuts.values()}) == 1
         if alike and not isinstance(self.choices.binarize, Mapping):
             settled["binarize"] = next(iter(cuts.values()))
-        last = f"to settle all of them: {give(**settled)}" if len(names) > 1 else ""
+        leads = "".join(dict.fromkeys(f" {f.ways[0][0]}" for f in self.faults if f.ways[0][0]))
+        last = f"to settle all of them{leads}: {give(**settled)}" if len(names) > 1 else ""
         if len(settled["ignore"]) == used:
             last = "there is no other column"
+        last = "; ".join(filter(None, [*(n for n in self.notes if "it sums up" in n), last]))
         said = f"{len(names):,} of {len(self.names):,} columns cannot be read as they are"
         return columns_error(self.label, said, lines, names, last)
 

@@ -38,7 +38,7 @@ PATTERN = "*?["  # one of these makes a path a pattern
 BROKEN = (
     *(ArithmeticError, BufferError, EOFError, LookupError, MemoryError, OSError, RuntimeError),
     *(SyntaxError, TypeError, ValueError, lzma.LZMAError, csv.Error, pickle.UnpicklingError),
-    *(struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+    *(SystemError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
 )
 
 

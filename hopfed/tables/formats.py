@@ -403,7 +403,10 @@ def _of_array(given: Any, label: str) -> Source:
     if kind not in "US" and not (kind == "O" and any(isinstance(c, str) for c in given.flat)):
         return _of_numbers(given, label)
     flat = given.reshape(len(given), -1)
-    columns = [as_arrow(flat[:, j].tolist()) for j in range(flat.shape[1])]
+    with reading(label):  # NumPy does not look whether letters are letters
+        columns = [as_arrow(flat[:, j].tolist()) for j in range(flat.shape[1])]
+        for column in columns:
+            column.validate(full=True)
     return _of_columns([""] * len(columns), columns, label)
 
 

@@ -129,7 +129,7 @@ def oddities(rows: Rows, coding: Coding) -> list[str]:
             lines.append(f"{line}: {listed([columns[j] for j in np.flatnonzero(which).tolist()])}")
     alike = copies(rows, np.flatnonzero(~empty & ~constant))
     if alike:
-        pairs = [f"'{columns[i]}' and '{columns[j]}'" for i, j in alike]
+        pairs = [f"'{shown(columns[i], 60)}' and '{shown(columns[j], 60)}'" for i, j in alike]
         more = f", and {len(pairs) - 5:,} more" if len(pairs) > 5 else ""
         lines.append(f"equal or opposite in every row: {'; '.join(pairs[:5])}{more}")
     return lines + (skipped(skips(rows, coding.steps), coding) if rows.held else [])

@@ -83,7 +83,7 @@ class Source:
 
     def arranged(self, names: Sequence[str], places: Sequence[int | None]) -> Source:
         """The source with other columns: those at some places, or none, which is missing."""
-        if list(places) == list(range(len(self.names))):
+        if list(places) == list(range(len(self.names))) and tuple(names) == self.names:
             return self
 
         def read() -> Iterator[Block]:

@@ -22,7 +22,7 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed.errors import BackendError, DataError, shown
 from hopfed.tables.files import most_of, pieces, reading, unpacked
 from hopfed.tables.table import NAME, Block, Source, named
-from hopfed.tables.words import COMMA, ENDLESS, KNOWN, MISSING, NUMBER, number
+from hopfed.tables.words import COMMA, ENDLESS, KNOWN, MISSING, NUMBER, SHORT, number
 from hopfed.tables.writers import Dialect
 
 HEAD = 1 << 18  # bytes that are looked at, unless two lines are longer
@@ -280,11 +280,14 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]], words: Collec
         and any(n and n not in cells for n, cells in zip(top[1:], columns[1:], strict=True))
     ):
         return True  # names of rows stand below a blank
-    plain = [int(cell) for cell in top if cell.isascii() and cell.isdecimal() and len(cell) < 10]
-    if len(plain) > 2 and plain == list(range(plain[0], plain[0] + len(plain))):
-        held = {cell.lower() for cells in columns for cell in cells} - MISSING
-        if len(top) > len(plain) or (held and held <= {"-1", "0", "1"}):
-            return True  # years, and numbers of questions
+    digits = [j for j, c in enumerate(top) if c.isascii() and c.isdecimal() and len(c) < 10]
+    plain = [int(top[j]) for j in digits]
+    held = {cell.lower() for j in digits for cell in columns[j]} - MISSING
+    signs = bool(held) and held <= SHORT | {"-1"}
+    rising = len(plain) > 1 and plain == sorted({*plain})
+    steady = rising and len(plain) > 2 and plain[-1] - plain[0] == len(plain) - 1
+    if (steady and len(top) > len(plain)) or (signs and (steady or (rising and plain[0] > 999))):
+        return True  # years, and numbers of questions
     against, above = 0, False
     for name, cells in zip(top, columns, strict=True):
         held = {c.lower() for c in cells} - MISSING
@@ -341,6 +344,9 @@ class _Text(NamedTuple):
                 rows, lines = rows + found.num_rows, 0
                 for batch in found.to_batches():
                     yield batch.columns
+            last = str(found.column(self.width - 1)[-1]) if self.quoted and found.num_rows else ""
+            if "\n" in last and not data.endswith(self.quote.encode()):
+                raise ValueError(f"row {rows}: a quotation mark is not closed before the end")
         if blank and self.width > 1 and not any("blank lines" in n for n in source.notes):
             source.notes.append("blank lines between rows are left out")
 

@@ -57,7 +57,7 @@ EXACT = 2.0**53  # from which several whole numbers are one float
 
 def number(word: str) -> float | None:
     """Return the number that a word is; None if it is none, as NaN."""
-    word = word.strip()
+    word = word.strip().replace("\u2212", "-")  # a minus sign, as some spreadsheets write it
     return float(word) if NUMBER.fullmatch(word) or ENDLESS.fullmatch(word) else None
 
 

@@ -124,6 +124,8 @@ LISTS = {
         np.array([["t", "f"], ["f", "t"]]),
         (["column 1", "column 2"], [[1, -1], [-1, 1]]),
     ),
+    "no letter": (np.full((3, 2), 0x7FFFFFFF, np.uint32).view("U1"), "cannot be read: invalid max"),
+    "no letters": (np.full((3, 6), 1310720, np.uint32).view("U3"), "cannot be read: Invalid UTF8"),
     "records": (np.array([(1, "y"), (0, "n")], [("a", "i4"), ("b", "U1")]), (COLUMNS, None)),
     "columns of different length": ({"a": [1, 0], "b": [1]}, "columns must be of one length"),
     "a masked array": (
