@@ -1,6 +1,7 @@
 """A malicious server, also one without end: a client says a line, waits, stays what it was."""
 
 import resource
+import threading
 import time
 
 import grpc
@@ -16,7 +17,8 @@ from hopfed.experiments import serve
 from hopfed.federation.machines.client import ClientProcess
 from hopfed.federation.machines.keys import client_key, make_keys
 from hopfed.federation.machines.node import MOST, Node, Sparing
-from hopfed.federation.machines.wire import LIMIT
+from hopfed.federation.machines.server import NUMBER, WELCOME
+from hopfed.federation.machines.wire import LIMIT, parts
 from hopfed.hopfield.encoding import unpack_patterns
 from hopfed.hopfield.recipe import Recipe
 from hopfed.runs import Run
@@ -105,6 +107,31 @@ def test_a_client_gives_up_on_a_server_that_makes_no_sense(keys):
             mine.run()
     assert time.monotonic() - began < 60
     assert len(said) <= 3, "once, however often"
+
+
+def test_answers_that_a_server_does_not_read_do_not_heap_up(keys):
+    class Storm(Rogue):
+        def _session(self, requests, context):
+            context.send_initial_metadata((WELCOME,))
+            while True:
+                yield from parts(bytes(NUMBER) + b"a question")
+
+    class Large(Node):
+        def written(self, data):
+            asked.append(data)
+            return bytes(10**6)
+
+    asked, own = [], client_key(keys / "client-0.key")
+    with Storm(keys, []) as server:
+        authority = (keys / "ca.pem").read_bytes()
+        mine = ClientProcess(server.address, authority, own, Large(print), 9.0, lambda words: None)
+        thread = threading.Thread(target=mine.run, daemon=True)
+        thread.start()
+        time.sleep(2)
+        mine.leave()
+        thread.join(20)
+    assert not thread.is_alive()
+    assert 0 < len(asked) < 50
 
 
 def test_patterns_without_end_do_not_fill_the_memory(tmp_path):

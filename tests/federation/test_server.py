@@ -4,6 +4,7 @@ import socket
 import ssl
 import threading
 import time
+import tracemalloc
 from contextlib import contextmanager, suppress
 
 import grpc
@@ -229,6 +230,53 @@ def test_a_key_that_another_process_uses_is_said_to_be_in_use(keys, server):
         server.wait(1, 20.0)
         with pytest.raises(HopfedError, match="this key is in use by another process"):
             client(keys, server, 0, 0.5).run()
+
+
+def test_connections_of_strangers_leave_descriptors_for_the_run_file(keys, server):
+    with joined(keys, server, 0):
+        server.wait(1, 20.0)
+        where = ("127.0.0.1", server.port)
+        held = [socket.create_connection(where, 20) for _ in range(server_module.STRANGERS + 80)]
+        for each in held[-20:]:  # these are let go at once; a handshake may take 20 seconds
+            each.settimeout(10)
+            with suppress(ConnectionError):
+                assert each.recv(1) == b""
+        assert answers(server, (0,))[0].fault == Fault.NONE
+        for each in held:
+            each.close()
+
+
+def test_questions_that_a_client_does_not_read_are_not_kept(keys, server):
+    over, held = threading.Event(), []
+    with stream(keys, server, 0, silent(over)):
+        server.wait(1, 20.0)
+        server.timeout = 0.2
+        tracemalloc.start()
+        for t in range(6):
+            server.step(Answer(), [Call({}, {"x": np.full(10**6, 1.0)}, Context(0, t, 0, 0))])
+            held.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+        over.set()
+    assert held[-1] - held[1] < 2 * 10**7, held
+
+
+def test_a_log_that_takes_no_line_keeps_nobody_waiting(keys, monkeypatch):
+    monkeypatch.setattr(server_module, "GRACE", 0.5)
+
+    def say(words):
+        if words.endswith("left"):
+            raise BrokenPipeError
+
+    over = threading.Event()
+    with (
+        Server(Listening("127.0.0.1", 0, keys, LIMIT), 3, say, 20.0) as server,
+        stream(keys, server, 0, silent(over)),
+    ):
+        server.wait(1, 20.0)
+        threading.Timer(0.2, over.set).start()
+        began = time.monotonic()
+        assert answers(server, (0,))[0].fault == Fault.TIMED_OUT
+        assert time.monotonic() - began < 10.0
 
 
 def test_a_server_listens_and_waits_no_longer_than_told(keys, server):

@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,7 +69,7 @@ class ClientProcess:
 
     def _come_in(self, credentials: Any) -> None:
         """Open a stream, and answer in it as long as it lasts."""
-        up: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        up: queue.Queue[bytes | None] = queue.Queue(1)  # more would heap up where nobody reads
         with grpc.secure_channel(self.server, credentials, OPTIONS) as channel:
             self._stream = stream = channel.stream_stream(CALL)(iter(up.get, None))
             taken, began = False, time.monotonic()
@@ -86,10 +87,11 @@ class ClientProcess:
             except GarbledError as error:
                 self._bear(str(error))
             finally:
-                up.put(None)
                 stream.cancel()
+                with suppress(queue.Full):
+                    up.put_nowait(None)
 
-    def _listen(self, stream: Any, up: queue.SimpleQueue[bytes | None]) -> None:
+    def _listen(self, stream: Any, up: queue.Queue[bytes | None]) -> None:
         """Answer what comes."""
         gathered = Gathered(self.limit + NUMBER)
         for part in stream:
@@ -100,14 +102,21 @@ class ClientProcess:
             if whole is None:
                 continue
             for each in parts(whole[:NUMBER] + self.node.written(whole[NUMBER:])):
-                up.put(each)
+                self._send(stream, up, each)
             self._reported.clear()
             self._heard = time.monotonic()
             if self.node.finished.is_set():
-                up.put(None)
+                self._send(stream, up, None)
                 over = threading.Event()  # the last answer goes out, if the server takes it
                 stream.add_callback(over.set)
                 over.wait(GOODBYE)
+                return
+
+    def _send(self, stream: Any, up: queue.Queue[bytes | None], part: bytes | None) -> None:
+        """Send a part once the one before it is out, unless the stream ends."""
+        while stream.is_active():
+            with suppress(queue.Full):
+                up.put(part, timeout=SOON)
                 return
 
     def _lost(self, error: Any) -> None:

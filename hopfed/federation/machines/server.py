@@ -43,6 +43,7 @@ except ImportError:
     raise BackendError("grpcio is not installed: pip install 'hopfed[machines]'") from None
 
 STOPPING = 5.0  # seconds that streams may take to end
+STRANGERS = 120  # connections beside those of the clients
 GRACE = 10.0  # seconds in which a client that was there may come back to an exchange
 NUMBER = 8  # bytes before a message: the number of its exchange
 CALL = "/hopfed/session"
@@ -128,18 +129,22 @@ class Server:
         self.timeout, self.columns = timeout, columns
         self.port = 0
         self._changed = threading.Condition()  # of what follows, and held by whoever changes it
-        self._streams: dict[int, queue.SimpleQueue[bytes | str | None]] = {}
+        # By client: True where there is a question, whose bytes would heap up where nobody reads;
+        # in the end why, or None.
+        self._streams: dict[int, queue.SimpleQueue[bool | str | None]] = {}
         self._exchange = _Exchange(0, {})
         self._missed: set[int] = set()  # clients that were not there in the last exchange
         self._logged = 0
 
     def __enter__(self) -> Server:
+        most = 2 * self.clients + 8
         own = (
+            # Those of strangers must leave descriptors for the run file.
+            ("grpc.max_allowed_incoming_connections", most + STRANGERS),
             ("grpc.so_reuseport", 0),
             ("grpc.server_handshake_timeout_ms", 20_000),
             ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         )
-        most = 2 * self.clients + 8
         self._server = grpc.server(
             ThreadPoolExecutor(most), options=(*OPTIONS, *own), maximum_concurrent_rpcs=most
         )
@@ -181,8 +186,8 @@ class Server:
         with self._changed:
             self._exchange = now = _Exchange(self._exchange.number + 1, questions)
             for client, stream in self._streams.items():
-                if frame := now.frames(client):
-                    stream.put(frame)
+                if client in questions:
+                    stream.put(True)
             while left := set(questions) - set(now.replies):
                 absent = left - set(self._streams)
                 awaited = absent if not self._streams else absent - self._missed
@@ -227,7 +232,7 @@ class Server:
 
     def _session(self, requests: Any, context: Any) -> Iterator[bytes]:
         """Hear a client, and ask it, as long as its stream lasts."""
-        client, stream = self._client(context), queue.SimpleQueue[bytes | str | None]()
+        client, stream = self._client(context), queue.SimpleQueue[bool | str | None]()
         if client is None:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "not of this federation")
         with self._changed:
@@ -238,26 +243,26 @@ class Server:
             self._leave(client, stream)
         context.send_initial_metadata((WELCOME,))
         with self._changed:
-            if frame := self._exchange.frames(client):
-                stream.put(frame)
+            stream.put(True)
             self._log(f"client {client} joined")
             self._changed.notify_all()
         threading.Thread(target=self._read, args=(client, requests, stream), daemon=True).start()
-        while isinstance(said := stream.get(), bytes):
-            yield from parts(said)
-        if said is not None:
+        while (said := stream.get()) is True:
+            if frame := self._exchange.frames(client):
+                yield from parts(frame)
+        if isinstance(said, str):
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, said)
 
-    def _leave(self, client: int, stream: queue.SimpleQueue[bytes | str | None]) -> None:
+    def _leave(self, client: int, stream: queue.SimpleQueue[bool | str | None]) -> None:
         """Let go of a stream that has ended."""
         with self._changed:
             del self._streams[client]
-            self._log(f"client {client} left")
+            stream.put(None)  # before words, which nobody may take any more
             self._changed.notify_all()
-        stream.put(None)
+            self._log(f"client {client} left")
 
     def _read(
-        self, client: int, requests: Any, stream: queue.SimpleQueue[bytes | str | None]
+        self, client: int, requests: Any, stream: queue.SimpleQueue[bool | str | None]
     ) -> None:
         """Hear what a client sends, until it makes no sense."""
         gathered, wrong = Gathered(self.listening.limit + NUMBER), None
