@@ -80,9 +80,9 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     """Counts over the degrees of freedom."""
     at = [r"$\infty$" if math.isinf(nu) else f"{nu:g}" for nu in config.degrees]
     words: dict[str, Any] = {"xlabel": r"degrees of freedom $\nu$", "band": "sd", "log": "y"}
-    words |= {"points": True, "levels": {"test": len(config.exposures)}}
+    words |= {"points": True, "levels": {"true": len(config.exposures)}}
     made = []
     for j, q in enumerate(config.ratios):
         lines = by(("sample covariance", "Tyler's shape"), arrays["n_detected"][:, :, j], -1)
-        made.append(over(f"counted, q = {q:g}; line: true", at, lines, **words))
+        made.append(over(f"counted, q = {q:g}", at, lines, **words))
     return made

@@ -100,7 +100,7 @@ class Choices:
         """
         more = f" and {len(ignore) - NAMED:,} more" if len(ignore) > NAMED else ""
         out = _harmless(ignore[:NAMED])
-        plain, cuts, steps, name = map(_harmless, (_said(words or {}), binarize, ordinal, id))
+        plain, cuts, steps, name = map(_harmless, (_meanings(words or {}), binarize, ordinal, id))
         if not self.options:
             texts = {"words": plain, "binarize": cuts, "ordinal": steps, "ignore": out}
             said = {k: v for k, v in texts.items() if v} | ({} if id is None else {"id": name})
@@ -183,7 +183,7 @@ class Choices:
 
 
 def _harmless(held: Any) -> Any:
-    """What is told of words or columns, in texts that steer no terminal."""
+    """Words, names and what they stand for, in texts that steer no terminal."""
     if isinstance(held, Mapping):
         return {_harmless(key): _harmless(value) for key, value in held.items()}
     if isinstance(held, list | tuple):
@@ -191,9 +191,9 @@ def _harmless(held: Any) -> Any:
     return shown(held, 200) if isinstance(held, str) else held
 
 
-def _said(words: Mapping[str, Any]) -> dict[str, Any]:
+def _meanings(words: Mapping[str, Any]) -> dict[str, Any]:
     """Words and what they stand for; 0 is "missing"."""
-    return {w: _said(s) if isinstance(s, Mapping) else s or "missing" for w, s in words.items()}
+    return {w: _meanings(s) if isinstance(s, Mapping) else s or "missing" for w, s in words.items()}
 
 
 def _sign(given: object, called: str = "words") -> int:
