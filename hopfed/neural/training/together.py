@@ -22,7 +22,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 import torch
@@ -34,8 +34,9 @@ from hopfed._lib.other_accounts import own_folder
 from hopfed._lib.random import derive
 from hopfed.errors import BackendError, HopfedError
 from hopfed.neural.data.tensors import Tensors, generator
+from hopfed.neural.models import Model
 from hopfed.neural.models.networks import bodies
-from hopfed.neural.training.losses import Batch, Net, Objective, Params
+from hopfed.neural.training.losses import Batch, Net, Objective, Params, placed
 from hopfed.neural.training.training import (
     COUNT,
     Job,
@@ -56,6 +57,7 @@ MOST = 1 << 30
 CPU = torch.device("cpu")
 
 _ALONE: WeakSet[nn.Module] = WeakSet()  # networks of others that cannot be stacked
+_HEADS: WeakKeyDictionary[nn.Module, Model] = WeakKeyDictionary()  # the heads of networks, alone
 
 
 class AloneWarning(UserWarning):
@@ -78,21 +80,56 @@ def train(jobs: Sequence[Job], data: Tensors) -> None:
     jobs = [job for job in jobs if job.trained and (job.plan is None or len(job.plan))]
     with one_thread():
         for group in stacks(jobs, ROOM.get(data.device.type, MOST)):
-            if len(group) > 1 and _together(group[0], data):
-                try:
-                    with drawing(group[0], data.device):
-                        train_together(group, data)
-                    continue
-                except Exception as error:  # of a network of others that `vmap` cannot batch
-                    if isinstance(error, HopfedError) or not bodies(group[0].net):
-                        raise
-                    _ALONE.add(group[0].net)
-                    what = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
-                    said = f"clients are trained one by one ({what})"
-                    warnings.warn(said, AloneWarning, stacklevel=2)
-            for job in group:
-                with drawing(job, data.device):
-                    train_alone(job, data)
+            with once(group, data) as inputs:
+                _train(group, inputs)
+
+
+def _train(group: Sequence[Job], data: Tensors) -> None:
+    """Train jobs of one kind together, or one by one."""
+    if len(group) > 1 and _together(group[0], data):
+        try:
+            with drawing(group[0], data.device):
+                train_together(group, data)
+            return
+        except Exception as error:  # of a network of others that `vmap` cannot batch
+            if isinstance(error, HopfedError) or not bodies(group[0].net):
+                raise
+            _ALONE.add(group[0].net)
+            what = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+            warnings.warn(f"clients are trained one by one ({what})", AloneWarning, stacklevel=3)
+    for job in group:
+        with drawing(job, data.device):
+            train_alone(job, data)
+
+
+@contextmanager
+def once(group: Sequence[Job], data: Tensors) -> Iterator[Tensors]:
+    """Let jobs of a head over several epochs take features for inputs, which are computed once.
+
+    That is done where a feature is the same in every step: the extractor is in test mode, or draws
+    nothing and has no statistics of a batch.
+    """
+    first, net = group[0], group[0].net
+    alike = isinstance(net, Model) and (net.frozen or not (bodies(net) or has_batch_norm(net)))
+    several = first.training.epochs > 1 and first.plan is None and not first.augment
+    if not (alike and several) or any(n.startswith("features.") for n in first.trained):
+        yield data
+        return
+    forward, head = forward_of(net), _HEADS.setdefault(net, Model(nn.Identity(), net.head, 0))
+    before, inputs, labels = [job.rows for job in group], list[Tensor](), list[Tensor]()
+    for job in group:
+        params, start = placed(job.params, data.device), sum(map(len, labels))
+        with torch.no_grad(), job.training.casting(data.device):
+            for x, y in data.batches(job.rows):
+                inputs.append(forward(params, x)[0].float())
+                labels.append(y)
+        job.net, job.rows = head, start + np.arange(len(job.rows))
+    zero = torch.zeros(1, device=data.device)
+    try:
+        yield Tensors(torch.cat(inputs), torch.cat(labels), zero, zero + 1)
+    finally:
+        for job, rows in zip(group, before, strict=True):
+            job.net, job.rows = net, rows
 
 
 def _together(job: Job, data: Tensors) -> bool:
@@ -143,10 +180,10 @@ def train_alone(job: Job, data: Tensors) -> None:
     """Train one client: the loop that anybody would write."""
     training, names = job.training, job.trained
     loss_of = _loss(job.net.train(), job.objective, training.compile)
-    params = {n: t.detach().to(data.device, copy=True) for n, t in job.params.items()}
+    params = {n: t.detach().clone() for n, t in placed(job.params, data.device).items()}
     extra = {n: t.to(data.device) for n, t in job.extra.items()}
     weights = [params[n].requires_grad_() for n in names]
-    optimizer = Optimizer(training, _there(job.moments or {}, data.device))
+    optimizer = Optimizer(training, weights, _there(job.moments or {}, data.device))
     draws, noises = (generator(job.path[0], w, *job.path[1:]) for w in ("augment", "record noise"))
     losses: list[Tensor] = []
     for rows in job.steps():
@@ -169,7 +206,7 @@ def train_alone(job: Job, data: Tensors) -> None:
         losses.append(loss.detach().reshape(1))  # read after the last step: reading waits for it
         if job.moments is not None:
             job.gradient = named
-    job.finish({n: t.detach().cpu() for n, t in params.items()}, _numbers(losses))
+    job.finish({n: t.detach().cpu().contiguous() for n, t in params.items()}, _numbers(losses))
     if job.moments is not None:
         job.gradient, job.moments = _there(job.gradient, CPU), _there(optimizer.state(), CPU)
 
@@ -210,7 +247,8 @@ def train_together(jobs: Sequence[Job], data: Tensors) -> None:
     )
     draws = [generator(job.path[0], "augment", *job.path[1:]) for job in jobs]
     direct = None if jobs[0].direct is None else vmap(jobs[0].direct)
-    optimizer, losses = Optimizer(training, state, fused=True), list[Tensor]()
+    optimizer = Optimizer(training, [params[n] for n in names], state)
+    losses = list[Tensor]()
     counts = [sum(len(plan) > s for plan in plans) for s in range(len(plans[0]))]
     each = [[p[s] for p in plans[:a]] for s, a in enumerate(counts)]  # rows of step and client
     padded = [_padded(data, rows) for rows in each]
@@ -290,7 +328,7 @@ def keep_compiled_at_home() -> None:
 
 def _there(tensors: Params, device: torch.device) -> Params:
     """Tensors on a device; the number of an optimizer's steps stays on the CPU."""
-    return {n: t if n == COUNT else t.to(device) for n, t in tensors.items()}
+    return {n: t if n == COUNT else t.to(device).contiguous() for n, t in tensors.items()}
 
 
 def _stacked(parts: Sequence[Params], device: torch.device) -> Params:

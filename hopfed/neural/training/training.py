@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -133,35 +134,38 @@ class Training:
         every, shrink = [*self.schedule.split(":"), "1", "1"][1:3]
         return float(float(shrink) ** (passed // int(every)))
 
-    def casting(self, device: torch.device) -> torch.autocast:
+    def casting(self, device: torch.device) -> AbstractContextManager[Any]:
         """Context in which losses are computed on `device`."""
-        return torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bfloat16")
+        full = self.precision == "float32"
+        return nullcontext() if full else torch.autocast(device.type, torch.bfloat16)
 
 
 class Optimizer:
-    """Moves parameters, as `torch.optim.SGD` and `Adam`; `fused` ones must be contiguous."""
+    """Moves parameters, as `torch.optim.SGD` and `Adam`, from the state of an earlier one."""
 
-    def __init__(self, training: Training, state: Mapping[str, Tensor], fused: bool = False):
-        self.training, self.fused, self.names = training, fused, LISTS[training.optimizer]
-        self.count, size = int(state.get(COUNT, 0)), (len(state) - 1) // len(self.names)
-        each = {n: [state[f"{n}/{i}"].clone() for i in range(size)] for n in self.names}
-        self.held = each if state else {}
+    def __init__(self, training: Training, params: Sequence[Tensor], state: Params):
+        self.training, self.count = training, int(state.get(COUNT, 0))
+        self.held = {
+            n: [
+                torch.empty_like(p).copy_(state[f"{n}/{i}"]) if state else torch.zeros_like(p)
+                for i, p in enumerate(params)
+            ]
+            for n in LISTS[training.optimizer]
+        }
 
     def step(self, params: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
         """Make one step in place; later steps may be given fewer leading clients."""
-        if not self.held:
-            self.held = {n: [torch.zeros_like(p) for p in params] for n in self.names}
         lists = [
             [t[: len(p)] if t.shape != p.shape else t for t, p in zip(held, params, strict=True)]
             for held in self.held.values()
         ]
         self.count += 1
-        both = list(params), [g.contiguous() if self.fused else g for g in grads]
+        both = list(params), [laid_out(g, p) for g, p in zip(grads, params, strict=True)]
         ours = self.training
         how: dict[str, Any] = {"lr": ours.lr, "weight_decay": ours.weight_decay, "maximize": False}
         if ours.optimizer == "sgd":
-            how |= {"foreach": not self.fused, "fused": self.fused, "momentum": ours.momentum}
-            sgd(*both, lists[0], dampening=0.0, nesterov=False, **how)
+            how |= {"momentum": ours.momentum, "dampening": 0.0, "nesterov": False}
+            sgd(*both, lists[0], fused=True, **how)
         else:
             steps = [torch.tensor(float(self.count - 1)) for _ in params]
             first, second, largest = (*lists, [])[:3]
@@ -171,7 +175,13 @@ class Optimizer:
     def state(self) -> dict[str, Tensor]:
         """Arrays on which the next step depends; empty before the first step."""
         named = {f"{n}/{i}": t for n, held in self.held.items() for i, t in enumerate(held)}
-        return named | ({COUNT: torch.tensor(self.count)} if named else {})
+        return named | {COUNT: torch.tensor(self.count)} if self.count else {}
+
+
+def laid_out(tensor: Tensor, like: Tensor) -> Tensor:
+    """A tensor in the strides of another, as fused steps read memory in order."""
+    same = tensor.stride() == like.stride()
+    return tensor if same else torch.empty_like(like).copy_(tensor)
 
 
 @dataclass

@@ -157,10 +157,10 @@ def test_an_optimizer_goes_on_as_if_it_had_never_stopped_with_fewer_clients(name
     draw, training = torch.Generator().manual_seed(0), Training(name, lr=0.1, weight_decay=0.01)
     start = torch.randn(3, 4, 5, generator=draw)
     grads = [torch.randn(3, 5, 4, generator=draw).mT for _ in range(4)]
-    whole, state, p, parts = Optimizer(training, {}), {}, start.clone(), start.clone()
+    whole, state, p, parts = Optimizer(training, [start], {}), {}, start.clone(), start.clone()
     for g, count in zip(grads, (3, 3, 3, 2), strict=True):  # the last client leaves early
         whole.step([p], [g])
-        part = Optimizer(training, state, fused=True)
+        part = Optimizer(training, [parts], state)
         part.step([parts[:count]], [g[:count]])
         state = part.state()
     torch.testing.assert_close(p[:2], parts[:2], rtol=1e-5, atol=1e-6)
