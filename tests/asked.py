@@ -34,8 +34,8 @@ class Asked:
         self.messages, self.ages, self.clients = messages, ages or {}, len(messages)
         self.context, self.participation = Context(0, t, 0), Participation()
 
-    def ask(self, down=None):
-        return self.messages
+    def ask(self, down=None, fold=lambda _, message: message):
+        return {c: fold(c, message) for c, message in self.messages.items()}
 
 
 def play(made, rounds=1, state=None, first=0, each=None, absent=(), **who):

@@ -90,6 +90,41 @@ def mean_tree(
     return {name: weighted_mean([p[name] for p in parts], weights) for name in names}
 
 
+class Mean:
+    """Weighted mean of dicts of arrays of the same names, added up in float64 as they come.
+
+    Examples
+    --------
+    >>> mean = Mean()
+    >>> mean.add({"w": np.ones(2)}, 1)
+    >>> mean.add({"w": np.zeros(2)}, 3)
+    >>> mean.result()["w"].tolist()
+    [0.25, 0.25]
+    """
+
+    def __init__(self) -> None:
+        self.total: dict[str, np.ndarray] = {}
+        self.kinds: dict[str, np.dtype[Any]] = {}
+        self.weight = 0.0
+
+    def add(self, part: Mapping[str, np.ndarray], weight: float) -> None:
+        """Add a part with a weight above 0."""
+        self.weight += weight
+        for name, array in part.items():
+            added = np.multiply(array, weight, dtype=np.float64)
+            self.total[name] = self.total[name] + added if name in self.total else added
+            self.kinds[name] = array.dtype
+
+    def result(self) -> dict[str, np.ndarray]:
+        """Return the mean in the dtypes of the parts, integers rounded."""
+        return {n: rounded(t / self.weight, self.kinds[n]) for n, t in self.total.items()}
+
+
+def rounded(array: np.ndarray, kind: np.dtype[Any]) -> np.ndarray:
+    """Numbers in a dtype, rounded where it is of integers."""
+    return (array if kind.kind == "f" else np.rint(array)).astype(kind)
+
+
 def _weights(count: int, weights: Sequence[float] | None) -> list[float]:
     """Weights that add up to one: a single part is then its own mean, to the bit."""
     if count == 0:

@@ -32,7 +32,7 @@ from hopfed.federation.participation import Participation
 
 __all__ = ["Session", "play_round"]
 
-BLOCK = 64  # clients asked at a time: enough to be stepped together, few enough for their states
+BLOCK = 32  # clients asked at a time: enough to be stepped together, few enough for their states
 
 
 @dataclass(frozen=True)
@@ -165,6 +165,7 @@ def play_round(
 
 Step = tuple[State, Mapping[int, Message], Metrics]
 Check = Callable[[int, Message], str | None]  # what is wrong with the message of a client
+Fold = Callable[[int, Message], Message]  # what is kept of it
 
 
 class Session:
@@ -236,7 +237,10 @@ class Session:
         return Context(self.seed, self.t, self.exchange)
 
     def ask(
-        self, down: Mapping[int, Message] | None = None, check: Check | None = None
+        self,
+        down: Mapping[int, Message] | None = None,
+        check: Check | None = None,
+        fold: Fold | None = None,
     ) -> dict[int, Message]:
         """Messages up, by client, of those that answered every exchange of the round so far.
 
@@ -244,11 +248,12 @@ class Session:
         ----------
         down : what is asked, by client or for `EVERYONE`; the last word of before when left out.
         check : says what is wrong with a client's message of the right form.
+        fold : takes each message as it comes, and returns what is kept of it.
         """
         self._say(_checked(down or {}))
         self.exchange += 1
         with np.errstate(over="warn", invalid="warn", divide="warn"):
-            self.heard = self._collect(check)
+            self.heard = self._collect(check, fold or (lambda _, message: message))
         return dict(self.heard)
 
     def played(self, server: State, down: Mapping[int, Message], metrics: Metrics) -> Played:
@@ -270,7 +275,7 @@ class Session:
         """Keep a word until the clients fetch it; one to everyone replaces what was still there."""
         self.down = {**({} if EVERYONE in down else self.down), **down}
 
-    def _collect(self, check: Check | None) -> dict[int, Message]:
+    def _collect(self, check: Check | None, fold: Fold) -> dict[int, Message]:
         """Messages up of one exchange, with those that arrive late in the first."""
         exchange = self.exchange
         if exchange:
@@ -286,10 +291,10 @@ class Session:
                     self.late[c] = Late(self.t, due, message)
                     self.faults.add(c, Fault.LATE, f"arrives in round {due}")
                 else:
-                    messages[c] = message
+                    messages[c] = fold(c, message)
         if exchange == 0:
             for c, late in [(c, m) for c, m in self.late.items() if m.due <= self.t]:
-                messages[c], self.ages[c] = late.message, self.t - late.sent
+                messages[c], self.ages[c] = fold(c, late.message), self.t - late.sent
                 del self.late[c]
             self._require(messages)
         return dict(sorted(messages.items()))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from hopfed.errors import ArgumentError
-from hopfed.federation.aggregate import mean_tree, weighted_mean
+from hopfed.federation.aggregate import Mean, mean_tree, weighted_mean
 
 numbers = st.floats(-1e6, 1e6, width=32)
 stacks = st.integers(1, 6).flatmap(lambda n: arrays(np.float64, (n, 3), elements=numbers))
@@ -32,6 +32,18 @@ def test_the_weighted_mean_is_that_of_numpy(parts, data):
     weights = data.draw(st.lists(st.floats(0.01, 10), min_size=len(parts), max_size=len(parts)))
     expected = np.average(parts, axis=0, weights=weights)
     np.testing.assert_allclose(weighted_mean(list(parts), weights), expected, atol=1e-6)
+    mean = Mean()
+    for part, weight in zip(parts, weights, strict=True):
+        mean.add({"x": part, "steps": np.array(3)}, weight)
+    np.testing.assert_allclose(mean.result()["x"], expected, atol=1e-6)
+    assert (mean.result()["steps"], mean.result()["steps"].dtype) == (3, int)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1_000_003])
+def test_the_mean_of_one_part_is_that_part_to_the_bit(size):
+    part, mean = {"x": np.random.default_rng(0).normal(size=99).astype(np.float32)}, Mean()
+    mean.add(part, size)
+    np.testing.assert_array_equal(mean.result()["x"], part["x"])
 
 
 def test_classes_are_averaged_over_those_who_hold_them(asarray):

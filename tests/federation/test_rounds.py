@@ -132,6 +132,21 @@ def test_late_messages_arrive_once_in_their_round_and_their_clients_are_busy_unt
     assert set(ages) == {1, 2}
 
 
+def test_messages_are_folded_as_they_come_and_late_ones_when_they_arrive():
+    class Folded(Sum):
+        def play(self, state, session):
+            sums = []
+            kept = session.ask(fold=lambda c, m: sums.append((c, m["x"].sum())) or {})
+            assert all(message == {} for message in kept.values())
+            assert sorted(kept) == sorted(c for c, _ in sums)
+            return {"total": state["total"] + sum(x for _, x in sums)}, {}, {}
+
+    late = Participation(late=0.4, delay=2)
+    every = [play(m(exchanges=1), rounds=9, participation=late) for m in (Sum, Folded)]
+    whole, folded = (float(played.state.server["total"]) for played in every)
+    assert folded == pytest.approx(whole, rel=1e-12)
+
+
 @pytest.mark.parametrize("rate", [0.3, 1.0])
 def test_cohorts_are_of_the_right_size_and_cover_everyone(rate):
     who = Participation(rate=rate)

@@ -19,7 +19,7 @@ from torch.nn.functional import cosine_similarity, softplus
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import require
-from hopfed.federation.aggregate import mean_tree, weighted_mean
+from hopfed.federation.aggregate import Mean, mean_tree, rounded, weighted_mean
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Message, digest
 from hopfed.federation.messages import below as inside
@@ -132,32 +132,36 @@ class Averaged(NeuralMethod):
         """Share of the clients that were heard; with noise, that are expected to be."""
         return session.participation.rate if self.noise else len(heard) / session.clients
 
-    def average(self, heard: Mapping[int, Message], state: State, session: Session) -> Message:
-        """Mean of messages, by their numbers of examples where they tell them."""
-        if heard and not self.bound:
-            return mean_of(heard.values())
-        old, rng = self.started(state), session.context.rng("noise")
-        expected = self.turnout(heard, session) * session.clients
-        total = {n: np.zeros(a.shape) for n, a in old.items()}
-        for part in heard.values():
-            update = {n: part[n] - a.astype(float) for n, a in old.items()}
-            norm = np.sqrt(sum(float((u**2).sum()) for u in update.values()))
-            for n, u in update.items():
-                total[n] += u * min(1.0, self.bound / norm if norm else 1.0)
-        for n, a in old.items():
-            total[n] += self.noise * self.bound * rng.standard_normal(a.shape)
-            new = a + total[n] / max(expected, 1e-300)
-            total[n] = (new if a.dtype.kind == "f" else np.rint(new)).astype(a.dtype)
-        return total
-
     def play(self, state: State, session: Session) -> Played:
-        """Average, and send what is not the server's own."""
-        heard = session.ask()
+        """Average messages as they come, and send what is not the server's own."""
+        mean, old = Mean(), self.started(state) if self.bound else {}
+
+        def fold(_client: int, message: Message) -> Message:
+            sent = {n: a for n, a in message.items() if n != "examples"}
+            if not self.bound:
+                mean.add(sent, float(message.get("examples", 1)))
+                return {}
+            update = {n: sent[n] - a.astype(float) for n, a in old.items()}
+            norm = np.sqrt(sum(float((u**2).sum()) for u in update.values()))
+            mean.add(update, min(1.0, self.bound / norm if norm else 1.0))
+            return {}
+
+        heard = session.ask(fold=fold)
         if heard or self.noise:
-            mean = self.average(heard, state, session)
-            state = self.moved(state, mean, self.turnout(heard, session))
+            share = self.turnout(heard, session)
+            private = self._private(old, mean, share * session.clients, session) if old else {}
+            state = self.moved(state, private or mean.result(), share)
         down = {n: a for n, a in state.items() if not n.startswith("server/")}
         return state, {EVERYONE: down}, {}
+
+    def _private(self, old: Message, mean: Mean, expected: float, session: Session) -> Message:
+        """The state `old` moved by bounded updates, with noise, over how many are `expected`."""
+        rng, new = session.context.rng("noise"), dict(old)
+        for n, a in old.items():
+            noise = self.noise * self.bound * rng.standard_normal(a.shape)
+            moved = a + (mean.total.get(n, 0) + noise) / max(expected, 1e-300)
+            new[n] = rounded(moved, a.dtype)
+        return new
 
     def moved(self, state: State, mean: Message, share: float) -> State:
         """State after a round, by the `mean` of a `share` of clients; ``server/`` is not sent."""
