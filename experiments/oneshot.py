@@ -31,7 +31,7 @@ HETEROGENEITY, SHIFT, FILTERS = "heterogeneity", "feature shift", "filters"
 RIDGE, SAME, PRIVACY, GIVEN = "ridge and rank", "same bits", "privacy", "features"
 OWN_ONLY, RESEMBLING = "hebbian alone", "hebbian resembling"
 READINGS = {OWN_ONLY: "alone", "hebbian global": "global", "hebbian": "personal"}
-RULES = {rule: f"ridge={rule}" for rule in ("grid", "evidence", "gcv")}
+RULES = {rule: f"ridge={rule}" for rule in ("grid", "gcv")}
 PRIVATE, PRIVATE_FILTERS = "bits=public,choose=own", 32  # fewer bits have less noise
 TRAINED = ("standalone", "fedavg", "fedavg-prior", "knn-per", "pfedgp")
 SWEPT = (*READINGS, "fedavg-prior", "knn-per")  # in the sections beside the table

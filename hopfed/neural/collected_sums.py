@@ -18,8 +18,8 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.federation.contract import Context, State
-from hopfed.federation.messages import Message
-from hopfed.neural.methods.hebbian import Hebbian, broadcast, forgotten
+from hopfed.federation.messages import Message, below
+from hopfed.neural.methods.hebbian import COUNTED, SENT, Hebbian, added, broadcast
 from hopfed.neural.training.evaluation import accuracies
 from hopfed.privacy.discrete_gaussian import Coins
 
@@ -74,7 +74,11 @@ class Collected:
 
     def forget(self, client: int) -> Self:
         """Return what would be there if a client had never taken part."""
-        return replace(self, state=forgotten(self.state, client))
+        require(client in self.members, "client", f"among {self.members}", client)
+        others = {c: below(self.state, f"{SENT}{c}") for c in self.members if c != client}
+        gone = {*COUNTED, "members", "choice"}
+        rest = {n: a for n, a in self.state.items() if not (n in gone or n.startswith(SENT))}
+        return replace(self, state=added(rest, others, keep=True) if others else rest)
 
     def admit(self, client: int, secret: bytes = b"") -> Self:
         """Return what would be there if a further `client` had taken part from the beginning.

@@ -8,15 +8,17 @@ from asked import examples, known, play
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.messages import malformed
-from hopfed.neural.methods.hebbian import AFL, Hebbian, SAFLe, encoded
-from hopfed.neural.readouts.bits import CODES, Components
+from hopfed.neural.methods.analytic import AFL, SAFLe
+from hopfed.neural.methods.hebbian import Hebbian, encoded
+from hopfed.neural.readouts.bits import CODES
+from hopfed.neural.readouts.components import Components
 from hopfed.neural.readouts.ridge import (
     Choice,
-    Readout,
     Spectrum,
     Sums,
     best_ridge,
     log_probabilities,
+    mixed,
     solved,
 )
 from hopfed.neural.training.task import TaskSpec
@@ -168,10 +170,9 @@ def test_afl_is_pooled_ridge_whoever_has_the_examples(clients, own):
     z = made._features(down)(inputs).double().numpy()
     z = np.c_[z, np.ones(len(z))]
     spectrum = Spectrum.of(made.pooled_sums(down))
-    ridge = best_ridge(spectrum, "gcv") / CODES["floats"] ** 2  # codes are so many times features
+    ridge = best_ridge(spectrum) / CODES["floats"] ** 2  # codes are so many times features
     wanted = z @ np.linalg.solve(z.T @ z + ridge * len(z) * np.eye(z.shape[1]), z.T @ np.eye(3)[y])
-    read = made.classifier({}, down, 0)
-    found = read.bits(inputs).numpy() @ read.weights[0]
+    found = made._bits(down)(inputs).numpy() @ made._weights({}, down, 0)[0](0.0, 0.0)
     np.testing.assert_allclose(found, wanted, atol=2e-3)  # features are rounded to 1 in 4,096
 
 
@@ -280,9 +281,9 @@ def test_likely_settings_are_mixed_by_their_shares():
     choices = [Choice(1.0, 0.0, 1.0, 0.0)] * 2
     weights = np.array([[[1.0, 0.0]], [[0.0, 1.0]]])
     shares = np.array([0.25, 0.75])
-    mixed = Readout(lambda x: x, weights, choices, np.zeros(2), shares)(torch.ones(1, 1))
+    logs = mixed(np.ones((1, 1)), weights, choices, np.zeros(2), shares)
     e = np.e / (1 + np.e)
-    np.testing.assert_allclose(mixed.exp(), [shares @ [[e, 1 - e], [1 - e, e]]])
+    np.testing.assert_allclose(np.exp(logs), [shares @ [[e, 1 - e], [1 - e, e]]])
 
 
 def log_loss(pooling):

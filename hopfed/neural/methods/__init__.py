@@ -11,7 +11,8 @@ from hopfed._lib.settings import hint, require
 
 _MODULES = {  # module, which is loaded when a method of it is asked for -> names of its methods
     "sohip": "standalone standalone-bias sohip",
-    "hebbian": "hebbian afl ranpac safle",
+    "hebbian": "hebbian",
+    "analytic": "afl ranpac safle",
     "fedavg": "fedavg fedavg+ fedprox fedavg-prior scaffold feddyn moon fedbn fedper fedbabu "
     "fedrep per-fedavg pfedme fedala clustered-fl",
     "stepwise": "agg fedmd fedh2l",

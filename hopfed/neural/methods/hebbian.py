@@ -25,10 +25,13 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import product
 from math import log, sqrt
+from operator import add
 from typing import Any, ClassVar, cast
 
 import numpy as np
+import torch
 from scipy.special import softmax
+from torch import Tensor
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import require
@@ -39,17 +42,17 @@ from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played, set
 from hopfed.neural.models.networks import encoder_of, kept
 from hopfed.neural.readouts import bits as codes
 from hopfed.neural.readouts import ridge as linear
+from hopfed.neural.readouts.components import Components
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.training import forward_flops
+from hopfed.privacy.mechanism import GaussianMechanism
 
-__all__ = ["AFL", "Hebbian", "RanPAC", "SAFLe"]
+__all__ = ["Hebbian"]
 
 RIDGES = (0.1, 0.3, 1.0, 3.0)
 OWN = (0.0, 3.0, 30.0)  # weights of a client's own examples
 SCALES = (2.0, 4.0, 8.0, 16.0, 32.0)
 PRIORS = (0.0, 0.5, 1.0)
-PRIVATE: dict[str, object] = {"bits": "public", "choose": "own", "ridge": "grid"}
-PRIVATE |= {"pooling": "equal", "mirror": False}
 LIKELY = 1e-2  # relative likelihood from which a setting is in a client's mixture
 CHANCE = 1e-9  # that an honest release with noise is refused
 MOST = 2**40  # examples of a client: whatever adds them up stays exact
@@ -97,12 +100,12 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         the sums of one exchange more (`hopfed.neural.readouts.bits`); 0 for none.
     group : bits of so many neighbours, from each bit on, are read with all their products.
     discriminant : whether the read-out is Fisher's linear discriminant in place of least squares;
-        the ridge then comes from "evidence" or "gcv".
+        the ridge is then "gcv".
     mirror : whether an image and its mirror image are two examples to learn from, and the mean of
         their bits is read. For photographs; not for digits or letters.
     reading : "personal", a mixture with the client's own examples and class shares; "global", the
         same read-out for all; "alone", of the client's own examples, with bits that all agreed on.
-    ridge : "grid", by validation; "evidence" or "gcv", from the spectrum of the pooled operator.
+    ridge : "grid", by validation; "gcv", from the spectrum of the pooled operator.
     choose : "all", one setting for the federation; "own", each client mixes the settings that are
         likely on its own validation examples, and sends nothing about them.
     keep : whether the server keeps what each client gave, so that one can be forgotten.
@@ -140,7 +143,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     discriminant: bool = False
     mirror: bool = False
     reading: str = setting("personal", ("personal", "global", "alone"))
-    ridge: str = setting("grid", ("grid", *linear.RULES))
+    ridge: str = setting("grid", ("grid", "gcv"))
     choose: str = setting("all", ("all", "own"))
     keep: bool = False
     pooling: str = setting("equal", ("equal", "resembling"))
@@ -158,7 +161,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if self.group > 1:
             self._goes_with("with groups", code="bits", mirror=False, epsilon=0.0)
         if self.discriminant:
-            require(self.ridge != "grid", "ridge", "gcv or evidence with discriminant", self.ridge)
+            self._goes_with("with discriminant", ridge="gcv")
         if self.encoder == "network":
             require(self.bits == "pooled", "bits", "pooled but for patches and rows", self.bits)
             require(len(self.task.models) == 1, "models", "one, which encodes", self.task.models)
@@ -166,8 +169,9 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
             self._goes_with(f"where pooling is {self.pooling}", reading="personal")
         if self.epsilon:
             code = "auto" if self.code == "auto" else "bits"
-            self._goes_with("where counts have noise", **PRIVATE, code=code)
-            linear.PrivateSums(1, 1, self.epsilon, self.delta)  # checks the budget
+            own = {"bits": "public", "choose": "own", "ridge": "grid", "pooling": "equal"}
+            self._goes_with("where counts have noise", **own, mirror=False, code=code)
+            GaussianMechanism(self.epsilon, self.delta)  # checks the budget
 
     def _goes_with(self, where: str, **wanted: object) -> None:
         """Refuse other values of settings."""
@@ -242,13 +246,13 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         """Features of inputs, before thresholds; or those of which the `first` sums are."""
         seed, steps = self.task.seed, [self._encoder(down)]
         if self.coding in codes.ROOTED:
-            steps.append(codes.rooted)
+            steps.append(lambda x: x.sign() * x.abs().sqrt())
         if self.columns:
             steps.append(partial(codes.projected, number=self.columns, seed=seed))
         if self.components and not first:
             sums, how = below(down, FIRST), (codes.CODES["coarse"], self.components, seed)
             key = digest(sums), *how
-            steps.append(_MADE.get(key, lambda: codes.Components.of(decoded(sums), *how)))
+            steps.append(_MADE.get(key, lambda: Components.of(decoded(sums), *how)))
         if self.random:
             drawn = partial(codes.projected, number=self.random, seed=seed)
             steps.append(lambda x: drawn(x).clamp_(min=0))
@@ -292,11 +296,10 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         zeros = {"thresholds": np.zeros(self.n_features, np.float32)}
         if self.kind == "rows":
             return zeros
-        seed = self.task.seed
-        images = codes.waves(self.loaded.split.dataset.shape, codes.IMAGES, seed)
-        made = codes.filters(codes.moments([images], self.patch), self.filters, seed)
-        features = self._encoder(made)(images)
-        return made | (zeros if self.steps else {"thresholds": features.mean(dim=0).numpy()})
+        images = codes.waves(self.loaded.split.dataset.shape, codes.IMAGES, self.task.seed)
+        made = codes.filters(codes.moments([images], self.patch), self.filters, self.task.seed)
+        means = {"thresholds": self._encoder(made)(images).mean(dim=0).numpy()}
+        return made | (zeros if self.steps else means)
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         yield from ()
@@ -427,7 +430,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         every = [decoded(below(state, f"{SENT}{c}")) for c in members]
         own = {}
         for c, weights in zip(members, linear.worth(every), strict=True):
-            sums = linear.Sums.sum([s * w for s, w in zip(every, weights, strict=True)])
+            sums = reduce(add, (s * w for s, w in zip(every, weights, strict=True)))
             own[c] = down | encoded(sums, sums.examples)
         return state, {EVERYONE: down} | own
 
@@ -459,7 +462,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
     def decide(self, client: Client, down: Message) -> Classifier:
         """The client's read-out; before a round is over all classes are equal to it."""
         if "by_class" not in down or (self.choose == "all" and "choice" not in down):
-            return linear.Readout.none(self.loaded.classes)
+            return lambda x: x.new_zeros((len(x), self.loaded.classes))
         c, choices = client.number, self.choices()
         if self.choose == "all":
             likely, shares = np.array([int(down["choice"])]), np.ones(1)
@@ -472,26 +475,23 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         chosen = [choices[k] for k in likely]
         weights, shift = self._weights(client.state, down, c)
         every = np.array([weights(choice.own, choice.ridge) for choice in chosen])
-        return linear.Readout(self._bits(down), every, chosen, shift, shares)
+        bits = self._bits(down)
+
+        def classify(x: Tensor) -> Tensor:
+            z = bits(x).cpu().numpy().astype(np.float64)
+            found = linear.mixed(z, every, chosen, shift, shares)
+            return torch.as_tensor(found, device=x.device)
+
+        return classify
 
     def _weights(
         self, state: State, down: Message, client: int
     ) -> tuple[Callable[[float, float], np.ndarray], np.ndarray]:
         """Read-out (D, C) by weight of the client's own examples and ridge; log prior ratios."""
         own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
+        said = _of_sums(down)
 
-        def weights(of_own: float, ridge: float) -> np.ndarray:
-            every = self._readouts(down, pooled, own, of_own, client)
-            return np.asarray(every[self._ridges.index(ridge)])
-
-        return weights, own.log_prior() - pooled.log_prior()
-
-    def _readouts(
-        self, down: Message, pooled: linear.Sums, own: linear.Sums, weight: float, client: int
-    ) -> np.ndarray:
-        """Read-outs (R, D, C); those without the client's own examples are made once for all."""
-
-        def made() -> np.ndarray:
+        def made(weight: float) -> np.ndarray:
             sums = own if weight < 0 else pooled + own * weight if weight else pooled
             if self.ridge == "grid":
                 spectrum, floor = linear.Spectrum.of(sums), 1.0
@@ -500,23 +500,25 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
                     # little, and `PrivateSums.predicted_accuracy` is near its maximum.
                     radius = self.private.radius(len(down["members"]))
                     floor += radius / max(spectrum.examples, 1.0)
-                floor *= spectrum.size
-                return spectrum.readouts([rho * floor for rho in self._ridges])
+                return spectrum.readouts([rho * (floor * spectrum.size) for rho in self._ridges])
             # A client's examples count several times here, so the ridge is that of all, once.
-            key = self, "ridge", _of_sums(down), client if weight < 0 else None
-            of = sums if weight < 0 else pooled
-            ridge = _MADE.get(key, lambda: linear.best_ridge(linear.Spectrum.of(of), self.ridge))
+            of, whose = (own, client) if weight < 0 else (pooled, None)
+            key = self, "ridge", said, whose
+            ridge = _MADE.get(key, lambda: linear.best_ridge(linear.Spectrum.of(of)))
             return linear.solved(sums, ridge, self.discriminant)[None]
 
-        key = self, _of_sums(down), weight, client if weight else None
-        return np.asarray(_MADE.get(key, made))
+        def weights(weight: float, ridge: float) -> np.ndarray:
+            key = self, said, weight, client if weight else None  # one of all is made once for all
+            every = _MADE.get(key, lambda: made(weight))
+            return np.asarray(every[self._ridges.index(ridge)])
+
+        return weights, own.log_prior() - pooled.log_prior()
 
     @property
     def _ridges(self) -> tuple[float, ...]:
         """Ridges of the choices, 0 for the one that theory finds."""
-        if self.epsilon:
-            return (1.0,)  # times a floor, which follows from the noise
-        return RIDGES if self.ridge == "grid" else (0.0,)
+        grid = (1.0,) if self.epsilon else RIDGES  # times a floor that follows from the noise
+        return grid if self.ridge == "grid" else (0.0,)
 
     @property
     def private(self) -> linear.PrivateSums:
@@ -541,82 +543,13 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
         if self.kind == "patches":
             height, width = self.loaded.split.dataset.shape[1:]
             places = (height - self.patch + 1) * (width - self.patch + 1)
-            length = self._patch_length
-            moments = 2.0 * images * places / 9 * length**2
-            each = 2.0 * places * length * self.filters
+            moments = 2.0 * images * places / codes.STEP**2 * self._patch_length**2
+            each = 2.0 * places * self._patch_length * self.filters
         elif self.kind == "network":
             each = forward_flops(self.task, self.task.models[0])
         choosing = len({choice.own for choice in self.choices()}) * 10.0 * D**3
-        sums = n * each + n * D * (D + 2.0 * C)
-        spent = moments, images * each, sums, choosing
+        spent = moments, images * each, n * (each + D * (D + 2.0 * C)), choosing
         return dict(zip(self.questions, spent, strict=True))[question]
-
-
-@dataclass(frozen=True)
-class AFL(Hebbian, name="afl", source="He et al., CVPR 2025"):
-    """Analytic federated learning: ridge regression on features, one message, any division.
-
-    Sums are whole numbers, the same to the bit for any number of clients; the ridge follows from
-    them by generalised cross-validation.
-
-    Attributes
-    ----------
-    bits, code, reading, ridge, choose : as of `Hebbian`, which with these values is AFL.
-
-    Examples
-    --------
-    >>> from hopfed.neural.training.task import TaskSpec
-    >>> AFL(TaskSpec(models=("mlp",))).code
-    'floats'
-    """
-
-    bits: str = "public"
-    code: str = "floats"
-    reading: str = "global"
-    ridge: str = "gcv"
-    choose: str = "own"
-
-
-@dataclass(frozen=True)
-class RanPAC(AFL, name="ranpac", source="McDonnell et al., NeurIPS 2023"):
-    """AFL on random rectified features of the features; the paper takes 10,000.
-
-    Attributes
-    ----------
-    random : number of random features.
-
-    Examples
-    --------
-    >>> from hopfed.neural.training.task import TaskSpec
-    >>> RanPAC(TaskSpec(models=("mlp",)), random=50).n_bits
-    51
-    """
-
-    random: int = 1000
-
-
-@dataclass(frozen=True)
-class SAFLe(AFL, name="safle", source="after SAFLe, CVPR 2026"):
-    """AFL on embeddings of grouped features, each in one of two buckets, below or above its mean.
-
-    Decided here: a group of neighbours begins at each feature, and has an embedding for each joint
-    value of its bits, in the basis of products of bits.
-
-    Attributes
-    ----------
-    bits, code : as of `Hebbian`, which with these values and a group is this method.
-    group : features of a group.
-
-    Examples
-    --------
-    >>> from hopfed.neural.training.task import TaskSpec
-    >>> SAFLe(TaskSpec(models=("mlp",)), encoder="rows").n_bits  # of 64 pixels
-    129
-    """
-
-    bits: str = "pooled"
-    code: str = "bits"
-    group: int = 2
 
 
 def encoded(sums: linear.Sums, examples: float) -> Message:
@@ -665,33 +598,17 @@ def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) 
     require(not twice, "client", "one that is not in the sums", twice)
     parts = [*([state] if members else []), *(messages[c] for c in sorted(messages))]
     names = [n for n in COUNTED if all(n in part for part in parts)]
-    sums = {n: _total(n, [np.asarray(part[n]) for part in parts]) for n in names}
+    sums = {n: np.sum([part[n] for part in parts], axis=0, dtype=np.int64) for n in names}
+    sums |= {n: _narrow(a) for n, a in sums.items() if n == "counts"}
     sent = {f"{SENT}{c}/{n}": a for c, m in messages.items() for n, a in m.items() if keep}
     rest = {name: array for name, array in state.items() if name != "choice"}
     everyone = np.array(sorted(members | messages.keys()), dtype=np.int64)
     return rest | sent | sums | {"members": everyone}
 
 
-def forgotten(state: State, client: int) -> State:
-    """The `state` of a server without a client: as if it had never taken part, to the bit."""
-    members = np.asarray(state.get("members", ()), dtype=np.int64)
-    require(client in members, "client", f"among {members.tolist()}", client)
-    given = below(state, f"{SENT}{client}")
-    require("counts" in given, "client", "one whose sums the server keeps (keep=True)", client)
-    others = {int(c): below(state, f"{SENT}{c}") for c in members if c != client}
-    gone = {*COUNTED, "members", "choice"}
-    rest = {n: a for n, a in state.items() if n not in gone and not n.startswith(SENT)}
-    return added(rest, others, keep=True) if others else rest
-
-
 def broadcast(state: State) -> Message:
     """What of the state of the server clients may see: all but what each of them gave."""
     return {name: array for name, array in state.items() if not name.startswith(SENT)}
-
-
-def _total(name: str, arrays: list[np.ndarray]) -> np.ndarray:
-    total = np.asarray(np.sum(arrays, axis=0, dtype=np.int64))
-    return _narrow(total) if name == "counts" else total
 
 
 def _narrow(array: np.ndarray, least: float = 0) -> np.ndarray:

@@ -3,30 +3,24 @@
 Source: theory/NOTES.md, "One-shot Hebbian read-out" and "Ridge and privacy of the read-out". With
 bits Z (n, D), operator ``A = Z^T Z`` and class sums ``B = Z^T Y``, the ridge solution is
 ``(A + rho n)^-1 B = t / D (B - t / (1 + t) J(t) B) / n`` with ``J = A / (n D)`` after the dreaming
-time ``t = D / rho``. Two criteria for rho follow from the eigenvalues l of ``A / n``,
-``b = V^T B / n`` and the class counts, without validation:
-
-- *evidence*: the likelihood if weights and noise are Gaussian, of variances in the ratio ``rho n``:
-  ``-n C / 2 log s2 - C / 2 sum log(1 + l / rho)``, ``s2 = (n - n sum b^2 / (l + rho)) / (n C)``;
-- *gcv*, generalised cross-validation, the squared error of a further example:
-  ``n RSS / (n - df)^2`` with the degrees of freedom ``df = sum l / (l + rho)``.
+time ``t = D / rho``. Without validation rho is the one of the least squared error
+of a further example by generalised cross-validation, from the eigenvalues l of ``A / n`` and the
+class counts: ``n RSS / (n - df)^2`` with the degrees of freedom ``df = sum l / (l + rho)``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property
 from operator import add
 from typing import Self
 
 import numpy as np
 import scipy.linalg
-import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, ndtr
-from torch import Tensor
 
 from hopfed.privacy.discrete_gaussian import Coins
 from hopfed.privacy.mechanism import GaussianMechanism, noisy
@@ -50,11 +44,6 @@ class Sums:
         """Sum up whole numbers (n, D) and their labels (n,), exactly."""
         z, one_hot = np.asarray(bits, dtype=np.float64), np.eye(classes)[labels]
         return cls(*(a.astype(np.int64) for a in (z.T @ z, z.T @ one_hot, one_hot.sum(axis=0))))
-
-    @classmethod
-    def sum(cls, every: Sequence[Sums]) -> Sums:
-        """Sums of several clients, at least one."""
-        return reduce(add, every)
 
     def __add__(self, other: Sums) -> Sums:
         return Sums(*map(add, vars(self).values(), vars(other).values()))
@@ -136,16 +125,6 @@ def solved(sums: Sums, ridge: float, discriminant: bool = False) -> np.ndarray:
     return np.asarray(np.vstack([weights, offset / constant]) / size)
 
 
-def log_evidence(spectrum: Spectrum, ridge: float) -> float:
-    """Log marginal likelihood of the labels of the examples, for one ridge above 0."""
-    n, C = spectrum.examples, spectrum.inside.shape[1]
-    shrunk = spectrum.values + ridge
-    left = n - n * float((spectrum.inside**2 / shrunk[:, None]).sum())
-    variance = max(left, n * 1e-12) / (n * C)
-    spread = float(np.log1p(spectrum.values / ridge).sum())
-    return -0.5 * C * (n * (math.log(2 * math.pi * variance) + 1) + spread)
-
-
 def predicted_error(spectrum: Spectrum, ridge: float) -> float:
     """Squared error of a further example, summed over classes: generalised cross-validation."""
     n, values = spectrum.examples, spectrum.values
@@ -155,19 +134,13 @@ def predicted_error(spectrum: Spectrum, ridge: float) -> float:
     return n * max(residual, 0.0) / max(free, 1e-9 * n) ** 2 if n else float("nan")
 
 
-RULES: dict[str, Callable[[Spectrum, float], float]] = {
-    "evidence": lambda spectrum, ridge: -log_evidence(spectrum, ridge),
-    "gcv": predicted_error,
-}
-
-
-def best_ridge(spectrum: Spectrum, rule: str) -> float:
-    """Ridge that a rule, "evidence" or "gcv", finds best; 1 without examples."""
+def best_ridge(spectrum: Spectrum) -> float:
+    """Ridge of the least predicted error; 1 without examples."""
     if not spectrum.examples:
         return 1.0
 
     def loss(x: float) -> float:
-        return RULES[rule](spectrum, math.exp(x))
+        return predicted_error(spectrum, math.exp(x))
 
     grid = np.linspace(math.log(LEAST), math.log(MOST), STEPS) + math.log(spectrum.size)
     at = int(np.argmin([loss(x) for x in grid]))
@@ -221,30 +194,17 @@ def log_probabilities(scores: np.ndarray, choice: Choice, shift: np.ndarray) -> 
     return np.asarray(log_softmax(choice.scale * scores + choice.prior * shift, axis=1))
 
 
-@dataclass(frozen=True, eq=False)
-class Readout:
-    """A client's classifier: read-outs of bits of its inputs, mixed by how likely each is."""
-
-    bits: Callable[[Tensor], Tensor]  # inputs (B, ...) -> bits (B, D)
-    weights: np.ndarray = field(repr=False)  # (R, D, C) float64
-    choices: Sequence[Choice]  # R settings
-    shift: np.ndarray = field(repr=False)  # (C,) logarithm of the class shares over those of all
-    shares: np.ndarray = field(default_factory=lambda: np.ones(1))  # (R,) that add up to 1
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return log-probabilities (B, classes), float64."""
-        bits = self.bits(x).cpu().numpy().astype(np.float64)
-        made = zip(self.weights, self.choices, strict=True)
-        logs = np.array([log_probabilities(bits @ W, choice, self.shift) for W, choice in made])
-        shares = self.shares[:, None, None]
-        mixed = logs[0] if len(logs) == 1 else logsumexp(logs, axis=0, b=shares)
-        return torch.as_tensor(mixed, device=x.device)
-
-    @classmethod
-    def none(cls, classes: int) -> Self:
-        """Return the read-out before anything is known: all classes are equal to it."""
-        zeros, one = np.zeros(classes), Choice(1.0, 0.0, 1.0, 0.0)
-        return cls(lambda x: x.new_zeros((len(x), 1)), zeros[None, None], (one,), zeros)
+def mixed(
+    bits: np.ndarray,
+    weights: np.ndarray,
+    choices: Sequence[Choice],
+    shift: np.ndarray,
+    shares: np.ndarray,
+) -> np.ndarray:
+    """Log-probabilities (n, C) of bits (n, D) by read-outs (R, D, C), each with its share (R,)."""
+    made = zip(weights, choices, strict=True)
+    logs = np.array([log_probabilities(bits @ W, choice, shift) for W, choice in made])
+    return logs[0] if len(logs) == 1 else logsumexp(logs, axis=0, b=shares[:, None, None])
 
 
 NODES = np.polynomial.hermite_e.hermegauss(41)  # of the normal law
@@ -265,9 +225,6 @@ class PrivateSums:
     classes: int  # C
     epsilon: float  # epsilon, delta: of a release if one example is replaced by another
     delta: float
-
-    def __post_init__(self) -> None:
-        self.mechanism  # noqa: B018  (checks the budget)
 
     @property
     def weight(self) -> int:
