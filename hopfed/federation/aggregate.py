@@ -16,6 +16,8 @@ import numpy as np
 from hopfed._lib.arrays import Array, is_torch, namespace
 from hopfed.errors import ArgumentError
 
+__all__ = ["Mean", "weighted_mean"]
+
 
 def weighted_mean(
     parts: Sequence[Array],
@@ -63,41 +65,14 @@ def weighted_mean(
     return _like(xp.where(mass > 0, mean, default), parts[0], xp)
 
 
-def mean_tree(
-    parts: Sequence[Mapping[str, Array]], weights: Sequence[float] | None = None
-) -> dict[str, Array]:
-    """Average dicts of arrays of the same names, such as the parameters of a network.
-
-    Parameters
-    ----------
-    parts : one dict per participant.
-    weights : as in `weighted_mean`.
-
-    Raises
-    ------
-    ArgumentError : dicts of different names.
-
-    Examples
-    --------
-    >>> mean_tree([{"w": np.ones(2)}, {"w": np.zeros(2)}])["w"].tolist()
-    [0.5, 0.5]
-    """
-    _weights(len(parts), weights)
-    names = parts[0].keys()
-    for part in parts[1:]:
-        if part.keys() != names:
-            raise ArgumentError("parts", "of the same names", sorted(names ^ part.keys()))
-    return {name: weighted_mean([p[name] for p in parts], weights) for name in names}
-
-
 class Mean:
-    """Weighted mean of dicts of arrays of the same names, added up in float64 as they come.
+    """Weighted mean of messages with arrays of the same names, added up in float64 as they come.
 
     Examples
     --------
     >>> mean = Mean()
-    >>> mean.add({"w": np.ones(2)}, 1)
-    >>> mean.add({"w": np.zeros(2)}, 3)
+    >>> mean.add({"w": np.ones(2), "examples": np.array(1)})
+    >>> mean.add({"w": np.zeros(2), "examples": np.array(3)})
     >>> mean.result()["w"].tolist()
     [0.25, 0.25]
     """
@@ -107,13 +82,15 @@ class Mean:
         self.kinds: dict[str, np.dtype[Any]] = {}
         self.weight = 0.0
 
-    def add(self, part: Mapping[str, np.ndarray], weight: float) -> None:
-        """Add a part with a weight above 0."""
+    def add(self, message: Mapping[str, Any], weight: float | None = None) -> None:
+        """Add a message by a weight above 0, its number of examples, or 1 if it has none."""
+        weight = float(message.get("examples", 1)) if weight is None else weight
         self.weight += weight
-        for name, array in part.items():
-            added = np.multiply(array, weight, dtype=np.float64)
-            self.total[name] = self.total[name] + added if name in self.total else added
-            self.kinds[name] = array.dtype
+        for name, array in message.items():
+            if name != "examples":
+                added = np.multiply(array, weight, dtype=np.float64)
+                self.total[name] = self.total[name] + added if name in self.total else added
+                self.kinds[name] = np.asarray(array).dtype
 
     def result(self) -> dict[str, np.ndarray]:
         """Return the mean in the dtypes of the parts, integers rounded."""

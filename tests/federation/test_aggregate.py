@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from hopfed.errors import ArgumentError
-from hopfed.federation.aggregate import Mean, mean_tree, weighted_mean
+from hopfed.federation.aggregate import Mean, weighted_mean
 
 numbers = st.floats(-1e6, 1e6, width=32)
 stacks = st.integers(1, 6).flatmap(lambda n: arrays(np.float64, (n, 3), elements=numbers))
@@ -58,18 +58,6 @@ def test_classes_are_averaged_over_those_who_hold_them(asarray):
         weighted_mean(rows, masks=masks)
 
 
-def test_trees_keep_names_kinds_and_counters(asarray):
-    parts = [
-        {"w": asarray(np.full(2, v, np.float32)), "steps": asarray(np.array(n))}
-        for v, n in ((1.0, 3), (2.0, 4))
-    ]
-    mean = mean_tree(parts, [1, 3])
-    assert type(mean["w"]) is type(parts[0]["w"])
-    np.testing.assert_allclose(np.asarray(mean["w"]), 1.75)
-    assert mean["steps"].dtype == parts[0]["steps"].dtype
-    assert int(mean["steps"]) == 4
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -78,7 +66,6 @@ def test_trees_keep_names_kinds_and_counters(asarray):
         (lambda: weighted_mean([np.ones(2)], [-1]), "weights must be numbers of at least 0"),
         (lambda: weighted_mean([np.ones(2), np.ones(3)]), "parts must be of one shape"),
         (lambda: weighted_mean([np.ones(2)], masks=[np.ones(3, bool)]), "masks must be over"),
-        (lambda: mean_tree([{"a": np.ones(1)}, {"b": np.ones(1)}]), "parts must be of the same"),
     ],
 )
 def test_bad_input_is_one_clear_line(call, message):

@@ -19,7 +19,7 @@ from torch.nn.functional import cosine_similarity, softplus
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import require
-from hopfed.federation.aggregate import Mean, mean_tree, rounded, weighted_mean
+from hopfed.federation.aggregate import Mean, rounded, weighted_mean
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Message, digest
 from hopfed.federation.messages import below as inside
@@ -128,27 +128,22 @@ class Averaged(NeuralMethod):
         first = {n: a for n, a in untrained(self).items() if n != "examples"}
         return first | {n: a for n, a in state.items() if n in first}
 
-    def turnout(self, heard: Mapping[int, Message], session: Session) -> float:
-        """Share of the clients that were heard; with noise, that are expected to be."""
-        return session.participation.rate if self.noise else len(heard) / session.clients
-
     def play(self, state: State, session: Session) -> Played:
         """Average messages as they come, and send what is not the server's own."""
         mean, old = Mean(), self.started(state) if self.bound else {}
 
         def fold(_client: int, message: Message) -> Message:
-            sent = {n: a for n, a in message.items() if n != "examples"}
             if not self.bound:
-                mean.add(sent, float(message.get("examples", 1)))
+                mean.add(message)
                 return {}
-            update = {n: sent[n] - a.astype(float) for n, a in old.items()}
+            update = {n: message[n] - a.astype(float) for n, a in old.items()}
             norm = np.sqrt(sum(float((u**2).sum()) for u in update.values()))
             mean.add(update, min(1.0, self.bound / norm if norm else 1.0))
             return {}
 
         heard = session.ask(fold=fold)
-        if heard or self.noise:
-            share = self.turnout(heard, session)
+        if heard or self.noise:  # the mean is over clients that were heard, or are expected to be
+            share = session.participation.rate if self.noise else len(heard) / session.clients
             private = self._private(old, mean, share * session.clients, session) if old else {}
             state = self.moved(state, private or mean.result(), share)
         down = {n: a for n, a in state.items() if not n.startswith("server/")}
@@ -170,10 +165,10 @@ class Averaged(NeuralMethod):
 
 def mean_of(messages: Iterable[Message]) -> Message:
     """Mean of messages, weighted by their numbers of examples where they tell them."""
-    told = list(messages)
-    sizes = [float(m["examples"]) for m in told if "examples" in m]
-    parts = [{n: a for n, a in m.items() if n != "examples"} for m in told]
-    return mean_tree(parts, sizes or None)
+    mean = Mean()
+    for message in messages:
+        mean.add(message)
+    return mean.result()
 
 
 def mean_of_holders(

@@ -598,8 +598,8 @@ def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) 
     require(not twice, "client", "one that is not in the sums", twice)
     parts = [*([state] if members else []), *(messages[c] for c in sorted(messages))]
     names = [n for n in COUNTED if all(n in part for part in parts)]
-    sums = {n: np.sum([part[n] for part in parts], axis=0, dtype=np.int64) for n in names}
-    sums |= {n: _narrow(a) for n, a in sums.items() if n == "counts"}
+    sums: State = {n: np.sum([p[n] for p in parts], axis=0, dtype=np.int64) for n in names}
+    sums |= {n: _narrow(np.asarray(a)) for n, a in sums.items() if n == "counts"}
     sent = {f"{SENT}{c}/{n}": a for c, m in messages.items() for n, a in m.items() if keep}
     rest = {name: array for name, array in state.items() if name != "choice"}
     everyone = np.array(sorted(members | messages.keys()), dtype=np.int64)

@@ -19,13 +19,13 @@ from torch.nn import functional
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.errors import DataError
-from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
 from hopfed.neural.data.partitions import Rows
 from hopfed.neural.data.parts import stratified
 from hopfed.neural.method import Answer, Client, NeuralMethod, Played, pack, setting
+from hopfed.neural.methods.fedavg import mean_of
 from hopfed.neural.training.losses import Batch, Net, Objective
 from hopfed.neural.training.task import Params, TaskSpec, task_of
 from hopfed.neural.training.training import Direct, Job, Plan
@@ -196,8 +196,7 @@ class FedMD(Consulting, questions=("consult", "digest"), name="fedmd", source="L
         return {}
 
     def play(self, state: State, session: Session) -> Played:
-        heard = list(timely(session).values())
-        session.ask({EVERYONE: mean_tree(heard) if heard else {}})
+        session.ask({EVERYONE: mean_of(timely(session).values())})
         return state, {EVERYONE: {}}, {}  # nothing is answered after the digest
 
     def match(self, net: Net, batch: Batch) -> Tensor:

@@ -118,14 +118,16 @@ def once(group: Sequence[Job], data: Tensors) -> Iterator[Tensors]:
     forward, head = forward_of(net), _HEADS.setdefault(net, Model(nn.Identity(), net.head, 0))
     before, inputs, labels = [job.rows for job in group], list[Tensor](), list[Tensor]()
     for job in group:
-        params, start = placed(job.params, data.device), sum(map(len, labels))
+        params = placed(job.params, data.device)
         with torch.no_grad(), job.training.casting(data.device):
             for x, y in data.batches(job.rows):
                 inputs.append(forward(params, x)[0].float())
                 labels.append(y)
-        job.net, job.rows = head, start + np.arange(len(job.rows))
-    zero = torch.zeros(1, device=data.device)
+    zero, start = torch.zeros(1, device=data.device), 0
     try:
+        for job in group:
+            own = np.arange(start, start + len(job.rows))
+            job.net, job.rows, start = head, own, start + len(own)
         yield Tensors(torch.cat(inputs), torch.cat(labels), zero, zero + 1)
     finally:
         for job, rows in zip(group, before, strict=True):

@@ -146,13 +146,9 @@ class Optimizer:
 
     def __init__(self, training: Training, params: Sequence[Tensor], state: Params):
         self.training, self.count = training, int(state.get(COUNT, 0))
-        self.held = {
-            n: [
-                torch.empty_like(p).copy_(state[f"{n}/{i}"]) if state else torch.zeros_like(p)
-                for i, p in enumerate(params)
-            ]
-            for n in LISTS[training.optimizer]
-        }
+        self.held = {n: [torch.zeros_like(p) for p in params] for n in LISTS[training.optimizer]}
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
 
     def step(self, params: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
         """Make one step in place; later steps may be given fewer leading clients."""
@@ -296,8 +292,7 @@ def training_flops(job: Job, data: Tensors) -> float:
     """FLOPs of a training."""
     if not len(job.rows) or not job.trained:
         return 0.0
-    each = step_flops(job, data, job.training.batch)
-    return each * len(job.rows) * job.training.epochs
+    return step_flops(job, data, job.training.batch) * len(job.rows) * job.training.epochs
 
 
 def step_flops(job: Job, data: Tensors, batch: int) -> float:
