@@ -221,6 +221,10 @@ def _count(clients: Count, most: int, least: int = 1) -> int:
     return clients
 
 
+def _iid(data: Dataset, clients: Count, rng: Generator) -> Own:
+    return np.array_split(rng.permutation(len(data)), _count(clients, len(data)))
+
+
 def _classes(data: Dataset, clients: Count, rng: Generator, each: str) -> Own:
     """Exactly so many classes for each client; the numbers of holders differ by at most one."""
     clients, classes = _count(clients, len(data)), len(np.unique(data.labels))
@@ -342,11 +346,7 @@ _N = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"  # a number
 
 # Name -> function that takes the groups of a regular expression after the name, and an example.
 _SCHEMES: dict[str, tuple[Callable[..., Own], str, str]] = {
-    "iid": (
-        lambda x, k, rng: np.array_split(rng.permutation(len(x)), _count(k, len(x))),
-        "",
-        "iid",
-    ),
+    "iid": (_iid, "", "iid"),
     "classes": (_classes, r":(\d{1,9})", "classes:K"),
     "dirichlet": (_dirichlet, rf":({_N})(:redistribute)?", "dirichlet:ALPHA[:redistribute]"),
     "pachinko": (_pachinko, rf"(?::({_N})(?::({_N}))?)?", "pachinko[:COARSE[:FINE]]"),

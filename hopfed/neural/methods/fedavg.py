@@ -16,6 +16,7 @@ from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, softplus
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import require
@@ -39,7 +40,7 @@ from hopfed.neural.method import (
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net, squared_distance
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Job, has_batch_norm, is_batch_norm, training_flops
+from hopfed.neural.training.training import Job, has_batch_norm, training_flops
 from hopfed.privacy.mechanism import accountant
 from hopfed.theory.private import gaussian_epsilon
 
@@ -356,7 +357,7 @@ class FedBN(FedAvg, name="fedbn", source="Li et al., ICLR 2021", trains_first=Tr
     """
 
     def shared_of(self, client: Client, params: Params) -> Params:
-        own = tuple(f"{n}." for n, m in client.net.named_modules() if is_batch_norm(m))
+        own = tuple(f"{n}." for n, m in client.net.named_modules() if isinstance(m, _BatchNorm))
         return {n: t for n, t in params.items() if not own or not n.startswith(own)}
 
     def sent(self, client: Client, params: Params) -> Message:

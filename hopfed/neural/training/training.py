@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -242,12 +243,7 @@ class Job:
 
 def has_batch_norm(net: nn.Module) -> bool:
     """Whether the other examples of a batch decide what a network makes of one in training."""
-    return any(map(is_batch_norm, net.modules()))
-
-
-def is_batch_norm(layer: nn.Module) -> bool:
-    """Whether a layer is a batch normalisation."""
-    return isinstance(layer, nn.modules.batchnorm._BatchNorm)
+    return any(isinstance(layer, _BatchNorm) for layer in net.modules())
 
 
 def forward_of(net: nn.Module) -> Forward:
