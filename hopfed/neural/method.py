@@ -412,7 +412,7 @@ def _driven(runs: Sequence[tuple[Client, Answer]]) -> list[Message | Exception]:
         jobs: dict[int, Job] = {}
         for i, job in waiting.items():
             try:
-                jobs[i] = runs[i][1].send(job)  # None begins
+                jobs[i] = next(runs[i][1]) if job is None else runs[i][1].send(job)
             except StopIteration as end:
                 found[i] = end.value
             except Exception as error:  # the fault of one client must not stop the others
@@ -452,7 +452,7 @@ def untrained(method: NeuralMethod, client: int = 0, exchange: int = 0) -> Messa
     job = None
     try:
         while True:
-            job = steps.send(job)  # None begins
+            job = next(steps) if job is None else steps.send(job)
     except StopIteration as end:
         return {name: np.asarray(array) for name, array in end.value.items()}
 
