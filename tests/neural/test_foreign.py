@@ -51,6 +51,14 @@ def conv():  # for 8 x 8 grey images, of 7 classes whatever it is asked
     hidden = nn.Linear(4 * 36, 12), nn.BatchNorm1d(12), nn.ReLU(inplace=True)
     return nn.Sequential(*maps, *hidden, nn.Linear(12, 7))
 
+class Viewed(nn.Module):  # relies on how its maps lie in memory
+    def __init__(self, classes):
+        super().__init__()
+        self.maps, self.out = nn.Conv2d(1, 4, 3), nn.Linear(4 * 36, classes)
+
+    def forward(self, x):
+        return self.out(F.relu(self.maps(x)).view(len(x), -1))
+
 class Asking(nn.Module):  # cannot be batched over clients
     def __init__(self, classes):
         super().__init__()
@@ -105,6 +113,13 @@ def test_a_strangers_network_and_table_with_every_method(table, nets, name):
     assert run.summary["last"][0] > 0.6  # chance is a third
     scaling = 8 * (1 + 2 * 6)  # bytes of the sums by which six columns are scaled
     assert (run.arrays["traffic/up"] > scaling).any() == (name not in SILENT)
+
+
+def test_a_network_of_others_keeps_its_layout(nets):
+    models, way = (f"{nets}:Viewed",), "sequential"
+    run = execute(fl, short_run("fedrep", data="digits", models=models, way=way, rounds=1))
+    assert not run.arrays["faults/code"].any()
+    assert np.isfinite(run.arrays["test"]).all()
 
 
 def test_from_the_command_line(hopfed, table, nets, tmp_path):

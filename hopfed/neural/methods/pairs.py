@@ -27,10 +27,10 @@ from hopfed.neural.method import Answer, Client, Played, above, below, pack, set
 from hopfed.neural.methods.fedavg import FedAvg, mean_of, mean_of_holders
 from hopfed.neural.models import Model
 from hopfed.neural.models.networks import check_name, drawing
-from hopfed.neural.training.losses import Batch, Net, beside, squared_distance
+from hopfed.neural.training.losses import Batch, Net, squared_distance
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.together import one_thread
-from hopfed.neural.training.training import Job, forward_flops, forward_of
+from hopfed.neural.training.training import Job, beside, forward_flops, forward_of
 
 __all__ = ["APFL", "FML", "Ditto", "FedKD", "FedMRL", "FedRAL", "PFedES"]
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from hopfed.neural.data.partitions import Partition
 from hopfed.neural.data.tensors import Tensors
-from hopfed.neural.training.losses import Params, beside
+from hopfed.neural.training.losses import Params
 from hopfed.neural.training.together import one_thread
-from hopfed.neural.training.training import forward_of
+from hopfed.neural.training.training import beside, forward_of
 
 Classifier = Callable[[Tensor], Tensor]  # inputs (B, ...) -> scores (B, classes), the largest wins
 

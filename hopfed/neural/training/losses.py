@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 __all__ = ["Batch", "Net", "squared_distance"]
@@ -108,22 +107,3 @@ def squared_distance(params: Params, others: Params) -> Tensor:
     """
     far = [((params[name] - t) ** 2).sum() for name, t in others.items()]
     return sum(far[1:], far[0])
-
-
-def beside(params: Mapping[str, Tensor], net: nn.Module) -> Params:
-    """Return `params`, tensors by name, on the device of the module `net`."""
-    first = next(net.parameters(), None)
-    return dict(params) if first is None else placed(params, first.device)
-
-
-def placed(params: Mapping[str, Tensor], device: torch.device) -> Params:
-    """Return tensors by name on a device; on a CPU with the channels of filters last in memory.
-
-    Convolutions and pools of such filters take .8 to .95 of the time in training, .6 to .8 without
-    gradients.
-    """
-    last = torch.channels_last if device.type == "cpu" else torch.preserve_format
-    return {
-        n: t.to(device, memory_format=last if t.ndim == 4 else torch.preserve_format)
-        for n, t in params.items()
-    }

@@ -36,11 +36,12 @@ from hopfed.errors import BackendError, HopfedError
 from hopfed.neural.data.tensors import Tensors, generator
 from hopfed.neural.models import Model
 from hopfed.neural.models.networks import bodies
-from hopfed.neural.training.losses import Batch, Net, Objective, Params, placed
+from hopfed.neural.training.losses import Batch, Net, Objective, Params
 from hopfed.neural.training.training import (
     COUNT,
     Job,
     Optimizer,
+    beside,
     forward_of,
     has_batch_norm,
     step_flops,
@@ -118,7 +119,7 @@ def once(group: Sequence[Job], data: Tensors) -> Iterator[Tensors]:
     forward, head = forward_of(net), _HEADS.setdefault(net, Model(nn.Identity(), net.head, 0))
     before, inputs, labels = [job.rows for job in group], list[Tensor](), list[Tensor]()
     for job in group:
-        params = placed(job.params, data.device)
+        params = beside(job.params, net)
         with torch.no_grad(), job.training.casting(data.device):
             for x, y in data.batches(job.rows):
                 inputs.append(forward(params, x)[0].float())
@@ -182,7 +183,7 @@ def train_alone(job: Job, data: Tensors) -> None:
     """Train one client: the loop that anybody would write."""
     training, names = job.training, job.trained
     loss_of = _loss(job.net.train(), job.objective, training.compile)
-    params = {n: t.detach().clone() for n, t in placed(job.params, data.device).items()}
+    params = {n: t.detach().clone() for n, t in beside(job.params, job.net).items()}
     extra = {n: t.to(data.device) for n, t in job.extra.items()}
     weights = [params[n].requires_grad_() for n in names]
     optimizer = Optimizer(training, weights, _there(job.moments or {}, data.device))

@@ -26,7 +26,8 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.models import Model
-from hopfed.neural.training.losses import Batch, Net, Objective, Params, beside
+from hopfed.neural.models.networks import bodies
+from hopfed.neural.training.losses import Batch, Net, Objective, Params
 from hopfed.neural.training.task import TaskSpec, task_of
 
 __all__ = ["Training"]
@@ -282,6 +283,21 @@ def _places(net: nn.Module) -> dict[str, list[tuple[dict[str, Any], str]]]:
                 found[f"{prefix}.{key}" if prefix else key] = table, key
                 tied.setdefault(id(tensor), []).append((table, key))
     return {n: tied[id(t[k])] for n, (t, k) in found.items() if t[k] is not None}
+
+
+def beside(params: Params, net: nn.Module) -> Params:
+    """Return tensors by name on the device of a module; on a CPU with channels of filters last.
+
+    Convolutions and pools then take .8 to .95 of the time in training, .6 to .8 without gradients.
+    Networks of others keep their layout, as they may rely on it, by `Tensor.view` for one.
+    """
+    first = next(net.parameters(), None)
+    if first is None:
+        return params
+    ours = first.device.type == "cpu" and not bodies(net)
+    last = torch.channels_last if ours else torch.preserve_format
+    forms = {n: last if t.ndim == 4 else torch.preserve_format for n, t in params.items()}
+    return {n: t.to(first.device, memory_format=forms[n]) for n, t in params.items()}
 
 
 def training_flops(job: Job, data: Tensors) -> float:
