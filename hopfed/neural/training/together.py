@@ -8,8 +8,8 @@ masked; clients with fewer steps leave the stack earlier.
 Stacking saves the time that PyTorch takes for every operation, and costs time where operations are
 large: a stack does not fit into the caches, and convolutions with one group for each client are
 slow. Measured once, time of a stack of ten clients on one processor, batches of 32, beside one
-client after the other, by FLOPs of a step: mlp:32, digits (.3 million) .48; mlp, digits (10) .80;
-LeNet, digits (12) .67; mlp, MNIST (38) 1.42; LeNet, MNIST (79) 1.53; LeNet, CIFAR-10 (120) 1.71.
+client after the other, by FLOPs of a step: mlp:32, digits (.3 million) .55; mlp, digits (10) .95;
+LeNet, digits (12) .75; mlp, MNIST (38) 1.5; LeNet, MNIST (79) 1.45; LeNet, CIFAR-10 (120) 1.4.
 """
 
 from __future__ import annotations
