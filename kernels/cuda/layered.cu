@@ -45,8 +45,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_mix(
         }
     if (threadIdx.x == 0) {
         double total = -field * (double)along[s];
+        #pragma unroll 1
         for (int u = 0; u < layers; ++u) {
             total -= q[u * layers + u];
+            #pragma unroll 1
             for (int v = 0; v < layers; ++v) {
                 double x = q[u * layers + v];
                 if (v != u) total += repulsion * (quadratic ? x * x / (double)n : x);
