@@ -49,6 +49,7 @@ from hopfed.hopfield.plasticity import Fixed, Rule, Smoothing
 from hopfed.hopfield.remembered import Remembered, Votes, separable
 from hopfed.hopfield.support import (
     Support,
+    added_noise,
     agreed,
     corrected,
     misfit,
@@ -351,7 +352,6 @@ class _Round:
             return memory, {}
         operators, each = list(self.operators.values()), list(self.weights.values())
         byzantine, careful = guard.suspects(len(operators)), guard.byzantine > 0
-        private = isinstance(self.evidence.operator, PrivateOperator)
 
         def righted(memory: Remembered, rows: np.ndarray) -> Remembered:
             fixed = memory.patterns.copy()
@@ -361,9 +361,11 @@ class _Round:
 
         own = np.ones(len(memory), dtype=bool)
         memory = righted(memory, own)
-        if byzantine and not private:
+        if byzantine:
             each_held = [op.n_examples * shares(op, memory.patterns) for op in operators]
-            own = np.sort(each_held, axis=0)[:-byzantine].sum(axis=0) >= FEWEST * self.quality**2
+            sway = np.sqrt(sum(2 * op.n_examples**2 * added_noise(op) for op in operators))
+            least = FEWEST * self.quality**2 + guard.level * sway / self.channel.n_sites
+            own = np.sort(each_held, axis=0)[:-byzantine].sum(axis=0) >= least
         # Beside what nobody needs, an archetype may have no direction of its own.
         noise = [self.counted.variances.get(c, rank.variance) for c in self.operators]
         support = Support.of(operators, memory.patterns[own], each, noise, careful)
