@@ -45,8 +45,8 @@ class Experiment(Protocol):
     It has `measure(seed, config)`, the arrays of one seed, which have the same shapes for every
     seed; one that can recover on a device takes `device` too, one whose clients an engine can run
     `engine`. Or, where a seed takes long, `measure_round(seed, config, t, state, engine)`: the
-    arrays of round t, and the state after it, a dict of arrays or a `FederationState`; settings say
-    `rounds`, or it is None after the last. It may have `panels(config, arrays, summary)` of its
+    arrays of round t, and the `FederationState` after it; settings say `rounds`, or it is None
+    after the last. It may have `panels(config, arrays, summary)` of its
     picture; `tables(config, summary)`, the tables to print; `with_options`, which `--set` goes
     through; and `code_of(config)`, names of code outside of hopfed.
     """

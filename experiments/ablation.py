@@ -42,7 +42,6 @@ PROJECTOR = {"settings": ((0.0, 2.5),), "sweeps": 50}  # with the authors' tempe
 class Variant:
     """A recovery with one ingredient omitted or replaced."""
 
-    label: str
     change: Mapping[str, Any] = field(default_factory=dict)
     source: str = "search"
     fit: bool = True
@@ -50,27 +49,24 @@ class Variant:
 
 UNPRUNED = {"slack": math.inf, "flips": 0.0, "duplicate": 1.0}
 VARIANTS = {
-    "full": Variant("full"),
-    "no_layered": Variant("no LAM", source="eigenvectors"),
-    "joint": Variant("joint, ten groups", source="joint"),
-    "no_sharpening": Variant("no sharpening", {"settings": ((1.0, 3.0), (1.0, 3.5))}),
-    "no_acceptance": Variant("no acceptance test", {"slack": math.inf}),
-    "no_return": Variant("rest states not disturbed", {"flips": 0.0}),
-    "no_merging": Variant("duplicates kept", {"duplicate": 1.0}),
-    "no_deflation": Variant("no deflation", {"deflate": False}),
-    "no_fit": Variant("no exposure fit", fit=False),
-    "unchecked": Variant("no pruning and no fit", UNPRUNED, fit=False),
-    "no_early_stop": Variant("no early stop", {"early_stop": False}),
-    "self_field": Variant("self-field kept", {"memory": SERIAL(layers=1, self_field=True)}),
-    "repulsion": Variant("L = 3, repulsion", {"starts": 8, "memory": SERIAL(layers=3)}),
-    "paper": Variant("paper's LAM, L = 3", PROJECTOR | {"starts": 24, "memory": PAPER(layers=3)}),
-    "paper_one_layer": Variant(
-        "paper's LAM, L = 1", PROJECTOR | {"starts": 72, "memory": PAPER(layers=1)}
-    ),
+    "full": Variant(),
+    "no_layered": Variant(source="eigenvectors"),
+    "joint": Variant(source="joint"),
+    "no_sharpening": Variant({"settings": ((1.0, 3.0), (1.0, 3.5))}),
+    "no_acceptance": Variant({"slack": math.inf}),
+    "no_return": Variant({"flips": 0.0}),
+    "no_merging": Variant({"duplicate": 1.0}),
+    "no_deflation": Variant({"deflate": False}),
+    "no_fit": Variant(fit=False),
+    "unchecked": Variant(UNPRUNED, fit=False),
+    "no_early_stop": Variant({"early_stop": False}),
+    "self_field": Variant({"memory": SERIAL(layers=1, self_field=True)}),
+    "repulsion": Variant({"starts": 8, "memory": SERIAL(layers=3)}),
+    "paper": Variant(PROJECTOR | {"starts": 24, "memory": PAPER(layers=3)}),
+    "paper_one_layer": Variant(PROJECTOR | {"starts": 72, "memory": PAPER(layers=1)}),
 }
 # Three layers with repulsion -> one layer with the same dynamics and number of spins.
 SINGLE_LAYER = {"repulsion": "no_early_stop", "paper": "paper_one_layer"}
-
 
 SQUARE = Rule(lambda n: n >= 100 and math.isqrt(n) ** 2 == n, "a square, at least 100")
 

@@ -269,19 +269,20 @@ def measure_round(
 
     groups = groups_of(bench)
     group, inner = groups[t // bench.rounds], t % bench.rounds
+    state = state if inner else None  # each group starts afresh
     config = group[0].config
     trained = config.make(seed).trained_as()
     with warnings.catch_warnings():  # a client with fewer examples than neighbours asked for
         warnings.simplefilter("ignore", SmallStoreWarning)
         start = time.process_time()
-        spent, after = fl.train_round(config, trained, inner, state or None, engine)
+        spent, after = fl.train_round(config, trained, inner, state, engine)
         spent = {n: a for n, a in spent.items() if not n.startswith("client/") or n in CLIENT}
         if bench.TIMED:
             spent["seconds"] = np.array(time.process_time() - start)
         each = [_scored(bench, cell, inner, trained, spent, after) for cell in group]
     each += each[-1:] * (max(map(len, groups)) - len(each))  # one shape for all groups
     arrays = {n: np.stack([a[n] for a in each]) for n in each[0]}
-    return arrays, {} if inner + 1 == bench.rounds else after  # the next group starts afresh
+    return arrays, FederationState({}) if inner + 1 == bench.rounds else after
 
 
 def _scored(
