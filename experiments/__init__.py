@@ -126,11 +126,6 @@ def minutes(name: str) -> dict[str, float]:
     return dict(_TABLE[name]["minutes"])
 
 
-def published(name: str) -> dict[str, str]:
-    """Return the paper's own table: keys of the experiment -> numbers as texts."""
-    return dict(_TABLE[name]["paper"])
-
-
 def compared(name: str) -> dict[str, Measure]:
     """Return what an experiment compares: key of the summary -> its row; empty if not declared."""
     held, rows = _TABLE.get(name, {}), {}

@@ -17,7 +17,7 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.experiments import Arrays, Table, fl, published
+from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.fl import DOMAINS
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading, measure_round, percent
@@ -31,7 +31,6 @@ EQUAL = "agg equal images"
 AVERAGING, BANDWIDTH = "averaging", "bandwidth"
 AVERAGES = ("fedavg", "fedprox")
 LADDER = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500)  # rounds
-ROTATED = "rotation:0,20,40,60:100:same"
 
 
 PICTURED = (f"{TABLE}/ind", f"{TABLE}/{EQUAL}", f"{TABLE}/fedh2l")
@@ -42,7 +41,7 @@ class Config(Bench):
     """Settings."""
 
     data: str = "mnist"
-    partition: str = ROTATED
+    partition: str = "rotation:0,20,40,60:100:same"
     clients: int = 4
     models: tuple[str, ...] = ("lenet",)
     shares: tuple[float, ...] = (75.0, 10.0, 15.0)
@@ -142,15 +141,13 @@ def plane(method: Any, state: FederationState) -> np.ndarray:
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
     """One table per section, with the paper's numbers if the setting is the paper's."""
-    theirs = config.partition == ROTATED and config.alpha == 0.10 and config.models == ("lenet",)
     shown: _cells.Shown = {
         **{name.upper(): (name, lambda v: percent(v, 1)) for name in DOMAINS},
         f"ACC gained over {EQUAL}": ("gain", lambda v: percent(v, 2, True)),
         "MB": ("megabytes", _cells.brief),
     }
-    paper = published("fedh2l") if theirs else {}
     sections = _cells.by_section(_cells.cells_of(config))
-    made = [_cells.table(places, summary, shown, paper) for places in sections]
+    made = [_cells.table(places, summary, shown, config.paper()) for places in sections]
     at = {name: f"{BANDWIDTH}/{name}" for name in AVERAGES}
     matched = tuple(
         (name, str(summary[f"{key}/matched"]), percent(summary[f"{key}/acc"], 1))

@@ -132,6 +132,18 @@ class Bench(fl.Shared):
         """What comparisons.toml says of this experiment."""
         return COMPARISONS[cls.__module__.rpartition(".")[2]]
 
+    def paper(self) -> dict[str, str]:
+        """Row -> the paper's number, where these settings are the paper's."""
+        held = dict(self.plans().get("paper", {}))
+        rows, data = held.pop("rows", []), re.split("[_.]", self.data.rpartition("/")[2])[0]
+        for at, numbers in held.items():
+            pairs = (word.split("=") for word in at.split())
+            if all(
+                value == (data if n == "data" else self._filled(f"{{{n}}}")) for n, value in pairs
+            ):
+                return dict(zip(rows, numbers.split("|"), strict=True))
+        return {}
+
     def places(self) -> Iterator[Place]:
         """Every cell and reading of the sections, in playing order."""
         held = self.plans()
@@ -386,9 +398,7 @@ def summarise(bench: Bench, arrays: Arrays) -> dict[str, Any]:
     return summary | {f"{key}/test": mean_and_sd(values) for key, values in readings}
 
 
-def tables(
-    bench: Bench, summary: dict[str, Any], paper: dict[str, str] | None = None
-) -> list[Table]:
+def tables(bench: Bench, summary: dict[str, Any]) -> list[Table]:
     """The table of methods, with the paper's value of each row, and one table per sweep."""
     shown: Shown = {
         "accuracy %": ("test", lambda v: percent(v, 1)),
@@ -404,7 +414,7 @@ def tables(
     for places in by_section([*cells_of(bench), *readings_of(bench)]):
         title, others = places[0].section, [p for p in places if p.row != bench.COMPARED[0]]
         if not any(place.at for place in places):
-            made.append(table(places, summary, shown, paper or {}))
+            made.append(table(places, summary, shown, bench.paper()))
             continue
         made.append(swept(title, places, summary, *shown["accuracy %"]))
         if others and len(others) < len(places):  # gains are over the reference at the same value

@@ -50,6 +50,7 @@ class Toy(Bench):
         base = f"{TABLE}/fedavg+"
         return {
             "specs": rows,
+            "paper": {"rows": ["fedavg+"], "clients=5": "1", "clients=4 rate=0.75": "12.3"},
             "sections": {
                 TABLE: {"rows": list(rows)},
                 "rate": {"rows": ["fedavg+"], "values": ["0.5", "1.0"], "set": ["rate={at}"]},
@@ -102,7 +103,7 @@ def test_gains_are_paired_seed_by_seed_and_tabled(run, arrays):
         mean, error = run.summary[f"{key}/gain"]
         assert mean == pytest.approx(gain.mean())
         assert error == pytest.approx(gain.std(ddof=1) / np.sqrt(2))
-    made = _cells.tables(Toy(), run.summary, {"fedavg+": "12.3"})
+    made = _cells.tables(Toy(), run.summary)
     assert [t.title for t in made] == ["methods", "rate", "tune", "way"]
     assert (made[0].columns[-1], made[0].rows[2][-1]) == ("paper", "12.3")
     assert made[1].columns == ("0.5", "1.0")
