@@ -20,7 +20,7 @@ from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.subspace import Subspace, accepted, merge, select
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import RISING, Floats, Rule, Settings, at_least, within
-from hopfed.experiments.shared.letters import LETTERS, render_letters
+from hopfed.experiments.shared.silhouettes import LETTERS, render_letters
 from hopfed.experiments.shared.statistics import counted_spectrum, mean_and_error, stacked
 from hopfed.figures.kinds import UNIT, Panel, over, paired
 from hopfed.hopfield.channel import draw_examples, rademacher

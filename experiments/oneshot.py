@@ -63,8 +63,18 @@ class Config(_cells.Bench):
     def score(
         self, readings: Sequence[_cells.Reading], method: Any, state: FederationState
     ) -> list[np.ndarray]:
-        """Predicted accuracy of the clients, from their sums without noise."""
-        return [predicted(method, state)] * len(readings)
+        """Accuracy (clients,) that a read-out of all with noise should have on test examples."""
+        from hopfed.neural.readouts.ridge import Spectrum
+
+        down = state.down.get(EVERYONE, {})
+        members = [int(c) for c in down["members"]]
+        sums = [method.own_sums(state.clients.get(c), down, c) for c in members]
+        whole = Spectrum.of(sum(sums[1:], sums[0]))
+        ridge = 1 + method.private.radius(len(members)) / whole.examples
+        tests = [method.bits_of(down, c, "test") for c in range(method.task.clients)]
+        asked = whole, ridge, len(members)
+        found = [method.private.predicted_accuracy(*asked, *test) for test in tests]
+        return [np.array(found)] * len(readings)
 
 
 def summarise(bench: Config, arrays: Arrays) -> dict[str, Any]:
@@ -97,17 +107,3 @@ def panels(bench: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel
     words: dict[str, Any] = {"log": "x", "legend": "below", "diagonal": False}
     words |= {"xlabel": "MB up of a client", "ylabel": "accuracy on all examples"}
     return made + [against("one model for all over bytes", points, **words)] * bool(points)
-
-
-def predicted(method: Any, state: FederationState) -> np.ndarray:
-    """Accuracy (clients,) that a read-out of all with noise should have on test examples."""
-    from hopfed.neural.readouts.ridge import Spectrum
-
-    down = state.down.get(EVERYONE, {})
-    members = [int(c) for c in down["members"]]
-    sums = [method.own_sums(state.clients.get(c), down, c) for c in members]
-    whole = Spectrum.of(sum(sums[1:], sums[0]))
-    ridge = 1 + method.private.radius(len(members)) / whole.examples
-    tests = [method.bits_of(down, c, "test") for c in range(method.task.clients)]
-    found = [method.private.predicted_accuracy(whole, ridge, len(members), *t) for t in tests]
-    return np.array(found)
