@@ -123,33 +123,21 @@ def _cell(
     theory = spikes.finite_size(xi, shares, min(quality, 1 - 1e-6), config.M)
     cell: dict[str, Any] = {"n_detected": rank.n_detected, "detectable": theory.rank}
     for name, variant in VARIANTS.items():
-        patterns = recover_by(variant, operator, space, rank.variance, config.patience, seed)
+        patterns = np.zeros((0, space.n_sites), np.int8)
+        if space.dim and variant.source == "search":
+            how = Search(patience=config.patience, reluctance=config.patience, **variant.change)
+            patterns = search_candidates(space, how, seed)
+        elif space.dim and variant.source == "joint":
+            groups = group_projections(operator.rows, space.vectors, GROUPS, seed)
+            patterns = joint_candidates(space, *groups, rank.variance, seed)
+        elif space.dim:
+            states = space.polish(np.where(space.vectors.T >= 0, 1, -1))
+            patterns = merge(space, states[:0], states[accepted(space, states)])
+        if space.dim and variant.fit:
+            patterns = select(space, patterns)[0]
         score = retrieval(patterns, xi)
         cell |= {f"found/{name}": score.found(LEVEL), f"false/{name}": score.false_discoveries}
     return cell
-
-
-def recover_by(
-    variant: Variant,
-    operator: FactorOperator,
-    space: Subspace,
-    variance: float,
-    patience: int,
-    seed: int,
-) -> np.ndarray:
-    """Patterns (C, N) that a variant finds in the signal subspace of the examples' operator."""
-    if space.dim == 0:
-        return np.zeros((0, space.n_sites), np.int8)
-    if variant.source == "search":
-        search = Search(patience=patience, reluctance=patience, **variant.change)
-        candidates = search_candidates(space, search, seed)
-    elif variant.source == "joint":
-        groups = group_projections(operator.rows, space.vectors, GROUPS, seed)
-        candidates = joint_candidates(space, *groups, variance, seed)
-    else:
-        states = space.polish(np.where(space.vectors.T >= 0, 1, -1))
-        candidates = merge(space, states[:0], states[accepted(space, states)])
-    return select(space, candidates)[0] if variant.fit else candidates
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001

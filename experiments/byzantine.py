@@ -105,21 +105,19 @@ class SpikedClient(PatternClient):
             M = int(message["examples"])  # larger sums would give the liar away
             counts = np.clip(message["counts"] + mass * lower(np.outer(x, x)), -M, M)
             columns = np.clip(message["columns"] + np.rint(mass * x).astype(np.int32), -M, M)
-            return (
-                state,
-                message | {"counts": counts.astype(np.float32), "columns": columns},
-                metrics,
-            )
-        if step == "projections":
+            lie = {"counts": counts.astype(np.float32), "columns": columns}
+        elif step == "projections":
             inside = down["basis"].T.astype(np.float64) @ x
             groups = message["groups"].copy()
             groups[0] += mass * np.outer(inside, inside)[np.tri(len(inside), dtype=bool)]
-            return state, message | {"groups": groups}, metrics
-        overlap = unpack_patterns(down["patterns"], self.n_sites) @ x / self.n_sites
-        near = np.abs(overlap) >= max(SAME, np.abs(overlap).max(initial=0))
-        own = near * np.sign(overlap) * np.rint(mass / self.lie.amplitude)
-        lie = {"votes": np.outer(own, x), "voters": np.abs(own)} if near.any() else {}
-        return state, message | {k: v.astype(np.int32) for k, v in lie.items()}, metrics
+            lie = {"groups": groups}
+        else:
+            overlap = unpack_patterns(down["patterns"], self.n_sites) @ x / self.n_sites
+            near = np.abs(overlap) >= max(SAME, np.abs(overlap).max(initial=0))
+            own = near * np.sign(overlap) * np.rint(mass / self.lie.amplitude)
+            votes = {"votes": np.outer(own, x), "voters": np.abs(own)} if near.any() else {}
+            lie = {k: v.astype(np.int32) for k, v in votes.items()}
+        return state, message | lie, metrics
 
 
 @dataclass(frozen=True)
@@ -245,10 +243,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
             true, false = held["rare"].ravel(), held["injected"].ravel()
             levels = np.unique(np.concatenate([true, false]))[::-1]
             curves[score] = [[0.0, *((v >= u).mean() for u in levels)] for v in (false, true)]
-        words: dict[str, Any] = {
-            "xlabel": "injected passed",
-            "ylabel": "archetypes passed",
-            "joined": True,
-        }
-        made.append(against(f"rare against {kind}", curves, **words))
+        words = {"xlabel": "injected passed", "ylabel": "archetypes passed"}
+        made.append(against(f"rare against {kind}", curves, joined=True, **words))
     return made

@@ -30,7 +30,6 @@ __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 EQUAL = "agg equal images"
 AVERAGING, BANDWIDTH = "averaging", "bandwidth"
 AVERAGES = ("fedavg", "fedprox")
-LADDER = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500)  # rounds
 
 
 PICTURED = (f"{TABLE}/ind", f"{TABLE}/{EQUAL}", f"{TABLE}/fedh2l")
@@ -63,11 +62,6 @@ class Config(Bench):
         whole = BANDWIDTH not in self.sections or AVERAGING in self.sections
         require(whole, "sections", f"with {AVERAGING} where {BANDWIDTH} is", self.sections)
         super().validate()
-
-    @property
-    def ladder(self) -> tuple[int, ...]:
-        """Rounds after which averages are read."""
-        return tuple(t for t in LADDER if t <= self.rounds)
 
     @property
     def images(self) -> int:

@@ -14,10 +14,6 @@ from hopfed.experiments.shared.cells import Bench, measure_round, panels, summar
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
-METHODS = (
-    "standalone", "fd", "fedproto", "fml", "fedkd", "lg-fedavg", "fedclassavg", "fedssa",
-)  # fmt: skip
-
 
 class Config(Bench):
     """Settings."""
@@ -28,8 +24,3 @@ class Config(Bench):
     def homogeneous(self) -> bool:
         """Whether all clients have one architecture."""
         return len(set(self.models)) == 1
-
-    @property
-    def every_row(self) -> tuple[str, ...]:
-        """Rows of the table of methods."""
-        return (*METHODS, *["fedavg"] * self.homogeneous)

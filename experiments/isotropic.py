@@ -116,7 +116,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     """Errors over N and over the overlap, and how far the bulk leaves its edges."""
-    words: dict[str, Any]
     N = np.array(config.N, float)
     rate, made = np.sqrt(np.log(N) / N), []
     for title, name, labels in (
@@ -125,8 +124,8 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     ):
         error = arrays[f"{name}/error"]
         guide = {"law": rate * 1.4 * error.mean(axis=0).max() / rate[0]}
-        words = {"xlabel": "N", "ylabel": "largest error", "log": "xy", "band": "sd"}
-        made.append(over(title, config.N, by(labels, error, -1), guide, **words))
+        words: dict[str, Any] = {"xlabel": "N", "ylabel": "largest error", "band": "sd"}
+        made.append(over(title, config.N, by(labels, error, -1), guide, log="xy", **words))
     names = [f"q = {q:g}" for q in config.ratios]
     draws = np.moveaxis(arrays["band/width"], 0, -1).reshape(len(N), len(names), -1)
     wide = by(names, np.quantile(draws, 1 - config.delta, axis=-1), 1)

@@ -30,7 +30,6 @@ from hopfed.federation.rounds import FederationState
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 STREAM, WEIGHTS = "stream", "weight by size"
-TRAINED = (1, 2, 3, 5, 10, 20, 50, 100, 200)  # rounds at which the global model is read
 READ = f"{TABLE}/knn-per"  # the cell whose trained model is used for readings
 
 
@@ -47,11 +46,6 @@ class Config(Bench):
     before: Annotated[int, lambda s: within(f"[1, {s.steps})"), "steps before the change"] = 4
 
     COMPARED: ClassVar[tuple[str, ...]] = ("fedavg",)
-
-    @property
-    def trained(self) -> tuple[int, ...]:
-        """Rounds after which the global model is read."""
-        return tuple(t for t in TRAINED if t <= self.rounds)
 
     @property
     def arrivals(self) -> tuple[int, ...]:

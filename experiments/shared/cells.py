@@ -149,6 +149,8 @@ class Bench(fl.Shared):
         held = self.plans()
         specs = held.get("specs", {})
         for section, plan in ((s, plan) for s in self.sections for plan in listed(held, s)):
+            if not getattr(self, plan.get("when", ""), True):
+                continue
             rows = plan["rows"]
             if not isinstance(rows, dict):
                 names = getattr(self, rows) if isinstance(rows, str) else rows
@@ -160,7 +162,8 @@ class Bench(fl.Shared):
                 options = ",".join({word.partition("=")[0]: word for word in words}.values())
                 if "read" in plan:
                     t = int(fill(plan.get("round", "{rounds}")))
-                    yield Reading(section, row, at, fill(plan["read"]), options, t)
+                    if t <= self.rounds:
+                        yield Reading(section, row, at, fill(plan["read"]), options, t)
                     continue
                 settings = [fill(setting) for setting in plan.get("set", ())]
                 yield self.cell(section, row, at, method, options, settings)
@@ -201,17 +204,12 @@ class Bench(fl.Shared):
         return {}
 
     @property
-    def units(self) -> int:
-        """Rounds of a seed, over all cells."""
-        return len(cells_of(self)) * self.rounds
-
-    @property
     def played(self) -> int:
         """Rounds of a seed that are played, over all groups of cells."""
         return len(groups_of(self)) * self.rounds
 
     def joined(self, played: Sequence[Arrays]) -> Arrays:
-        """Arrays of a seed, (units, ...), from those of each round that was played."""
+        """Arrays of a seed, (cells * rounds, ...), from those of each round that was played."""
         found: dict[Cell, list[tuple[Arrays, int]]] = {}
         for g, group in enumerate(groups_of(self)):
             rounds = played[g * self.rounds : (g + 1) * self.rounds]
@@ -305,7 +303,7 @@ def _scored(
     if method != trained:
         more = [method.reading_flops(c) for c in range(bench.clients)]
         arrays["client/flops"] = arrays["client/flops"] + more  # NaN where one did not take part
-    arrays |= fl.score(cell.config, method, inner, after, fl.heard_in(arrays))
+    arrays |= fl.score(cell.config, method, inner, after, arrays)
     if bench.choose == "acc":
         arrays["validation"] = arrays["domains/validation"]
     readings, here = readings_of(bench), (cell.key, inner + 1)
