@@ -160,7 +160,7 @@ class Ledger:
             arrays[f"{_OPEN}/{seed}/state"] = pack(held)
         arrays |= {f"{_ENDED}/{seed}": state for seed, state in self.ended.items()}
         counts = {"committed": len(seeds), "planned": self.planned}
-        return Run(self.kind, self.config, arrays, summary, **counts)  # type: ignore[arg-type]
+        return Run(self.kind, self.config, arrays, summary, **counts)
 
     def resume(self) -> None:
         """Read the results in the file at `path`, if there is one.

@@ -214,7 +214,7 @@ def opened(
 
             made = FlowerEngine()
         with made as clients:
-            yield Here(), 1, lambda *call: unit(*call, clients)
+            yield Here(), 1, lambda job, seed, t, state: unit(job, seed, t, state, clients)
         return
     try:
         if engine == "dask":
