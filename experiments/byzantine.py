@@ -243,6 +243,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
             true, false = held["rare"].ravel(), held["injected"].ravel()
             levels = np.unique(np.concatenate([true, false]))[::-1]
             curves[score] = [[0.0, *((v >= u).mean() for u in levels)] for v in (false, true)]
-        words = {"xlabel": "injected passed", "ylabel": "archetypes passed"}
+        words: dict[str, Any] = {"xlabel": "injected passed", "ylabel": "archetypes passed"}
         made.append(against(f"rare against {kind}", curves, joined=True, **words))
     return made

@@ -161,14 +161,15 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     made = []
     for i in (1, 0):
         title, rates = f"taken apart: {COUPLINGS[i]}, projector", apart[i, 1].max(axis=-1)
-        held = rates, config.K, config.repulsions
+        held: tuple[Any, ...] = rates, config.K, config.repulsions
         made.append(matrix(title, *held, xlabel="stored patterns K", ylabel=label))
     held = apart[1, 1, second].T, config.temperatures, config.repulsions
     title = f"quadratic, K = {K}"
     made.append(matrix(title, *held, xlabel="noise cools from T", ylabel=label))
     layers = arrays["layers/apart"].mean(axis=0).max(axis=-1)
-    axes = {"xlabel": "layers, parts of the mixture", "ylabel": "part of the largest"}
-    made.append(matrix("quadratic, K = 10", layers, config.layers, PARTS, **axes))
+    words: dict[str, Any] = {"xlabel": "layers, parts of the mixture"}
+    words |= {"ylabel": "part of the largest"}
+    made.append(matrix("quadratic, K = 10", layers, config.layers, PARTS, **words))
     bars = {"share": arrays["annealing/apart"][:, :, second]}
     made.append(paired(f"taken apart by noise, K = {K}", tuple(AUTHORS), bars, xlabel="share"))
     return made

@@ -149,7 +149,7 @@ class Bench(fl.Shared):
         held = self.plans()
         specs = held.get("specs", {})
         for section, plan in ((s, plan) for s in self.sections for plan in listed(held, s)):
-            if not getattr(self, plan.get("when", ""), True):
+            if "when" in plan and not getattr(self, plan["when"]):
                 continue
             rows = plan["rows"]
             if not isinstance(rows, dict):
