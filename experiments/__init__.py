@@ -9,13 +9,13 @@ from __future__ import annotations
 import tomllib
 import typing
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from typing import Any, Protocol, TypeAlias
 
 from hopfed._lib.lazy import own
+from hopfed._lib.settings import from_plain, hint
 from hopfed.errors import ArgumentError
 
 __getattr__, __dir__ = own(__name__, __path__)
@@ -45,8 +45,8 @@ class Experiment(Protocol):
     It has `measure(seed, config)`, the arrays of one seed, which have the same shapes for every
     seed; one that can recover on a device takes `device` too, one whose clients an engine can run
     `engine`. Or, where a seed takes long, `measure_round(seed, config, t, state, engine)`: the
-    arrays of round t, and the state after it, a dict of arrays or a `FederationState`; settings say
-    `rounds`, or it is None after the last. It may have `panels(config, arrays, summary)` of its
+    arrays of round t, and the `FederationState` after it; settings say `rounds`, or it is None
+    after the last. It may have `panels(config, arrays, summary)` of its
     picture; `tables(config, summary)`, the tables to print; `with_options`, which `--set` goes
     through; and `code_of(config)`, names of code outside of hopfed.
     """
@@ -79,9 +79,8 @@ class Table:
 def find(name: str) -> Any:
     """Import the experiment `name`; an unknown name raises ArgumentError with the nearest name."""
     if name not in (*NAMES, *OTHERS):
-        near = get_close_matches(name, NAMES, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise ArgumentError("experiment", f"one of {', '.join(NAMES)}{hint}", repr(name))
+        rule = f"one of {', '.join(NAMES)}{hint(name, NAMES)}"
+        raise ArgumentError("experiment", rule, repr(name))
     return import_module(f"hopfed.experiments.{name}")
 
 
@@ -92,7 +91,6 @@ def name_of(experiment: Any) -> str:
 
 def config_of(run: Any) -> Any:
     """Settings of a run; ArgumentError or TypeError where they do not fit its experiment."""
-    from hopfed._lib.settings import from_plain
     from hopfed.runs import settings_of
 
     config = find(run.kind).Config
@@ -124,11 +122,6 @@ def preset(experiment: Any, name: str) -> Any:
 def minutes(name: str) -> dict[str, float]:
     """Duration of an experiment's presets on two cores."""
     return dict(_TABLE[name]["minutes"])
-
-
-def published(name: str) -> dict[str, str]:
-    """Return the paper's own table: keys of the experiment -> numbers as texts."""
-    return dict(_TABLE[name]["paper"])
 
 
 def compared(name: str) -> dict[str, Measure]:

@@ -20,7 +20,7 @@ from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.subspace import Subspace, accepted, merge, select
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import RISING, Floats, Rule, Settings, at_least, within
-from hopfed.experiments.shared.letters import LETTERS, render_letters
+from hopfed.experiments.shared.silhouettes import LETTERS, render_letters
 from hopfed.experiments.shared.statistics import counted_spectrum, mean_and_error, stacked
 from hopfed.figures.kinds import UNIT, Panel, over, paired
 from hopfed.hopfield.channel import draw_examples, rademacher
@@ -42,7 +42,6 @@ PROJECTOR = {"settings": ((0.0, 2.5),), "sweeps": 50}  # with the authors' tempe
 class Variant:
     """A recovery with one ingredient omitted or replaced."""
 
-    label: str
     change: Mapping[str, Any] = field(default_factory=dict)
     source: str = "search"
     fit: bool = True
@@ -50,27 +49,24 @@ class Variant:
 
 UNPRUNED = {"slack": math.inf, "flips": 0.0, "duplicate": 1.0}
 VARIANTS = {
-    "full": Variant("full"),
-    "no_layered": Variant("no LAM", source="eigenvectors"),
-    "joint": Variant("joint, ten groups", source="joint"),
-    "no_sharpening": Variant("no sharpening", {"settings": ((1.0, 3.0), (1.0, 3.5))}),
-    "no_acceptance": Variant("no acceptance test", {"slack": math.inf}),
-    "no_return": Variant("rest states not disturbed", {"flips": 0.0}),
-    "no_merging": Variant("duplicates kept", {"duplicate": 1.0}),
-    "no_deflation": Variant("no deflation", {"deflate": False}),
-    "no_fit": Variant("no exposure fit", fit=False),
-    "unchecked": Variant("no pruning and no fit", UNPRUNED, fit=False),
-    "no_early_stop": Variant("no early stop", {"early_stop": False}),
-    "self_field": Variant("self-field kept", {"memory": SERIAL(layers=1, self_field=True)}),
-    "repulsion": Variant("L = 3, repulsion", {"starts": 8, "memory": SERIAL(layers=3)}),
-    "paper": Variant("paper's LAM, L = 3", PROJECTOR | {"starts": 24, "memory": PAPER(layers=3)}),
-    "paper_one_layer": Variant(
-        "paper's LAM, L = 1", PROJECTOR | {"starts": 72, "memory": PAPER(layers=1)}
-    ),
+    "full": Variant(),
+    "no_layered": Variant(source="eigenvectors"),
+    "joint": Variant(source="joint"),
+    "no_sharpening": Variant({"settings": ((1.0, 3.0), (1.0, 3.5))}),
+    "no_acceptance": Variant({"slack": math.inf}),
+    "no_return": Variant({"flips": 0.0}),
+    "no_merging": Variant({"duplicate": 1.0}),
+    "no_deflation": Variant({"deflate": False}),
+    "no_fit": Variant(fit=False),
+    "unchecked": Variant(UNPRUNED, fit=False),
+    "no_early_stop": Variant({"early_stop": False}),
+    "self_field": Variant({"memory": SERIAL(layers=1, self_field=True)}),
+    "repulsion": Variant({"starts": 8, "memory": SERIAL(layers=3)}),
+    "paper": Variant(PROJECTOR | {"starts": 24, "memory": PAPER(layers=3)}),
+    "paper_one_layer": Variant(PROJECTOR | {"starts": 72, "memory": PAPER(layers=1)}),
 }
 # Three layers with repulsion -> one layer with the same dynamics and number of spins.
 SINGLE_LAYER = {"repulsion": "no_early_stop", "paper": "paper_one_layer"}
-
 
 SQUARE = Rule(lambda n: n >= 100 and math.isqrt(n) ** 2 == n, "a square, at least 100")
 
@@ -127,33 +123,21 @@ def _cell(
     theory = spikes.finite_size(xi, shares, min(quality, 1 - 1e-6), config.M)
     cell: dict[str, Any] = {"n_detected": rank.n_detected, "detectable": theory.rank}
     for name, variant in VARIANTS.items():
-        patterns = recover_by(variant, operator, space, rank.variance, config.patience, seed)
+        patterns = np.zeros((0, space.n_sites), np.int8)
+        if space.dim and variant.source == "search":
+            how = Search(patience=config.patience, reluctance=config.patience, **variant.change)
+            patterns = search_candidates(space, how, seed)
+        elif space.dim and variant.source == "joint":
+            groups = group_projections(operator.rows, space.vectors, GROUPS, seed)
+            patterns = joint_candidates(space, *groups, rank.variance, seed)
+        elif space.dim:
+            states = space.polish(np.where(space.vectors.T >= 0, 1, -1))
+            patterns = merge(space, states[:0], states[accepted(space, states)])
+        if space.dim and variant.fit:
+            patterns = select(space, patterns)[0]
         score = retrieval(patterns, xi)
         cell |= {f"found/{name}": score.found(LEVEL), f"false/{name}": score.false_discoveries}
     return cell
-
-
-def recover_by(
-    variant: Variant,
-    operator: FactorOperator,
-    space: Subspace,
-    variance: float,
-    patience: int,
-    seed: int,
-) -> np.ndarray:
-    """Patterns (C, N) that a variant finds in the signal subspace of the examples' operator."""
-    if space.dim == 0:
-        return np.zeros((0, space.n_sites), np.int8)
-    if variant.source == "search":
-        search = Search(patience=patience, reluctance=patience, **variant.change)
-        candidates = search_candidates(space, search, seed)
-    elif variant.source == "joint":
-        groups = group_projections(operator.rows, space.vectors, GROUPS, seed)
-        candidates = joint_candidates(space, *groups, variance, seed)
-    else:
-        states = space.polish(np.where(space.vectors.T >= 0, 1, -1))
-        candidates = merge(space, states[:0], states[accepted(space, states)])
-    return select(space, candidates)[0] if variant.fit else candidates
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001

@@ -12,9 +12,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
+from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, within
 from hopfed.experiments.shared.statistics import r_squared, stacked, with_spread
 from hopfed.figures.kinds import Panel, against
 from hopfed.hopfield.channel import draw_examples, rademacher
@@ -27,21 +26,21 @@ from hopfed.theory import marchenko_pastur, spikes
 TOP = 10  # leading eigenvalues stored for each draw, as in the paper's panel A
 
 
+def few(config: Any) -> Rule:
+    """No more archetypes than eigenvalues that are kept."""
+    return Rule(lambda v: len(v + config.weak) <= TOP, f"at most {TOP} with weak", whole=True)
+
+
 class Config(Settings):
     """Settings."""
 
     N: Annotated[int, at_least(20), "sites"] = 400
     M: Annotated[Ints, at_least(TOP), "numbers of examples, one draw each"] = (400, 1600, 6400)
     quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.9
-    exposures: Annotated[Floats, above(0), "of the strong archetypes"] = (0.5, 0.3, 0.2)
+    exposures: Annotated[Floats, above(0), few, "of the strong archetypes"] = (0.5, 0.3, 0.2)
     weak: Annotated[Floats, above(0), "exposures of the weak ones"] = (2e-4, 1.5e-4, 1e-4)
     alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 0.01
     seeds: int = 20
-
-    def validate(self) -> None:
-        """Refuse more archetypes than eigenvalues that are kept."""
-        fits = len(self.mixture) <= TOP
-        require(fits, "exposures", f"at most {TOP} with weak", self.exposures)
 
     @property
     def mixture(self) -> np.ndarray:

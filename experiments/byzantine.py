@@ -97,34 +97,27 @@ class SpikedClient(PatternClient):
         state, message, metrics = super().client_step(state, down, context)
         if context.client is None or context.client >= self.lie.attackers:
             return state, message, metrics
-        false = {
-            "operators": self._false_operator,
-            "projections": self._false_groups,
-            "votes": self._false_votes,
-        }[self.steps[context.exchange]]
         examples = self.source.examples(context.round, context.client)
         mass = self.lie.amplitude * float(len(examples))
         x = self.lie.pattern(context.round).astype(np.float64)
-        return state, message | false(message, down, x, mass), metrics
-
-    def _false_operator(self, message: Message, _: Message, x: np.ndarray, mass: float) -> Message:
-        M = int(message["examples"])  # larger sums would give the liar away
-        counts = np.clip(message["counts"] + mass * lower(np.outer(x, x)), -M, M)
-        columns = np.clip(message["columns"] + np.rint(mass * x).astype(np.int32), -M, M)
-        return {"counts": counts.astype(np.float32), "columns": columns}
-
-    def _false_groups(self, message: Message, down: Message, x: np.ndarray, mass: float) -> Message:
-        inside = down["basis"].T.astype(np.float64) @ x
-        groups = message["groups"].copy()
-        groups[0] += mass * np.outer(inside, inside)[np.tri(len(inside), dtype=bool)]
-        return {"groups": groups}
-
-    def _false_votes(self, _: Message, down: Message, x: np.ndarray, mass: float) -> Message:
-        overlap = unpack_patterns(down["patterns"], self.n_sites) @ x / self.n_sites
-        near = np.abs(overlap) >= max(SAME, np.abs(overlap).max(initial=0))
-        own = near * np.sign(overlap) * np.rint(mass / self.lie.amplitude)
-        lie = {"votes": np.outer(own, x), "voters": np.abs(own)}
-        return {k: v.astype(np.int32) for k, v in lie.items()} if near.any() else {}
+        step = self.steps[context.exchange]
+        if step == "operators":
+            M = int(message["examples"])  # larger sums would give the liar away
+            counts = np.clip(message["counts"] + mass * lower(np.outer(x, x)), -M, M)
+            columns = np.clip(message["columns"] + np.rint(mass * x).astype(np.int32), -M, M)
+            lie = {"counts": counts.astype(np.float32), "columns": columns}
+        elif step == "projections":
+            inside = down["basis"].T.astype(np.float64) @ x
+            groups = message["groups"].copy()
+            groups[0] += mass * np.outer(inside, inside)[np.tri(len(inside), dtype=bool)]
+            lie = {"groups": groups}
+        else:
+            overlap = unpack_patterns(down["patterns"], self.n_sites) @ x / self.n_sites
+            near = np.abs(overlap) >= max(SAME, np.abs(overlap).max(initial=0))
+            own = near * np.sign(overlap) * np.rint(mass / self.lie.amplitude)
+            votes = {"votes": np.outer(own, x), "voters": np.abs(own)} if near.any() else {}
+            lie = {k: v.astype(np.int32) for k, v in votes.items()}
+        return state, message | lie, metrics
 
 
 @dataclass(frozen=True)
@@ -250,10 +243,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
             true, false = held["rare"].ravel(), held["injected"].ravel()
             levels = np.unique(np.concatenate([true, false]))[::-1]
             curves[score] = [[0.0, *((v >= u).mean() for u in levels)] for v in (false, true)]
-        words: dict[str, Any] = {
-            "xlabel": "injected passed",
-            "ylabel": "archetypes passed",
-            "joined": True,
-        }
-        made.append(against(f"rare against {kind}", curves, **words))
+        words: dict[str, Any] = {"xlabel": "injected passed", "ylabel": "archetypes passed"}
+        made.append(against(f"rare against {kind}", curves, joined=True, **words))
     return made

@@ -161,7 +161,6 @@ def basin(flips: np.ndarray, overlap: np.ndarray) -> float:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     """Laws of the rules by load, capacities by size, and basins by kind of data."""
-    words: dict[str, Any]
     laws = {}
     for name, t in TIMES.items():
         last = float(storage.capacity(t))
@@ -175,13 +174,13 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     x = np.linspace(0, last, 200)
     law = {"law": ([*x, last], [*storage.dense_magnetisation(x, 3), 0])}
     lines = {"dense": arrays["dense/overlap"][..., 0]}
-    title, words = f"overlap, dense, N = {config.dense_sites:,}", {"xlabel": "load $3 K / N^2$"}
-    made.append(over(title, config.dense_loads, lines, law, **dots | words))
+    title, label = f"overlap, dense, N = {config.dense_sites:,}", "load $3 K / N^2$"
+    made.append(over(title, config.dense_loads, lines, law, xlabel=label, **dots))
     rates, beta = config.exp_rates, config.exp_beta
     x = np.linspace(rates[0], min(rates[-1], float(storage.exponential_capacity(beta))), 100)
     line = x, (1 - storage.exponential_reach(x, beta)) / 2
     shares = arrays["exponential/returned"].mean(axis=0)
-    words = {"xlabel": "log(K) / N", "ylabel": "flips"}
+    words: dict[str, Any] = {"xlabel": "log(K) / N", "ylabel": "flips"}
     title = rf"returned, exponential, $\beta$ = {beta:g}"
     made.append(matrix(title, shares, rates, config.flips, lines={"": line}, half=False, **words))
     for name in PATTERNS:

@@ -52,28 +52,6 @@ class Config(Settings):
 def measure(seed: int, config: Config) -> Arrays:
     """Shares of masked entries that are right (methods, masked), and the number of classes."""
     rows, truth = _table(config, seed)
-    right, classes = _held_out(config, rows, truth, seed)
-    return {"table/right": right, "table/classes": classes}
-
-
-def _table(config: Config, seed: int) -> tuple[np.ndarray, Classes | None]:
-    """Rows in random order, and the classes that they were drawn from, if any."""
-    rng = stream(seed, "completion", "table")
-    if config.table:
-        rows = unpack(as_examples(read_numbers(config.table)))
-        require(len(rows) >= LEAST, "table", f"a file of at least {LEAST} rows", len(rows))
-        return rng.permutation(rows), None
-    means = rng.uniform(-1, 1, (5, config.columns))
-    shares = np.array([0.3, 0.25, 0.2, 0.15, 0.1])
-    chosen = means[rng.choice(5, config.rows, p=shares)]
-    rows = np.where(rng.random(chosen.shape) < (1 + chosen) / 2, 1, -1).astype(np.int8)
-    return rows, (means, shares)
-
-
-def _held_out(
-    config: Config, rows: np.ndarray, truth: Classes | None, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Right shares (methods, masked) of rows that were not stored, and the number of classes."""
     test, kept = np.split(rows, [len(rows) // 10])
     rng = stream(seed, "completion", "held out")
     means, shares = chosen_classes(kept, config.classes, rng)
@@ -95,7 +73,21 @@ def _held_out(
         for name, states in filled.items():
             right = np.where(states >= 0, 1, -1) == asked
             out[METHODS.index(name), j] = right[gaps].mean()
-    return out, np.array(len(means))
+    return {"table/right": out, "table/classes": np.array(len(means))}
+
+
+def _table(config: Config, seed: int) -> tuple[np.ndarray, Classes | None]:
+    """Rows in random order, and the classes that they were drawn from, if any."""
+    rng = stream(seed, "completion", "table")
+    if config.table:
+        rows = unpack(as_examples(read_numbers(config.table)))
+        require(len(rows) >= LEAST, "table", f"a file of at least {LEAST} rows", len(rows))
+        return rng.permutation(rows), None
+    means = rng.uniform(-1, 1, (5, config.columns))
+    shares = np.array([0.3, 0.25, 0.2, 0.15, 0.1])
+    chosen = means[rng.choice(5, config.rows, p=shares)]
+    rows = np.where(rng.random(chosen.shape) < (1 + chosen) / 2, 1, -1).astype(np.int8)
+    return rows, (means, shares)
 
 
 def chosen_classes(rows: np.ndarray, numbers: Ints, rng: np.random.Generator) -> Classes:

@@ -43,7 +43,8 @@ def measure(seed: int, config: Config) -> Arrays:
             rng = stream(seed, "draw", i, m)
             examples, _ = draw_examples(xi, m, r, rng, exposures=config.mixture)
             operator = DenseOperator.from_examples(examples)
-            measured.append(_norm(operator.matrix / operator.mass / N - mean))
+            values = np.linalg.eigvalsh(operator.matrix / operator.mass / N - mean)
+            measured.append(float(np.abs(values).max()))
         spectrum = np.linalg.eigvalsh(mean)
         proxy = min((spectrum * (1 - spectrum)).max(), 0.25)
         rows.append(
@@ -55,10 +56,6 @@ def measure(seed: int, config: Config) -> Arrays:
             }
         )
     return stacked(rows)
-
-
-def _norm(symmetric: np.ndarray) -> float:
-    return float(np.abs(np.linalg.eigvalsh(symmetric)).max())
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -38,12 +38,8 @@ class Config(Settings):
         0.8, 0.8, 0.2, 0.08, 0.08,
     )  # fmt: skip
     others: Annotated[Floats, within("(0, 1)"), like("first"), "of all others"] = (
-        0.8,
-        0.2,
-        0.2,
-        0.08,
-        0.08,
-    )
+        0.8, 0.2, 0.2, 0.08, 0.08,
+    )  # fmt: skip
     clients: Annotated[Ints, at_least(2), like("first"), "of each row"] = (3, 3, 3, 3, 24)
     examples: Annotated[Ints, lambda s: at_least(s.K), like("first"), "per client and round"] = (
         400, 400, 400, 400, 33,
@@ -90,19 +86,16 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
             methods = {f"{row}/{k}": hopfield(b, config.N, **HOW) for k, b in held.items()}
             arrays |= play(methods, xi, (seed, config, engine), clients=clients)
         groups = [qualities, *((r,) for r in qualities[: config.alone])]
-        at = range(1, config.rounds + 1)
-        foreseen = np.array([[_pooled(config, g, len(g) * M * t) for g in groups] for t in at])
+        foreseen = np.empty((config.rounds, len(groups), 2))  # of pooled examples
+        for t, g in np.ndindex(foreseen.shape[:2]):
+            exposures = np.full((len(groups[g]), config.K), 1 / config.K)
+            pooled = len(groups[g]) * M * (t + 1)
+            spike = profile_spikes(groups[g], exposures, config.N, pooled)
+            gamma = float(spike.overlaps[0])
+            foreseen[t, g] = spike.margin[0], erf(np.sqrt(gamma / (1 - gamma) / 2))
         for i, name in enumerate(("margin", "magnetisation")):
             arrays[f"{row}/foreseen/{name}"] = foreseen[..., i]
     return arrays
-
-
-def _pooled(config: Config, qualities: Floats, examples: int) -> tuple[float, float]:
-    """Margin over the boundary, and magnetisation, that theory foresees of pooled examples."""
-    exposures = np.full((len(qualities), config.K), 1 / config.K)
-    spike = profile_spikes(qualities, exposures, config.N, examples)
-    gamma = float(spike.overlaps[0])
-    return float(spike.margin[0]), float(erf(np.sqrt(gamma / (1 - gamma) / 2)))
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

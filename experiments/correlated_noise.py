@@ -1,27 +1,41 @@
 """Archetypes counted in correlated noise: at the white edge, at the generalised one, whitened.
 
 Noise is autoregressive along the sites, or of another variance in each block of them; the last two
-methods fit its parameters to the data. Quality 0 is the null.
+methods fit its parameters to the data without the spikes found so far, and take only its form to be
+known: archetypes of random signs have little effect on averages over sites. Quality 0 is the null.
+The rules of `hopfed.spectral.rank` are for +-1 data, whose kurtosis shifts the edge.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
-from hopfed.experiments.shared import noise as _noise
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
-from hopfed.theory import spikes
-from hopfed.theory.covariance import Population, noise_threshold, outlier, population_spike
+from hopfed.spectral.noise import noise_variance
+from hopfed.theory import spikes, tracy_widom
+from hopfed.theory.covariance import (
+    Population,
+    noise_threshold,
+    outlier,
+    population_eigenvalue,
+    population_spike,
+)
 
 METHODS = ("classical", "generalised", "whitened")
 ALPHA = 0.01  # false-alarm rate of every test
+FITS = 10  # largest number of fits and counts; two or three usually suffice
+
+# From second moments (N, N) to the covariance (N, N) nearest to them, and its spectrum.
+Family: TypeAlias = Callable[[np.ndarray], tuple[np.ndarray, Population]]
 
 
 class Config(Mixed):
@@ -37,15 +51,12 @@ class Config(Mixed):
     seeds: int = 10
 
     @property
-    def noises(self) -> list[tuple[_noise.Family, np.ndarray]]:
+    def noises(self) -> list[tuple[Family, np.ndarray]]:
         """Family and covariance (N, N), of mean variance 1, of every noise."""
         parts = np.array_split(np.ones(self.N), len(self.blocks))
         variances = np.concatenate([p * b for p, b in zip(parts, self.blocks, strict=True)])
-        made = [
-            (_noise.fit_autoregressive, _noise.autoregressive(rho, 1.0, self.N))
-            for rho in self.rhos
-        ]
-        return [*made, (_noise.fit_blocks(len(self.blocks)), np.diag(variances / variances.mean()))]
+        blocks = partial(fit_blocks, count=len(self.blocks)), np.diag(variances / variances.mean())
+        return [*((fit_autoregressive, autoregressive(r, 1.0, self.N)) for r in self.rhos), blocks]
 
 
 def measure(seed: int, config: Config) -> Arrays:
@@ -59,7 +70,7 @@ def measure(seed: int, config: Config) -> Arrays:
 
 
 def _cell(
-    config: Config, i: int, family: _noise.Family, covariance: np.ndarray, r: float, seed: int
+    config: Config, i: int, family: Family, covariance: np.ndarray, r: float, seed: int
 ) -> dict[str, Any]:
     rng = stream(seed, "correlated_noise", i, str(r))
     N, M, K = config.N, round(config.N / config.ratio), len(config.mixture)
@@ -72,16 +83,15 @@ def _cell(
     second_moment = x.T @ x / M
     values, vectors = np.linalg.eigh(second_moment)
     values, vectors = values[::-1], vectors[:, ::-1]
-    counted, fitted = _noise.fit_noise(second_moment, values, vectors, M, family, ALPHA)
+    counted, fitted = fit_noise(second_moment, values, vectors, M, family)
     half = np.linalg.inv(np.linalg.cholesky(fitted))
     whitened = np.linalg.eigvalsh(half @ second_moment @ half.T)[::-1]
-    counts = (
-        _noise.count_white(values, N, M, ALPHA)[0],
-        counted,
-        _noise.count_white(whitened, N, M, ALPHA)[0],
-    )
+    white = [count_white(each, N, M, ALPHA) for each in (values, whitened)]
     signal = r * np.sqrt(np.bincount(labels, minlength=K) / M) * xi.T  # (N, K), from the truth
-    return {"n_detected": counts, "foreseen": _foreseen(signal, noise, root, M)}
+    return {
+        "n_detected": (white[0], counted, white[1]),
+        "foreseen": _foreseen(signal, noise, root, M),
+    }
 
 
 def _foreseen(signal: np.ndarray, covariance: np.ndarray, root: np.ndarray, M: int) -> list[int]:
@@ -96,7 +106,70 @@ def _foreseen(signal: np.ndarray, covariance: np.ndarray, root: np.ndarray, M: i
     kappa = np.linalg.svd(np.linalg.solve(root, signal), compute_uv=False) ** 2
     whitened = spikes.outlier(kappa, N / M)
     seen = (outliers > noise_threshold(population, N, M, ALPHA)).sum()
-    return [int(seen), int((whitened > _noise.white_threshold(N, M, ALPHA)).sum())]
+    return [int(seen), int((whitened > white_threshold(N, M, ALPHA)).sum())]
+
+
+def white_threshold(N: int, M: int, alpha: float) -> float:
+    """Eigenvalue that white noise of variance 1 exceeds with probability `alpha`."""
+    centre, scale = tracy_widom.wishart_scaling(M, N)
+    return float((centre + scale * tracy_widom.isf(alpha)) / M)
+
+
+def count_white(values: np.ndarray, N: int, M: int, alpha: float, *, widening: float = 1.0) -> int:
+    """Spikes above white Gaussian noise by a sequential Tracy-Widom test.
+
+    The noise variance is the trace without the debiased spikes.
+    """
+    scale = values.sum() / N
+    for k in range(len(values) - 1):
+        variance = scale * noise_variance(values[:k] / scale, N, N / M)
+        threshold = variance * white_threshold(N - k, M - k, alpha) * (M - k) / M * widening
+        if values[k] <= threshold:
+            return k
+    return len(values) - 1
+
+
+def autoregressive(rho: float, variance: float, N: int) -> np.ndarray:
+    """Covariance (N, N) of stationary first-order autoregressive noise."""
+    sites = np.arange(N)
+    return variance * rho ** np.abs(sites[:, None] - sites)
+
+
+def fit_autoregressive(moments: np.ndarray) -> tuple[np.ndarray, Population]:
+    """Fit ``variance rho^|i - j|`` to the means of the diagonal and of the one beside it."""
+    variance = float(np.mean(np.diag(moments)))
+    rho = float(np.clip(np.mean(np.diag(moments, 1)) / variance, -0.99, 0.99))
+    return autoregressive(rho, variance, len(moments)), Population.ar1(rho, variance)
+
+
+def fit_blocks(moments: np.ndarray, count: int) -> tuple[np.ndarray, Population]:
+    """Fit independent sites in blocks of consecutive ones, one variance per block."""
+    parts = np.array_split(np.diag(moments), count)
+    variances = np.concatenate([np.full(len(p), max(p.mean(), 1e-12)) for p in parts])
+    return np.diag(variances), Population(variances)
+
+
+def fit_noise(
+    second_moment: np.ndarray, values: np.ndarray, vectors: np.ndarray, M: int, family: Family
+) -> tuple[int, np.ndarray]:
+    """Fit noise and count spikes in turn until the count settles: (count, covariance (N, N)).
+
+    `second_moment` is ``x^T x / M`` (N, N), followed by its eigenpairs, descending.
+    """
+    N, n_detected = len(second_moment), 0
+    covariance, population = family(second_moment)
+    for _ in range(FITS):
+        before = n_detected
+        n_detected = int((values > noise_threshold(population, N, M, ALPHA)).sum())
+        if n_detected == before:
+            break
+        ell = population_eigenvalue(values[:n_detected], population, N / M)
+        gap = np.maximum(ell[:, None] - population.eigenvalues, 0.0)
+        with np.errstate(divide="ignore"):  # the inverse of `covariance.population_spike`
+            strengths = np.nan_to_num(1 / (population.weights / gap).sum(axis=1))
+        V = vectors[:, :n_detected]
+        covariance, population = family(second_moment - (V * strengths) @ V.T)
+    return n_detected, covariance
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -12,9 +12,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import derive, stream
-from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
+from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, within
 from hopfed.experiments.shared.statistics import by_name
 from hopfed.figures.kinds import Panel, matrix, paired
 from hopfed.memory.associative import AssociativeMemory
@@ -40,6 +39,8 @@ AUTHORS: dict[str, dict[str, Any]] = {
     "larger repulsion": HEATED | {"repulsion": 0.45},
 }
 
+WITH_0 = Rule(lambda v: 0 in v, "in [0, 0.5), 0 among them", whole=True)
+
 
 class Config(Settings):
     """Settings."""
@@ -48,16 +49,12 @@ class Config(Settings):
     starts: Annotated[int, at_least(1), "of each cell"] = 24
     updates: Annotated[int, at_least(1), "sweeps"] = 60
     K: Annotated[Ints, at_least(MIXED), "numbers of stored patterns"] = (3, 10, 20, 40, 80)
-    repulsions: Annotated[Floats, within("[0, 0.5)"), "of the map, 0 among them"] = (
+    repulsions: Annotated[Floats, within("[0, 0.5)"), WITH_0, "of the map"] = (
         0.0, 0.1, 0.2, 0.3, 0.4, 0.49,
     )  # fmt: skip
     temperatures: Annotated[Floats, above(0), "noise cools from"] = (0.05, 0.1, 0.15, 0.2, 0.3)
     layers: Annotated[Ints, at_least(1), "values of L"] = (1, 2, 3, 4, 5, 7)
     seeds: Annotated[int, "draws, three at least for a choice on one and a report on two"] = 9
-
-    def validate(self) -> None:
-        """Refuse a map without the repulsion 0."""
-        require(0 in self.repulsions, "repulsions", "in [0, 0.5), 0 among them", self.repulsions)
 
 
 def measure(seed: int, config: Config) -> Arrays:
@@ -160,19 +157,18 @@ def _chosen(tuned: np.ndarray, fresh: np.ndarray) -> float:
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Where mixtures come apart, by load, temperature and layers; then annealing."""
     apart, second = arrays["map/apart"].mean(axis=0), min(1, len(config.K) - 1)
-    words: dict[str, Any]
-    repulsion, K = {"ylabel": r"repulsion $\lambda$"}, config.K[second]
+    label, K = r"repulsion $\lambda$", config.K[second]
     made = []
     for i in (1, 0):
-        title = f"taken apart: {COUPLINGS[i]}, projector"
-        words = {"xlabel": "stored patterns K"}
-        rates = apart[i, 1].max(axis=-1)
-        made.append(matrix(title, rates, config.K, config.repulsions, **words | repulsion))
-    heat, words = apart[1, 1, second].T, {"xlabel": "noise cools from T"}
+        title, rates = f"taken apart: {COUPLINGS[i]}, projector", apart[i, 1].max(axis=-1)
+        held: tuple[Any, ...] = rates, config.K, config.repulsions
+        made.append(matrix(title, *held, xlabel="stored patterns K", ylabel=label))
+    held = apart[1, 1, second].T, config.temperatures, config.repulsions
     title = f"quadratic, K = {K}"
-    made.append(matrix(title, heat, config.temperatures, config.repulsions, **words | repulsion))
+    made.append(matrix(title, *held, xlabel="noise cools from T", ylabel=label))
     layers = arrays["layers/apart"].mean(axis=0).max(axis=-1)
-    words = {"xlabel": "layers, parts of the mixture", "ylabel": "part of the largest"}
+    words: dict[str, Any] = {"xlabel": "layers, parts of the mixture"}
+    words |= {"ylabel": "part of the largest"}
     made.append(matrix("quadratic, K = 10", layers, config.layers, PARTS, **words))
     bars = {"share": arrays["annealing/apart"][:, :, second]}
     made.append(paired(f"taken apart by noise, K = {K}", tuple(AUTHORS), bars, xlabel="share"))

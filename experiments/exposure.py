@@ -18,8 +18,7 @@ from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import DataError
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
-from hopfed.experiments.shared.letters import LETTERS, render_letters
-from hopfed.experiments.shared.silhouettes import read_pictures
+from hopfed.experiments.shared.silhouettes import LETTERS, SIDE, read_pictures, render_letters
 from hopfed.experiments.shared.statistics import stacked, with_spread
 from hopfed.figures.kinds import UNIT, Panel, against
 from hopfed.hopfield.channel import draw_examples
@@ -27,7 +26,6 @@ from hopfed.recovery.recover import recover
 from hopfed.theory import planning, spikes
 from hopfed.theory.resolution import expected_overlap
 
-SIDE = 28  # of the letters
 SEEN = 0.5  # overlap from which an archetype counts as seen
 
 

@@ -10,15 +10,14 @@ node do not represent other domains; the paper's choice is ``--set choose=acc``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.experiments import Arrays, Table, fl, published
+from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.fl import DOMAINS
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading, measure_round, percent
@@ -31,16 +30,6 @@ __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 EQUAL = "agg equal images"
 AVERAGING, BANDWIDTH = "averaging", "bandwidth"
 AVERAGES = ("fedavg", "fedprox")
-LADDER = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500)  # rounds
-SECTIONS = (TABLE, AVERAGING, BANDWIDTH, "variants", "local steps", "alpha")
-VARIANTS = {
-    "no KL": "kl=false",
-    "no projection": "conflict=ignore",
-    "PCGrad": "conflict=pcgrad",
-    "unlabelled": "labelled=false",
-    "random pairs": "pairs=true",
-}
-ROTATED = "rotation:0,20,40,60:100:same"
 
 
 PICTURED = (f"{TABLE}/ind", f"{TABLE}/{EQUAL}", f"{TABLE}/fedh2l")
@@ -51,7 +40,7 @@ class Config(Bench):
     """Settings."""
 
     data: str = "mnist"
-    partition: str = ROTATED
+    partition: str = "rotation:0,20,40,60:100:same"
     clients: int = 4
     models: tuple[str, ...] = ("lenet",)
     shares: tuple[float, ...] = (75.0, 10.0, 15.0)
@@ -65,7 +54,6 @@ class Config(Bench):
     choose: str = "last"
     alpha: Annotated[float, "share of a node's examples that all nodes know"] = 0.10
 
-    SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
     COMPARED: ClassVar[tuple[str, ...]] = ("ind", EQUAL)
 
     def validate(self) -> None:
@@ -75,25 +63,10 @@ class Config(Bench):
         require(whole, "sections", f"with {AVERAGING} where {BANDWIDTH} is", self.sections)
         super().validate()
 
-    def planned(self) -> Iterator[Any]:
-        """The table, what is averaged, the variants, and sweeps."""
-        share = f"public={self.alpha:g}"
-        for row, what in self._methods(self.alpha).items():
-            yield TABLE, row, "", what
-        for name in AVERAGES:
-            yield AVERAGING, name, "", {}
-        for row, own in VARIANTS.items():
-            yield "variants", row, "", {"method": "fedh2l", "options": f"{share},{own}"}
-        for E in (5, 10):
-            yield "local steps", "fedh2l", E, {"options": f"{share},steps={E}"}
-        for row, alpha in product(("agg", EQUAL, "fedh2l"), (0.05, 0.15)):
-            yield "alpha", row, f"{alpha:g}", self._methods(alpha)[row]
-
-    def readings(self) -> tuple[Reading, ...]:
-        """FedAvg and FedProx after some rounds."""
-        due = [t for t in LADDER if t <= self.rounds] if BANDWIDTH in self.sections else []
-        pairs = [(name, t) for name in AVERAGES for t in due]
-        return tuple(Reading(BANDWIDTH, n, str(t), f"{AVERAGING}/{n}", "", t) for n, t in pairs)
+    @property
+    def images(self) -> int:
+        """Images that AGG sees in a step where it sees as many as FedH2L."""
+        return self.clients * self.batch
 
     def score(
         self, readings: Sequence[Reading], method: Any, state: FederationState
@@ -106,17 +79,6 @@ class Config(Bench):
         drawn = t + 1 == self.rounds and cell.key in PICTURED
         blank = np.zeros((min(GROUPS, self.clients), EACH, 3), np.uint8)
         return {"plane": plane(method, state) if drawn else blank}
-
-    def _methods(self, alpha: float) -> dict[str, dict[str, str]]:
-        """Row -> method and options."""
-        share, images = f"public={alpha:g}", self.clients * self.batch
-        return {
-            "ind": {"method": "agg", "options": "public=0"},
-            "agg": {"options": share},
-            EQUAL: {"method": "agg", "options": f"{share},images={images}"},
-            "fedmd": {"options": share},
-            "fedh2l": {"options": share},
-        }
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -173,15 +135,13 @@ def plane(method: Any, state: FederationState) -> np.ndarray:
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
     """One table per section, with the paper's numbers if the setting is the paper's."""
-    theirs = config.partition == ROTATED and config.alpha == 0.10 and config.models == ("lenet",)
     shown: _cells.Shown = {
         **{name.upper(): (name, lambda v: percent(v, 1)) for name in DOMAINS},
         f"ACC gained over {EQUAL}": ("gain", lambda v: percent(v, 2, True)),
         "MB": ("megabytes", _cells.brief),
     }
-    paper = published("fedh2l") if theirs else {}
     sections = _cells.by_section(_cells.cells_of(config))
-    made = [_cells.table(places, summary, shown, paper) for places in sections]
+    made = [_cells.table(places, summary, shown, config.paper()) for places in sections]
     at = {name: f"{BANDWIDTH}/{name}" for name in AVERAGES}
     matched = tuple(
         (name, str(summary[f"{key}/matched"]), percent(summary[f"{key}/acc"], 1))

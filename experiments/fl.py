@@ -174,7 +174,7 @@ def measure_round(
     """Play one round, and score every client."""
     method = config.make(seed)
     arrays, after = train_round(config, method, t, state, engine)
-    arrays |= score(config, method, t, after, heard_in(arrays))
+    arrays |= score(config, method, t, after, arrays)
     if config.measures:
         arrays |= measured(config, method, after, np.flatnonzero(arrays["scored"]).tolist())
     if config.keep:
@@ -223,12 +223,10 @@ def train_round(
     return arrays, played.state
 
 
-def score(
-    config: Config, method: Any, t: int, state: FederationState, heard: Collection[int]
-) -> Arrays:
+def score(config: Config, method: Any, t: int, state: FederationState, played: Arrays) -> Arrays:
     """Accuracies (clients,) of a method in the state after round `t`; NaN if none are due.
 
-    `heard` are the clients that took part in the round. One that is `scored` and has no accuracy
+    `played` are the arrays of the round. A client that is `scored` and has no accuracy
     has a network that is not finite. What scores cost alone is apart: `scoring/bytes` of messages
     down, `scoring/flops` of training.
     """
@@ -238,7 +236,7 @@ def score(
     if who:
         scores[:, who], flops[who] = scores_and_flops(method, state, who)
     if method.tunes:  # which the answers of clients have counted
-        flops[list(heard)] = 0
+        flops[played["faults/code"] == Fault.NONE] = 0
     arrays: Arrays = {"validation": scores[0], "test": scores[1], "scored": scored}
     arrays |= {"scoring/bytes": _fetched(config, method, t, state), "scoring/flops": flops}
     if config.domains:
@@ -260,11 +258,6 @@ def _fetched(config: Config, method: Any, t: int, state: FederationState) -> np.
         if method.fetches(c in state.clients):
             found[c] = nbytes(state.down[c]) if c in state.down else everyone
     return found
-
-
-def heard_in(arrays: Arrays) -> set[int]:
-    """Clients whose answers counted in a round."""
-    return set(np.flatnonzero(arrays["faults/code"] == Fault.NONE).tolist())
 
 
 def _padded(name: str, array: np.ndarray, config: Config) -> np.ndarray:

@@ -13,11 +13,12 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
+from hopfed.experiments.correlated_noise import count_white
 from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
-from hopfed.experiments.shared.noise import count_white, white_mean
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
+from hopfed.theory import tracy_widom
 from hopfed.theory.tyler import tyler
 
 METHODS = ("sample", "tyler")
@@ -43,7 +44,10 @@ def measure(seed: int, config: Config) -> Arrays:
         rng = stream(seed, "heavy_tails", "nulls", M)
         shapes = (tyler(rng.standard_normal((M, N))).matrix for _ in range(NULLS))
         tops = [np.linalg.eigvalsh(shape)[-1] for shape in shapes]
-        widening[q] = float(np.mean(tops)) / white_mean(N, M)
+        centre, scale = tracy_widom.wishart_scaling(M, N)
+        widening[q] = float(np.mean(tops)) / float(
+            (centre + scale * tracy_widom.moments(1).mean) / M
+        )
     return stacked(
         [[_cell(config, nu, q, widening[q], seed) for q in config.ratios] for nu in config.degrees]
     )
@@ -61,7 +65,7 @@ def _cell(config: Config, nu: float, q: float, widening: float, seed: int) -> di
     counts = []
     for matrix, factor in ((x.T @ x / M, 1.0), (tyler(x).matrix, widening)):
         values = np.linalg.eigh(matrix)[0][::-1]
-        counts.append(count_white(values, N, M, config.alpha, widening=factor)[0])
+        counts.append(count_white(values, N, M, config.alpha, widening=factor))
     return {"n_detected": counts}
 
 

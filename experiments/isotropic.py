@@ -51,12 +51,6 @@ def measure(seed: int, config: Config) -> Arrays:
     return {"law/error": np.array(laws), "lemma/error": np.array(lemmas), "band/width": widths}
 
 
-def places(q: float) -> np.ndarray:
-    """(3,) values of z: above the support, below it, and over its middle, all at a distance."""
-    lower, upper = marchenko_pastur.edges(q)
-    return np.array([upper + 0.5, min(float(lower), 0.0) - 0.5, (lower + upper) / 2 + 0.5j])
-
-
 def _noise(N: int, q: float, rng: np.random.Generator) -> np.ndarray:
     """Second moment (N, N) of +-1 noise."""
     operator = DenseOperator.from_examples(rademacher(round(N / q), N, rng))
@@ -69,7 +63,9 @@ def _resolvents(config: Config, N: int, seed: int) -> tuple[np.ndarray, np.ndarr
     values, vectors = np.linalg.eigh(_noise(N, q, rng))
     V = np.hstack([rademacher(N - N // 2, N, rng).T / np.sqrt(N), np.eye(N)[:, : N // 2]])
     inner, along = V.T @ V, vectors.T @ V
-    z = places(N / round(N / q))
+    lower, upper = marchenko_pastur.edges(N / round(N / q))
+    # Above the support, below it, and over its middle, all at a distance.
+    z = np.array([upper + 0.5, min(float(lower), 0.0) - 0.5, (lower + upper) / 2 + 0.5j])
     m = marchenko_pastur.stieltjes(z, N / round(N / q))
     law = [np.abs((along.T / (values - z[i])) @ along - m[i] * inner).max() for i in range(len(z))]
     lemma = []
@@ -120,7 +116,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     """Errors over N and over the overlap, and how far the bulk leaves its edges."""
-    words: dict[str, Any]
     N = np.array(config.N, float)
     rate, made = np.sqrt(np.log(N) / N), []
     for title, name, labels in (
@@ -129,8 +124,8 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     ):
         error = arrays[f"{name}/error"]
         guide = {"law": rate * 1.4 * error.mean(axis=0).max() / rate[0]}
-        words = {"xlabel": "N", "ylabel": "largest error", "log": "xy", "band": "sd"}
-        made.append(over(title, config.N, by(labels, error, -1), guide, **words))
+        words: dict[str, Any] = {"xlabel": "N", "ylabel": "largest error", "band": "sd"}
+        made.append(over(title, config.N, by(labels, error, -1), guide, log="xy", **words))
     names = [f"q = {q:g}" for q in config.ratios]
     draws = np.moveaxis(arrays["band/width"], 0, -1).reshape(len(N), len(names), -1)
     wide = by(names, np.quantile(draws, 1 - config.delta, axis=-1), 1)

@@ -12,8 +12,7 @@ stores replace old ones (fifo), keep all (concatenate), or keep the first (fixed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -30,55 +29,8 @@ from hopfed.federation.rounds import FederationState
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
-HETEROGENEITY, SHIFT, UNSEEN, STREAM = "heterogeneity", "feature shift", "unseen clients", "stream"
-WEIGHTS, QUALITY = "weight by size", "global model"
-QUALITIES = {"global model": "lam=0", "neighbours": "lam=1", "knn-per": "lam=-1"}
-TRAINED = (1, 2, 3, 5, 10, 20, 50, 100, 200)  # rounds at which the global model is read
-CONCENTRATIONS = (0.1, 1.0, 10.0)
-SWEPT = ("fedavg", "fedavg-prior", "knn-per")
-_PLAIN = (
-    "standalone", "fedavg", "fedavg-prior", "fedavg+", "clustered-fl", "ditto", "fedrep", "apfl",
-    "pfedgp", "knn-per",
-)  # fmt: skip
-METHODS = {
-    **{name: (name, "") for name in _PLAIN},
-    "proposed: hopfield": ("knn-per", "store=hopfield"),
-}
-BESIDE = ("standalone", *SWEPT, "proposed: hopfield")  # features shift
-OUTSIDE = ("fedavg", "fedavg-prior", "fedavg+", "pfedgp", "knn-per", "proposed: hopfield")
-SHARE = 0.2  # share of the clients that are unseen
-CAPACITIES = (0.05, 0.1, 0.25, 0.5, 1.0)
+STREAM, WEIGHTS = "stream", "weight by size"
 READ = f"{TABLE}/knn-per"  # the cell whose trained model is used for readings
-
-# Section -> (row -> options), the swept setting, and its values.
-SWEEPS: dict[str, tuple[dict[str, str], str, tuple[float, ...]]] = {
-    "k": ({"knn-per": ""}, "k", (1, 3, 10, 30, 100)),
-    "sigma": ({"knn-per": ""}, "sigma", (0.1, 0.3, 1, 3, 10)),
-    "lambda": (
-        {
-            "paper's kernel": "",
-            "program's kernel": "kernel=program,k=7",
-            "program's, logits": "kernel=program,k=7,mixing=logits",
-        },
-        "lam",
-        (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1),
-    ),
-    "capacity": ({"neighbours": "", "prototypes": "store=prototypes"}, "capacity", CAPACITIES),
-    "hardware": (
-        {"neighbours": "capacity=0.5,lam=1", "knn-per": "capacity=0.5"},
-        "spread",
-        (0, 0.1, 0.2, 0.3, 0.4, 0.5),
-    ),
-}
-RULES = {  # of the store -> options; it is full at the start, lambda is .5 before and after
-    "fifo": "rule=fifo,capacity=0.5,lam=0.5",
-    "concatenate": "rule=concatenate,lam=0.5",
-    "fixed": "rule=fixed,capacity=0.5,lam=0.5",
-    "fedavg": "rule=fixed,capacity=0.5,lam=0",
-}
-SIZES = (5, 10, 25, 50, 100, 250)  # of stores; a client with fewer examples keeps them all
-SHARED_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-SECTIONS = (TABLE, HETEROGENEITY, SHIFT, UNSEEN, *SWEEPS, WEIGHTS, QUALITY, STREAM)
 
 
 class Config(Bench):
@@ -93,51 +45,21 @@ class Config(Bench):
     steps: Annotated[int, "of a stream"] = 10
     before: Annotated[int, lambda s: within(f"[1, {s.steps})"), "steps before the change"] = 4
 
-    SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
     COMPARED: ClassVar[tuple[str, ...]] = ("fedavg",)
 
-    def planned(self) -> Iterator[Any]:
-        """Cells that are trained."""
-        rows = {row: {"method": m, "options": o} for row, (m, o) in METHODS.items()}
-        for row, what in rows.items():
-            yield TABLE, row, "", what
-        for row, alpha in product(SWEPT, CONCENTRATIONS):
-            where = {"partition": f"dirichlet:{alpha:g}"}
-            yield HETEROGENEITY, row, f"{alpha:g}", rows[row] | where
-        for row in BESIDE:
-            yield SHIFT, row, "", rows[row] | {"partition": self.shift}
-        for row in OUTSIDE:
-            yield UNSEEN, row, "", rows[row] | {"unseen": SHARE}
-
-    def readings(self) -> tuple[Reading, ...]:
-        """Readings of the model of `knn-per` after training or, in one section, during it."""
-        made, last = [], self.rounds
-        for section in (s for s in self.sections if s in SWEEPS):
-            rows, name, values = SWEEPS[section]
-            for (row, options), value in product(rows.items(), values):
-                own = ",".join(part for part in (options, f"{name}={value:g}") if part)
-                made.append(Reading(section, row, f"{value:g}", READ, own, last))
-        for n, lam in product(SIZES, SHARED_WEIGHTS) if WEIGHTS in self.sections else ():
-            own, at = f"capacity={n},lam={lam:g}", f"{lam:g}"
-            made.append(Reading(WEIGHTS, f"{n} examples", at, READ, own, last))
-        if QUALITY in self.sections:
-            for row, own in QUALITIES.items():
-                at_rounds = (t for t in TRAINED if t <= last)
-                made += [Reading(QUALITY, row, str(t), READ, own, t) for t in at_rounds]
-        if STREAM in self.sections:
-            for row, own in RULES.items():
-                made += [Reading(STREAM, row, str(t), READ, own, last) for t in range(self.steps)]
-        return tuple(made)
+    @property
+    def arrivals(self) -> tuple[int, ...]:
+        """Steps of a stream."""
+        return tuple(range(self.steps))
 
     def score(
         self, readings: Sequence[Reading], method: Any, state: FederationState
     ) -> list[np.ndarray]:
         """Test accuracy (clients,) by each reading; a stream is played once for all its steps."""
         found = super().score([r for r in readings if r.section != STREAM], method, state)
-        for row, own in RULES.items():
-            if any((r.section, r.row) == (STREAM, row) for r in readings):
-                made = with_settings(method, own.split(","))
-                found += [*_streamed(made, state, self.steps, self.before)]
+        for own in dict.fromkeys(r.options for r in readings if r.section == STREAM):
+            made = with_settings(method, own.split(","))
+            found += [*_streamed(made, state, self.steps, self.before)]
         return found
 
 
@@ -176,11 +98,17 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     if WEIGHTS not in config.sections or READ not in {c.key for c in _cells.cells_of(config)}:
         return summary
     found = best_weights(config, arrays)
-    for n in SIZES:
+    for n in asked_sizes(config):
         means = [weights[sizes == n].mean() for sizes, weights in found if n in sizes]
         if means:
             summary[f"{WEIGHTS}/best/{n}"] = mean_and_sd(np.array(means))
     return summary
+
+
+def asked_sizes(config: Config) -> list[int]:
+    """Sizes of the stores of the section, by their rows."""
+    held = (r.row.partition(" ")[0] for r in _cells.readings_of(config) if r.section == WEIGHTS)
+    return [*dict.fromkeys(map(int, held))]
 
 
 def best_weights(config: Config, arrays: Arrays) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -190,15 +118,16 @@ def best_weights(config: Config, arrays: Arrays) -> list[tuple[np.ndarray, np.nd
     asked for counts once, with all that it has.
     """
     base = [each.key for each in _cells.cells_of(config)].index(READ)
-    asked = [i for i, r in enumerate(_cells.readings_of(config)) if r.section == WEIGHTS]
-    scores = arrays["readings"][:, (base + 1) * config.rounds - 1, asked]
-    scores = scores.reshape(-1, len(SIZES), len(SHARED_WEIGHTS), config.clients)
+    asked = {i: r.at for i, r in enumerate(_cells.readings_of(config)) if r.section == WEIGHTS}
+    sizes, shared = np.array(asked_sizes(config)), np.array([*dict.fromkeys(asked.values())], float)
+    scores = arrays["readings"][:, (base + 1) * config.rounds - 1, [*asked]]
+    scores = scores.reshape(-1, len(sizes), len(shared), config.clients)
     found = []
     for seed, score in enumerate(scores):
-        held = np.minimum(np.array(SIZES)[:, None], arrays["sizes"][seed, 0, :, 0])
+        held = np.minimum(sizes[:, None], arrays["sizes"][seed, 0, :, 0])
         best = score == score.max(axis=1, keepdims=True)
         nth = (best.sum(axis=1, keepdims=True) + 1) // 2
         middle = (best & (best.cumsum(axis=1) == nth)).argmax(axis=1)
         fresh = np.diff(held, axis=0, prepend=0) > 0
-        found.append((held[fresh], np.array(SHARED_WEIGHTS)[middle][fresh]))
+        found.append((held[fresh], shared[middle][fresh]))
     return found

@@ -11,7 +11,8 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.outputs import remove_leftovers
+from hopfed._lib.settings import to_plain
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
-from hopfed.experiments import Arrays
+from hopfed.experiments import Arrays, name_of
 from hopfed.federation.messages import below
 from hopfed.federation.packing import pack, unpack
 from hopfed.federation.rounds import FederationState
@@ -31,44 +33,52 @@ SHARE = 0.05  # share of the time that commits between the rounds of a seed may 
 _OPEN = "unfinished"  # arrays below this name belong to seeds whose last round is still to come
 _ENDED = "ended"  # and below this one are states after the last round, for more rounds
 MOST = 1 << 26  # bytes of such a state
-_WHOLE = "whole"  # name below which the arrays of a state that is no federation's are
 
-State = dict[str, np.ndarray] | FederationState
+Callback = Callable[[int, int, Arrays], object]
 
 
-@dataclass
-class OpenSeed:
-    """A seed between two rounds: the arrays of its rounds so far, and the state after the last."""
-
-    rounds: list[Arrays] = field(default_factory=list)
-    state: State | None = None
+def rounds_of(config: Any) -> int | None:
+    """Rounds of a seed, where settings say how many."""
+    return getattr(config, "played", getattr(config, "rounds", None))
 
 
 class Ledger:
-    """Committed results of a run, and the seeds and rounds that are left."""
+    """Committed results of a run, and the seeds and rounds that are left.
+
+    What is run are seeds from `first` on, with `device` where an experiment is given one;
+    `callbacks` are called with seed, round and arrays. With `longer` the run is one that may get
+    more rounds when it is finished.
+    """
 
     def __init__(
         self,
-        kind: str,
-        config: dict[str, Any],
-        summarise: Callable[[Arrays], dict[str, Any]],
-        *,
-        by_round: bool = False,
-        rounds: int | None = None,
-        joined: Callable[[list[Arrays]], Arrays] | None = None,
-        longer: Callable[[int], None] | None = None,
-        callbacks: Sequence[Callable[[int, int, Arrays], object]] = (),
+        experiment: Any,
+        config: Any,
         path: str | Path | None = None,
+        *,
+        first: int = 0,
+        device: str = "cpu",
+        callbacks: Sequence[Callback] = (),
+        longer: bool = True,
     ):
-        self.kind, self.config, self.summarise = kind, config, summarise
-        self.by_round, self.rounds, self.path = by_round, rounds, path
-        self._joined, self._callbacks = joined or _stacked, tuple(callbacks)
-        self._longer = longer
+        self.kind, self.path = name_of(experiment), path
+        told = {"device": device} if device != "cpu" else {}
+        self.job = experiment.__name__, config, told
+        self.config = to_plain(config) | ({"first_seed": first} if first else {}) | told
+        self.summarise = partial(experiment.summarise, config)
+        self.by_round = hasattr(experiment, "measure_round")
+        self.rounds = rounds_of(config) if self.by_round else 1
+        self._joined = getattr(config, "joined", _stacked)
+        check = getattr(experiment, "check_longer", None) if longer else None
+        self._longer = check and partial(check, config)
+        alarm = [experiment.Alarm(config)] if hasattr(experiment, "Alarm") else []
+        self._callbacks = (*alarm, *callbacks)
         self._taken: set[int] | None = None  # unfinished seeds read from the file when resuming
-        self.planned, first = int(config["seeds"]), first_seed(config)
+        self.planned = config.seeds
         self.seeds = range(first, first + self.planned)
         self.done: dict[int, Arrays] = {}
-        self.open: dict[int, OpenSeed] = {}
+        # Seeds between two rounds: the arrays of the rounds so far, and the state after the last.
+        self.open: dict[int, tuple[list[Arrays], FederationState | None]] = {}
         self.ended: dict[int, np.ndarray] = {}  # states after the last round
         self.pace = "seed"  # the file is written after every "round", "seed", or at the "end"
         self._behind = False  # whether some results are not in the file yet
@@ -77,26 +87,26 @@ class Ledger:
     def progress(self) -> tuple[int, int]:
         """Seeds finished and planned; if the number of rounds is known, rounds instead."""
         rounds = self.rounds or 1
-        under_way = sum(len(entry.rounds) for entry in self.open.values()) if rounds > 1 else 0
+        under_way = sum(len(played) for played, _ in self.open.values()) if rounds > 1 else 0
         return len(self.done) * rounds + under_way, self.planned * rounds
 
     def pending(self) -> list[int]:
         """Seeds that are not finished, in order."""
         return [seed for seed in self.seeds if seed not in self.done]
 
-    def position(self, seed: int) -> tuple[int, State | None]:
+    def position(self, seed: int) -> tuple[int, FederationState | None]:
         """Next round of `seed`, and the state it starts from."""
-        entry = self.open.get(seed, OpenSeed())
-        return len(entry.rounds), entry.state
+        rounds, state = self.open.get(seed, ([], None))
+        return len(rounds), state
 
-    def commit(self, seed: int, arrays: Arrays, state: State | None = None) -> None:
+    def commit(self, seed: int, arrays: Arrays, state: FederationState | None = None) -> None:
         """Add the arrays of one seed, or of one round and the state after it.
 
         The file is written at the `pace` asked for, and at other times if that does not take too
         much of the time; `flush` writes what is left.
         """
         arrays = {name: np.asarray(value) for name, value in arrays.items()}
-        rounds = [*self.open.get(seed, OpenSeed()).rounds, arrays]
+        rounds = [*self.open.get(seed, ([], None))[0], arrays]
         with self.blamed():
             _require_alike(arrays, rounds[0])
         if state is None or len(rounds) == self.rounds:
@@ -105,15 +115,12 @@ class Ledger:
                 _require_alike(done, next(iter(self.done.values()), done))
             self.done[seed] = done
             self.open.pop(seed, None)
-            keeps = self._longer is not None and self.path is not None
-            if keeps and isinstance(state, FederationState):
-                packed = _packed(state)
+            if state is not None and self._longer is not None and self.path is not None:
+                packed = pack(state.arrays())
                 if packed.nbytes <= MOST:
                     self.ended[seed] = packed
         else:
-            if not isinstance(state, FederationState):
-                state = {k: np.asarray(v) for k, v in state.items()}
-            self.open[seed] = OpenSeed(rounds, state)  # one assignment: a flush may follow
+            self.open[seed] = rounds, state  # one assignment: a flush may follow
         self._behind = True
         for callback in self._callbacks:
             callback(seed, len(rounds) - 1, arrays)
@@ -128,24 +135,17 @@ class Ledger:
             return nullcontext()
         return blaming(str(self.path), self.kind)
 
-    def flush(self) -> None:
-        """Write results that are not in the file yet."""
-        if self._behind:
-            self.write()
-
-    def write(self) -> None:
-        """Write the run file with all present results."""
-        self._behind = False
-        if self.path is None:
+    def flush(self, now: bool = False) -> None:
+        """Write the run file if some results are not in it yet, or `now`."""
+        if self.path is None or not (self._behind or now):
             return
-        began = time.monotonic()
-        states = {s: e.state for s, e in sorted(self.open.items()) if s not in self.done}
-        private = any(isinstance(state, FederationState) for state in states.values())
-        self.run(states).save(self.path, private=private)
+        self._behind, began = False, time.monotonic()
+        states = {s: state for s, (_, state) in sorted(self.open.items()) if s not in self.done}
+        self.run(states).save(self.path, private=bool(states))
         self._wrote = time.monotonic()
         self._cost = self._wrote - began
 
-    def run(self, states: Mapping[int, State | None] = MappingProxyType({})) -> Run:
+    def run(self, states: Mapping[int, FederationState | None] = MappingProxyType({})) -> Run:
         """Return the run with all present results, and a summary once all seeds are done."""
         seeds = sorted(self.done)
         arrays = _stacked([self.done[seed] for seed in seeds])
@@ -155,12 +155,12 @@ class Ledger:
                 summary = plain(self.summarise(arrays))
         arrays["seeds"] = np.array(seeds, dtype=np.int64)
         for seed, state in states.items():
-            rounds = _stacked(self.open[seed].rounds)
+            rounds, held = _stacked(self.open[seed][0]), {} if state is None else state.arrays()
             arrays |= {f"{_OPEN}/{seed}/rounds/{name}": array for name, array in rounds.items()}
-            arrays[f"{_OPEN}/{seed}/state"] = _packed(state or {})
+            arrays[f"{_OPEN}/{seed}/state"] = pack(held)
         arrays |= {f"{_ENDED}/{seed}": state for seed, state in self.ended.items()}
         counts = {"committed": len(seeds), "planned": self.planned}
-        return Run(self.kind, self.config, arrays, summary, **counts)  # type: ignore[arg-type]
+        return Run(self.kind, self.config, arrays, summary, **counts)
 
     def resume(self) -> None:
         """Read the results in the file at `path`, if there is one.
@@ -181,54 +181,37 @@ class Ledger:
 
     def _take(self, run: Run) -> None:
         seeds = run.arrays["seeds"].tolist()
+        self.ended = {int(seed): array for seed, array in below(run.arrays, _ENDED).items()}
+        for seed, held in _opened(run).items():
+            self.open[seed] = _apart(below(held, "rounds")), self._thawed(seed, held["state"])
         for name, array in run.arrays.items():
-            if name.startswith(f"{_OPEN}/"):
-                self._reopen(name, array)
-            elif name.startswith(f"{_ENDED}/"):
-                self.ended[int(name.rpartition("/")[2])] = array
-            elif name != "seeds" and not name.startswith(f"{FOUND}/"):
+            if name != "seeds" and name.partition("/")[0] not in (_OPEN, _ENDED, FOUND):
                 for seed, value in zip(seeds, array, strict=True):
                     self.done.setdefault(seed, {})[name] = value
         if self._longer is not None:
             self._lengthen(sorted(self.done))
-        for seed, entry in self.open.items():
+        for seed, (rounds, _) in self.open.items():
             known = self.by_round and seed in self.seeds and seed not in self.done
-            begun = 1 <= len(entry.rounds) < (self.rounds or len(entry.rounds) + 1)
-            if not (known and begun and entry.state is not None):
+            if not (known and 1 <= len(rounds) < (self.rounds or len(rounds) + 1)):
                 raise RunFileError(f"{self.path}: its seed {seed} is not one to be continued")
 
-    def _reopen(self, name: str, array: np.ndarray) -> None:
-        _, seed, part, *rest = name.split("/", 3)
-        entry = self.open.setdefault(int(seed), OpenSeed())
-        if part == "rounds":
-            entry.rounds = entry.rounds or [{} for _ in array]
-            for arrays, value in zip(entry.rounds, array, strict=True):
-                arrays[rest[0]] = value
-            return
-        entry.state = self._thawed(name, array)
-
-    def _thawed(self, name: str, array: np.ndarray) -> State:
+    def _thawed(self, seed: int, array: np.ndarray) -> FederationState:
         try:
-            found = unpack(array)
-            if _WHOLE in found:
-                return below(found, _WHOLE)
-            return FederationState.of_arrays(found)
+            return FederationState.of_arrays(unpack(array))
         except (DataError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise RunFileError(f"{self.path}: {name}: {shown(error)}") from None
+            raise RunFileError(f"{self.path}: state of seed {seed}: {shown(error)}") from None
 
     def _lengthen(self, seeds: Sequence[int]) -> None:
         """Open the seeds again that have fewer rounds than the run is to have."""
         for seed in seeds:
-            held = min(map(len, self.done[seed].values()))
-            if held >= (self.rounds or held):
+            rounds = _apart(self.done[seed])
+            if len(rounds) >= (self.rounds or len(rounds)):
                 continue
             if seed not in self.ended:
-                what = f"holds no networks to go on with after round {held}: they are kept up to"
-                raise RunFileError(f"{self.path}: {what} {MOST >> 20} MB a seed; start anew")
-            state = self._thawed(f"{_ENDED}/{seed}", self.ended.pop(seed))
-            arrays = self.done.pop(seed)
-            rounds = [{n: value[t] for n, value in arrays.items()} for t in range(held)]
-            self.open[seed] = OpenSeed(rounds, state)
+                what = f"no networks to go on with after round {len(rounds)}: they are kept up to"
+                raise RunFileError(f"{self.path}: holds {what} {MOST >> 20} MB a seed; start anew")
+            self.open[seed] = rounds, self._thawed(seed, self.ended.pop(seed))
+            del self.done[seed]
 
     def _check(self, run: Run) -> None:
         if run.kind != self.kind:
@@ -253,19 +236,16 @@ class Ledger:
 
 def so_far(run: Run) -> Run:
     """What an interrupted run can show: its finished seeds, else the rounds of those begun."""
-    parts: dict[str, dict[str, np.ndarray]] = {}
-    for name, array in run.arrays.items():
-        if name.startswith(f"{_OPEN}/") and "/rounds/" in name:
-            _, seed, _, name = name.split("/", 3)
-            parts.setdefault(name, {})[seed] = array
-    if run.committed or not parts:
+    opened = _opened(run)
+    if run.committed or not opened:
         return run
-    rounds = min(len(array) for held in parts.values() for array in held.values())
-    arrays = {n: np.stack([a[:rounds] for a in held.values()]) for n, held in parts.items()}
-    arrays["seeds"] = np.array([int(seed) for seed in next(iter(parts.values()))])
-    config, count = run.config | {"rounds": rounds}, len(arrays["seeds"])
-    planned = max(run.planned, count + 1)  # it stays incomplete
-    return replace(run, config=config, arrays=arrays, committed=count, planned=planned)
+    parts = [below(held, "rounds") for held in opened.values()]
+    rounds = min(len(array) for held in parts for array in held.values())
+    arrays = {name: np.stack([held[name][:rounds] for held in parts]) for name in parts[0]}
+    config = run.config | {"rounds": rounds}
+    planned = max(run.planned, len(parts) + 1)  # it stays incomplete
+    arrays["seeds"] = np.array([*opened])
+    return replace(run, config=config, arrays=arrays, committed=len(parts), planned=planned)
 
 
 def require_settings(run: Run, config: dict[str, Any], path: Any) -> None:
@@ -279,11 +259,18 @@ def require_settings(run: Run, config: dict[str, Any], path: Any) -> None:
             raise RunFileError(f"{path}: made with {name} = {held}, not {mine}")
 
 
-def _packed(state: State) -> np.ndarray:
-    """A state as one array."""
-    if isinstance(state, FederationState):
-        return pack(state.arrays())
-    return pack({_WHOLE: np.zeros(0)} | {f"{_WHOLE}/{name}": a for name, a in state.items()})
+def _opened(run: Run) -> dict[int, Arrays]:
+    """What the file holds of each seed that is unfinished, by the rest of the names."""
+    found: dict[int, Arrays] = {}
+    for name, array in below(run.arrays, _OPEN).items():
+        seed, _, rest = name.partition("/")
+        found.setdefault(int(seed), {})[rest] = array
+    return found
+
+
+def _apart(arrays: Arrays) -> list[Arrays]:
+    """Arrays of each round, from those of all rounds."""
+    return [dict(zip(arrays, at, strict=True)) for at in zip(*arrays.values(), strict=False)]
 
 
 def _stacked(parts: list[Arrays]) -> Arrays:

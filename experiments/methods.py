@@ -9,7 +9,7 @@ training in different ways share it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -23,36 +23,7 @@ from hopfed.figures.kinds import Panel, paired
 
 __all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
-MIXED = "mixed networks"
-ROWS = (
-    "standalone", "standalone-bias", "fedavg", "fedavg+", "fedavg-prior", "fedprox", "scaffold",
-    "feddyn", "moon", "ditto", "apfl", "fedrep", "fedper", "fedbabu", "fedbn", "per-fedavg",
-    "pfedme", "fedala", "clustered-fl", "knn-per", "pfedgp", "hebbian", "sohip", "fedssa", "fedh2l",
-    "fedproto", "fd", "fml", "fedkd", "lg-fedavg", "fedclassavg", "fedmrl", "fedral", "pfedes",
-    "fedgh", "fedtgp", "fedgen", "agg", "fedmd",
-)  # fmt: skip
-DIFFER = (*ROWS[:2], *ROWS[ROWS.index("sohip") :])  # whose clients may have different networks
-OPTIONS = {  # a small model that clients share is a LeNet; rounds of steps are an epoch of them
-    **dict.fromkeys(("fml", "fedmrl"), "proxy=lenet"),
-    "fedkd": "proxy=lenet,rounds={rounds}",
-    **dict.fromkeys(("fedh2l", "fedmd"), "steps=5"),
-    "agg": "images=160",
-}
 DEPARTURES = "departures"
-APART: dict[str, tuple[str, ...]] = {  # of each method, settings of which sources have others
-    "standalone": (),
-    "apfl": ("moves=batch", "learn=no,alpha=0.5"),
-    "fedrep": ("head=1",),
-    "feddyn": ("alpha=0.1",),
-    "moon": ("mu=1",),
-    "per-fedavg": ("hessian=no",),
-    "knn-per": ("kernel=program",),
-    "fedssa": ("fusion=normalised",),
-    "fedclassavg": ("scored=global", "weights=equal"),
-    "fedproto": ("weights=size", "nearest=yes"),
-    "fedgh": ("head_lr=1e-9",),  # the program's server never moves it
-    "fedtgp": ("margins=nearest", "lam=1", "passes=1000"),
-}
 PLAIN = ("scaffold",)  # SGD without momentum, as in the paper
 
 
@@ -65,25 +36,17 @@ class Config(Bench):
         "lenet", "mlp:128x84",
     )  # fmt: skip
     plain: Annotated[float, "times the rate of others, of SGD without momentum"] = 3.0
-    sections: Annotated[Words, "tables to play"] = (TABLE, MIXED)
+    sections: Annotated[Words, "tables to play"] = (TABLE, "mixed networks")
     seeds: int = 5
 
-    SECTIONS: ClassVar[tuple[str, ...]] = (TABLE, MIXED, DEPARTURES)
-    ALONE: ClassVar[tuple[str, ...]] = (DEPARTURES,)
     TIMED: ClassVar[bool] = True
 
-    def planned(self) -> Iterator[Any]:
-        """Every method, with one network and with several."""
-        for section, rows, models in ((TABLE, ROWS, self.models), (MIXED, DIFFER, self.mixed)):
-            for row in rows:
-                changes: dict[str, Any] = {"models": models, "options": OPTIONS.get(row, "")}
-                if row in PLAIN:
-                    changes |= {"momentum": 0.0, "lr": self.plain * self.lr}
-                yield section, row, "", changes
-        for name, others in APART.items():
-            for options in ("", *others):
-                row = f"{name} {options}".strip()
-                yield DEPARTURES, row, "", {"method": name, "options": options}
+    def cell(self, section: str, row: str, *rest: Any) -> Cell:
+        """Make a cell."""
+        made = super().cell(section, row, *rest)
+        if row not in PLAIN:
+            return made
+        return replace(made, config=replace(made.config, momentum=0.0, lr=self.plain * self.lr))
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

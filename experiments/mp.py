@@ -12,7 +12,7 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Rule, Settings, at_least, within
+from hopfed.experiments.settings import Floats, Settings, at_least, within
 from hopfed.experiments.shared.statistics import kolmogorov, mean_and_sd, stacked, wilson
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
@@ -27,17 +27,14 @@ LEVELS = (0.01, 0.05)
 BINS = 60  # of the histograms, from 0 to 1.1 times the upper edge
 
 
-def enough(config: Any) -> Rule:
-    """Eight examples at least."""
-    return within(f"(0, {min(config.N, config.N_test) / 8}]")
-
-
 class Config(Settings):
     """Settings."""
 
     N: Annotated[int, at_least(10), "sites where the whole spectrum is compared"] = 500
     N_test: Annotated[int, at_least(10), "sites of the nulls that are tested"] = 100
-    ratios: Annotated[Floats, enough, "aspect ratios q = N / M"] = (0.1, 0.5, 1.0, 4.0)
+    ratios: Annotated[  # eight examples at least
+        Floats, lambda s: within(f"(0, {min(s.N, s.N_test) / 8}]"), "aspect ratios q = N / M"
+    ] = (0.1, 0.5, 1.0, 4.0)
     nulls: Annotated[int, at_least(1), "per seed, ratio and kind"] = 25
     shuffle: Annotated[bool, "test the shuffle rule, which takes nearly all the time"] = True
     seeds: int = 20
@@ -58,7 +55,7 @@ def measure(seed: int, config: Config) -> Arrays:
         nulls = (operator("gaussian", M, config.N_test, rng) for _ in range(config.nulls))
         gaussian.append([eigenpairs(null, 0).values[0] for null in nulls])
     tops = np.stack([found.pop("tops"), gaussian])
-    return bulk | found | {"bins": np.stack([bins(config.N / M) for M in sizes]), "tops": tops}
+    return bulk | found | {"bins": bulk["bins"][0], "tops": tops}
 
 
 def operator(kind: str, M: int, N: int, rng: np.random.Generator) -> FactorOperator:
@@ -68,17 +65,13 @@ def operator(kind: str, M: int, N: int, rng: np.random.Generator) -> FactorOpera
     return FactorOperator(N, float(M), float(M), rng.standard_normal((M, N)), np.ones(M))
 
 
-def bins(q: float) -> np.ndarray:
-    """(BINS + 1,) edges of the histogram for ratio q."""
-    return np.linspace(0, 1.1 * float(marchenko_pastur.edges(q)[1]), BINS + 1)
-
-
 def _bulk(config: Config, kind: str, M: int, seed: int) -> dict[str, Any]:
     values = eigenpairs(operator(kind, M, config.N, stream(seed, "mp", kind, M)), 0).values
     nonzero, q = values[: min(M, config.N)][::-1], config.N / M
-    zeros = config.N - len(nonzero)
-    distance = kolmogorov(nonzero, marchenko_pastur.cdf(nonzero, q), zeros=zeros)
-    return {"distance": distance, "histogram": np.histogram(nonzero, bins(q))[0]}
+    law, zeros = marchenko_pastur.cdf(nonzero, q), config.N - len(nonzero)
+    bins = np.linspace(0, 1.1 * float(marchenko_pastur.edges(q)[1]), BINS + 1)
+    distance, histogram = kolmogorov(nonzero, law, zeros=zeros), np.histogram(nonzero, bins)[0]
+    return {"distance": distance, "histogram": histogram, "bins": bins}
 
 
 def _tests(config: Config, M: int, seed: int) -> Arrays:

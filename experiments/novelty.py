@@ -52,11 +52,7 @@ class Config(Settings):
     ramp: Annotated[int, at_least(1), "rounds until their shares are final"] = 4
     quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.8
     examples: Annotated[Ints, at_least(1), EACH, "of a client in a round"] = (400, 1200, 2000)
-    rare: Annotated[Floats, above(0), entering, "their final shares"] = (
-        0.01,
-        0.005,
-        0.0025,
-    )
+    rare: Annotated[Floats, above(0), entering, "their final shares"] = (0.01, 0.005, 0.0025)
     scarce: Annotated[Floats, above(0), entering, "the same"] = (0.00035, 0.0003, 0.00025)
     discount: Annotated[Floats, within("(0, 1]"), EACH, "evidence carried on, by scenario"] = (
         0.5, 0.5, 0.9,

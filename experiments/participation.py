@@ -49,15 +49,7 @@ class Config(Settings):
     )  # fmt: skip
     share: Annotated[float, within("(0, 1]"), "part of the archetypes that a client holds"] = 0.5
     rates: Annotated[Floats, "of participation, by variant"] = (0.1, 0.2, 0.4, 0.7, 1.0, 0.4, 1.0)
-    late: Annotated[Floats, like("rates"), "shares late"] = (
-        0.0,
-        0.0,
-        0.0,
-        0.0,
-        0.0,
-        0.5,
-        0.5,
-    )
+    late: Annotated[Floats, like("rates"), "shares late"] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5)
     delay: Annotated[int, "longest delay in rounds"] = 3
     discount: Annotated[float, within("(0, 1]"), "evidence left after a round"] = 0.8
     alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 1e-3

@@ -5,12 +5,9 @@ The first six panels are what a reader needs first, the whole page has all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from hopfed._lib.settings import require
-from hopfed.errors import shown
 from hopfed.experiments import NAMES, config_of, find
 from hopfed.figures.kinds import MOST, Panel, page
 from hopfed.runs import Run
@@ -37,14 +34,6 @@ def panels_of(run: Run) -> list[Panel]:
     arrays = {name: array for name, array in run.arrays.items() if name != "seeds"}
     made: list[Panel] = find(run.kind).panels(config_of(run), arrays, run.summary)
     return made
-
-
-def draw_sections(run: Run, names: Sequence[str]) -> Any:
-    """Draw these sweeps of a comparison of many methods."""
-    there = {panel.title: panel for panel in panels_of(run)}
-    rule = f"one to {MOST} of {shown(', '.join(there))}"
-    require(0 < len(names) <= MOST and set(names) <= set(there), "sections", rule, names)
-    return page([there[name] for name in dict.fromkeys(names)])
 
 
 def has_more_sections(run: Run) -> bool:

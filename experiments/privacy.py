@@ -123,7 +123,13 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     overlap, overlap_foreseen = arrays["overlap"], arrays["foreseen/overlap"]
     m, m_foreseen = arrays["magnetisation"], arrays["foreseen/magnetisation"]
     recovered, expected = ((a >= FALSE_BELOW).sum(axis=-1) for a in (m, m_foreseen))
-    means = _expected_counts(config)
+    shares = sorted(config.mixture.tolist(), reverse=True)
+    N, M, r, alpha = config.N, config.n_examples, config.quality, config.alpha
+    means = np.zeros(len(config.epsilons))  # sums of each archetype's chance to pass the test
+    for i, epsilon in enumerate(config.epsilons):
+        z = private.noise_multiplier(epsilon, config.delta)
+        told = N, M, float(private.noise_radius(z, N, M, config.clients)), alpha
+        means[i] = sum(private.detection_power(r, s, *told, k) for k, s in enumerate(shares))
     summary: dict[str, Any] = {
         "count_agrees": mean_and_sd((n_detected == foreseen).mean(axis=1)),
         "count_gap": with_spread(lambda x: np.abs(x.mean(axis=0) - means).max(), n_detected),
@@ -136,18 +142,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         summary[f"recovered_{epsilon:g}"] = mean_and_sd(recovered[:, i])
         summary[f"recovered_{epsilon:g}_foreseen"] = mean_and_sd(expected[:, i])
     return summary
-
-
-def _expected_counts(config: Config) -> np.ndarray:
-    """Mean counts (epsilons,): sums of each archetype's chance to pass the test."""
-    shares = sorted(config.mixture.tolist(), reverse=True)
-    N, M, r, alpha = config.N, config.n_examples, config.quality, config.alpha
-    counts = []
-    for epsilon in config.epsilons:
-        z = private.noise_multiplier(epsilon, config.delta)
-        noisy = N, M, float(private.noise_radius(z, N, M, config.clients)), alpha
-        counts.append(sum(private.detection_power(r, s, *noisy, k) for k, s in enumerate(shares)))
-    return np.array(counts)
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -26,10 +24,10 @@ from hopfed._lib.cluster import cluster
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import check_writable
 from hopfed._lib.processes import Pool, end_pool, first_done
-from hopfed._lib.settings import require, to_plain
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, HopfedError
-from hopfed.experiments import ON_DEVICE, Arrays, name_of
-from hopfed.experiments.ledger import Ledger
+from hopfed.experiments import ON_DEVICE
+from hopfed.experiments.ledger import Callback, Ledger, rounds_of
 from hopfed.experiments.settings import MOST_SEEDS
 from hopfed.federation.engines import Engine
 from hopfed.federation.engines.local import LocalEngine
@@ -40,7 +38,6 @@ PER_UNIT = 500  # smallest size in bytes of the arrays of a seed, or of one of i
 ENGINES = ("local", "pool", "dask", "flower")
 
 Report = Callable[[int, int], object]  # (units finished, units planned)
-Callback = Callable[[int, int, Arrays], object]
 
 _ALONE = Lock()  # the number of threads of BLAS is one for a whole process
 
@@ -105,20 +102,19 @@ def execute(
     alone = engine in ENGINES[:3] or workers == 1
     require(alone, "workers", "1 with this engine: its nodes share one process", workers)
     check_fits(config)
-    job = begun(experiment, config, out, resume, first, device, callbacks)
-    ledger = job.ledger
+    ledger = begun(experiment, config, out, resume, first=first, device=device, callbacks=callbacks)
     if not ledger.pending():
         return ledger.run()
     ledger.pace = "round" if at_once else "seed"
     new = out is not None and not Path(out).exists()
     if out is not None:
         check_writable(out)
-        ledger.write()
+        ledger.flush(now=True)
     by_seed = engine == "local" and workers > 1
     if engine == "dask":
         by_seed = not federated or len(ledger.pending()) >= workers
     try:
-        carry_out([job], engine, workers, by_seed, report)
+        carry_out([ledger], engine, workers, by_seed, report)
     except BaseException:
         if new and not ledger.done and not ledger.open:  # no results, so no file is left
             Path(str(out)).unlink(missing_ok=True)
@@ -148,58 +144,20 @@ def check_fits(config: Any) -> None:
     require_memory(least, f"{rows} examples of N = {N} sites")
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """A run that is under way: its experiment's module, settings, device if told, and results."""
-
-    module: str
-    config: Any
-    ledger: Ledger
-    device: dict[str, str]
-
-
 def begun(
-    experiment: Any,
-    config: Any,
-    out: str | Path | None,
-    resume: bool,
-    first: int = 0,
-    device: str = "cpu",
-    callbacks: Sequence[Callback] = (),
-    longer: bool = True,
-) -> Job:
-    """Begin a run, with the results in `out` if it is continued; see `execute`.
-
-    With `longer` it is one that may get more rounds when it is finished.
-    """
-    name, by_round = name_of(experiment), hasattr(experiment, "measure_round")
-    told = {"device": device} if device != "cpu" else {}
-    if told and (by_round or "device" not in signature(experiment.measure).parameters):
-        rule = f"cpu: {name} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
-        raise ArgumentError("device", rule, device)
-    check = getattr(experiment, "check_longer", None) if longer else None
-    alarm = [experiment.Alarm(config)] if hasattr(experiment, "Alarm") else []
-    ledger = Ledger(
-        name,
-        to_plain(config) | ({"first_seed": first} if first else {}) | told,
-        lambda arrays: experiment.summarise(config, arrays),
-        by_round=by_round,
-        rounds=_rounds(config) if by_round else 1,
-        joined=getattr(config, "joined", None),
-        longer=check and partial(check, config),
-        callbacks=[*alarm, *callbacks],
-        path=out,
-    )
+    experiment: Any, config: Any, out: str | Path | None, resume: bool, **more: Any
+) -> Ledger:
+    """Begin a run, with the results in `out` if it is continued; more is for its `Ledger`."""
+    ledger = Ledger(experiment, config, out, **more)
+    takes = not ledger.by_round and "device" in signature(experiment.measure).parameters
+    if more.get("device", "cpu") != "cpu" and not takes:
+        rule = f"cpu: {ledger.kind} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
+        raise ArgumentError("device", rule, more["device"])
     if resume:
         ledger.resume()
     elif out is not None and Path(out).exists():
         raise ArgumentError("out", "a new file, or one to continue with --resume", out)
-    return Job(experiment.__name__, config, ledger, told)
-
-
-def _rounds(config: Any) -> int | None:
-    """Rounds of a seed, where settings say how many."""
-    return getattr(config, "played", getattr(config, "rounds", None))
+    return ledger
 
 
 def unit(job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, engine: Any) -> Any:
@@ -210,7 +168,7 @@ def unit(job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, en
         if hasattr(experiment, "measure_round"):
             at = seed, config, t, state, engine or LocalEngine()
             arrays, after = experiment.measure_round(*at)
-            ends = t + 1 == _rounds(config) and not hasattr(experiment, "check_longer")
+            ends = t + 1 == rounds_of(config) and not hasattr(experiment, "check_longer")
             return arrays, None if ends else after
         takes = "engine" in signature(experiment.measure).parameters
         clients = {"engine": engine or LocalEngine()} if takes else {}
@@ -226,30 +184,27 @@ def _in_worker(*call: Any) -> Any:
         raise HopfedError(str(error)) from None
 
 
-@dataclass(frozen=True)
-class Workers:
-    """What computes units: `size` processes of a pool, or this one, with one engine of clients."""
+class Here(Executor):
+    """This process, in which a call is made at once."""
 
-    pool: Executor | None
-    size: int = 1
-    engine: Engine | None = None
-
-    def submit(self, job: Job, seed: int) -> Future[Any]:
-        """Hand out the next unit of a seed; in this process it is computed at once."""
-        call = (job.module, job.config, job.device), seed, *job.ledger.position(seed)
-        if self.pool is not None:
-            return self.pool.submit(_in_worker, *call)
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Make a call; Ctrl-C and the like are not kept for later."""
         future: Future[Any] = Future()
         try:
-            future.set_result(unit(*call, self.engine))
-        except Exception as error:  # Ctrl-C and the like are not kept for later
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
             future.set_exception(error)
         return future
 
 
 @contextmanager
-def opened(engine: str | Engine, workers: int, by_seed: bool) -> Iterator[Workers]:
-    """Open worker processes for seeds, of Dask if it is the engine; else an engine of clients."""
+def opened(
+    engine: str | Engine, workers: int, by_seed: bool
+) -> Iterator[tuple[Executor, int, Callable[..., Any]]]:
+    """Open worker processes for seeds, of Dask if it is the engine; else an engine of clients.
+
+    Returned are what makes calls, how many at once, and what is to be called with a unit.
+    """
     if not by_seed:
         made: Any = nullcontext(LocalEngine() if engine == "local" else engine)
         if engine in ("pool", "dask"):
@@ -259,16 +214,16 @@ def opened(engine: str | Engine, workers: int, by_seed: bool) -> Iterator[Worker
 
             made = FlowerEngine()
         with made as clients:
-            yield Workers(None, engine=clients)
+            yield Here(), 1, lambda job, seed, t, state: unit(job, seed, t, state, clients)
         return
     try:
         if engine == "dask":
             with cluster(None, workers) as client:
                 size = max(sum(client.nthreads().values()), 1)
-                yield Workers(client.get_executor(pure=False), size)
+                yield client.get_executor(pure=False), size, _in_worker
         else:
             with _pool(workers) as pool:
-                yield Workers(pool, workers)
+                yield pool, workers, _in_worker
     except Exception as error:
         if not has_died(error):
             raise
@@ -297,62 +252,49 @@ def has_died(error: BaseException) -> bool:
 
 
 def carry_out(
-    jobs: Sequence[Job],
+    runs: Sequence[Ledger],
     engine: str | Engine,
     workers: int,
     by_seed: bool,
     report: Report | None = None,
-    failed: Callable[[Job, Exception], object] | None = None,
+    failed: Callable[[Ledger, Exception], object] | None = None,
 ) -> None:
-    """Compute what runs lack, and write it; `failed` is called of one that cannot go on."""
-    left = [job for job in jobs if job.ledger.pending()]
-    if not left:
-        return
+    """Compute what runs lack, and write it in the order of completion; all workers are kept busy.
+
+    `failed` is called of a run that cannot go on, while the others do.
+    """
+    waiting = [(run, seed) for run in runs for seed in run.pending()][::-1]
+    left = list(dict.fromkeys(run for run, _ in waiting))
+    running: dict[Future[Any], tuple[Ledger, int]] = {}
 
     def tell() -> None:
-        counts = [job.ledger.progress() for job in left]
-        if report is not None:
-            report(*map(sum, zip(*counts, strict=True)))
+        if report is not None and left:
+            report(*map(sum, zip(*(run.progress() for run in left), strict=True)))
 
     tell()
     try:
-        with opened(engine, workers, by_seed) as able:
-            feed(able, left, tell, failed)
+        with opened(engine, workers, by_seed) as (pool, size, call):
+            while waiting or running:
+                while waiting and len(running) < size:
+                    run, seed = waiting.pop()
+                    running[pool.submit(call, run.job, seed, *run.position(seed))] = run, seed
+                for future in first_done(pool, running):
+                    run, seed = running.pop(future)
+                    try:
+                        error = future.exception()
+                        if error is not None and not has_died(error):
+                            with run.blamed(seed):
+                                raise error
+                        run.commit(seed, *future.result())
+                    except Exception as error:
+                        if failed is None or isinstance(error, BrokenProcessPool):
+                            raise
+                        failed(run, error)
+                        waiting = [pair for pair in waiting if pair[0] is not run]
+                        continue
+                    tell()
+                    if seed not in run.done:
+                        waiting.append((run, seed))
     finally:  # also after Ctrl-C; only a killed process loses a round
-        for job in left:
-            job.ledger.flush()
-
-
-def feed(
-    workers: Workers,
-    jobs: Sequence[Job],
-    tell: Callable[[], object],
-    failed: Callable[[Job, Exception], object] | None = None,
-) -> None:
-    """Keep every worker busy with one unit; commit results in the order of completion.
-
-    `tell` is called after every unit; `failed` of a run that cannot go on, while the others do.
-    """
-    waiting = [(job, seed) for job in jobs for seed in job.ledger.pending()][::-1]
-    running: dict[Future[Any], tuple[Job, int]] = {}
-    while waiting or running:
-        while waiting and len(running) < workers.size:
-            running[workers.submit(*waiting[-1])] = waiting[-1]
-            waiting.pop()
-        for future in first_done(workers.pool, running):  # type: ignore[arg-type]
-            job, seed = running.pop(future)
-            try:
-                error = future.exception()
-                if error is not None and not has_died(error):
-                    with job.ledger.blamed(seed):
-                        raise error
-                job.ledger.commit(seed, *future.result())
-            except Exception as error:
-                if failed is None or isinstance(error, BrokenProcessPool):
-                    raise
-                failed(job, error)
-                waiting = [pair for pair in waiting if pair[0] is not job]
-                continue
-            tell()
-            if seed not in job.ledger.done:
-                running[workers.submit(job, seed)] = job, seed
+        for run in left:
+            run.flush()

@@ -232,15 +232,11 @@ def remarks(arrays: Arrays) -> list[str]:
     return lines
 
 
-def served_archetypes(config: Config, arrays: Arrays) -> np.ndarray:
-    """Archetypes after the last round, int8 (K, N), from the arrays of a run."""
-    number = min(int(arrays["archetypes/number"][0, -1]), config.most)
-    return unpack_patterns(arrays["archetypes/packed"][0, -1, :number], config.columns)
-
-
 def announcement(config: Config, arrays: Arrays) -> Announcement:
     """What all clients are told after the last round, from the arrays of a run."""
-    patterns = served_archetypes(config, arrays)
+    number = min(int(arrays["archetypes/number"][0, -1]), config.most)
+    packed = arrays["archetypes/packed"][0, -1, :number]
+    patterns = unpack_patterns(packed, config.columns)  # int8 (K, N)
     words = [arrays[f"verdict/{n}"][0, -1] for n in VERDICT if f"verdict/{n}" in arrays]
     status, advice = (np.asarray(word).item().decode() for word in words or (np.bytes_(),) * 2)
     said = (status, advice) if status else ()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, TypeAlias, dataclass_transform, get_type_hints
+from typing import Annotated, Any, TypeAlias, dataclass_transform, get_type_hints
 
 import numpy as np
 
@@ -79,20 +79,14 @@ def like(name: str) -> Callable[[Any], Rule]:
 
 
 @dataclass_transform(frozen_default=True)
-class _Frozen:
-    """What makes each subclass a frozen dataclass."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        dataclass(frozen=True)(cls)
-
-
-class Settings(_Frozen):
+@dataclass(frozen=True)
+class Settings:
     """What every experiment asks: how many seeds; a subclass adds fields, with their defaults."""
 
     seeds: Annotated[int, at_least(1), "draws"] = 1
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
 
     def __post_init__(self) -> None:
         check_types(self)

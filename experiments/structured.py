@@ -69,7 +69,8 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     ends = np.arange(cells + 1) * config.examples // cells
     sizes = np.diff(ends).reshape(config.rounds, config.clients)  # eq. (24)
     for name, (K, overlap, r) in config.sets.items():
-        xi = archetypes(config.data, K, overlap, seed)
+        patterns = _load(config.data, K)  # each seed decorrelates them differently
+        xi = patterns if overlap == 1 else decorrelate(patterns, overlap, seed)
         mixtures = np.full((config.rounds, config.clients, K), 1 / K)
         source = ArchetypeStream(xi, mixtures, sizes, r, seed)
         method = hopfield(source, xi.shape[1], **how)
@@ -86,12 +87,6 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
 
         arrays |= play({name: method}, xi, (seed, config, engine), shown)
     return arrays
-
-
-def archetypes(data: str, K: int, overlap: float, seed: int) -> np.ndarray:
-    """Return the K pictures as int8 (K, N) of +-1; each seed decorrelates them differently."""
-    patterns = _load(data, K)
-    return patterns if overlap == 1 else decorrelate(patterns, overlap, seed)
 
 
 @lru_cache(maxsize=8)

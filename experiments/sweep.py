@@ -97,7 +97,7 @@ def sweep(
             its = change(config, settings)
             check_fits(its)
             jobs[cell.path] = begun(experiment, its, cell.path, True, first=first, longer=False)
-            jobs[cell.path].ledger.pace = "end"  # many short cells are not to wait for their files
+            jobs[cell.path].pace = "end"  # many short cells are not to wait for their files
         except HopfedError as error:
             failed(cell.path, error)
     if jobs:
@@ -109,7 +109,7 @@ def sweep(
         found = [
             replace(cell, status=reasons[cell.path])
             if cell.path in reasons
-            else replace(cell, summary=jobs[cell.path].ledger.run().summary)
+            else replace(cell, summary=jobs[cell.path].run().summary)
             for cell in cells
         ]
         if all(cell.status != OK for cell in found):

@@ -114,40 +114,29 @@ def _from_file(path: Path) -> RealTable:
 def measure(seed: int, config: Config) -> Arrays:
     """Scores (tables, methods) by name, and bytes over raw bits (tables, 2), of one and several."""
     scores, sent = [], []
+    methods: tuple[Any, ...] = (1, config.owners, *config.methods)
+    search = {"seed": seed, "most": config.most, "patience": config.patience}
     for table in load_tables(config.data, config.names):
         rng = stream(seed, "tables", table.name)
         order = rng.permutation(len(table.rows))
         test, kept = np.split(order, [int(len(order) * config.held_out)])
-        exam = Exam.of(table, test, config.masked, rng)
-        found = _examined(config, exam, table.rows[kept], seed)
-        scores.append(found[0])
-        sent.append(found[1])
-    by_score = np.moveaxis(np.array(scores), 2, 0)
-    return dict(zip(TITLES, by_score, strict=True)) | {"bytes_over_bits": np.array(sent)}
-
-
-def _examined(
-    config: Config, exam: Exam, rows: np.ndarray, seed: int
-) -> tuple[list[list[float]], list[float]]:
-    """Scores (methods, scores) of one table, and bytes over raw bits of one owner and several."""
-    scores, sent = [], []
-    methods: tuple[Any, ...] = (1, config.owners, *config.methods)
-    search = {"seed": seed, "most": config.most, "patience": config.patience}
-    for method in methods:
-        began = time.perf_counter()
-        if isinstance(method, int):  # owners
-            run = run_recovery(split(as_examples(rows, gaps=True), method, seed), seed=seed)
-            found = run.archetypes
-            planes = 2 if (rows == 0).any() else 1
-            raw = max(run.n_examples) * rows.shape[1] * planes / 8
-            sent.append(float(run.traffic.up.max()) / raw)  # of the owner who sent most
-            fitted = found.means, found.shares, len(rows)
-            model: Model = Classes.of(*fitted) if len(found) else METHODS["one class"](rows)
-        else:
-            model = METHODS[method](rows, **search)
-        seconds = time.perf_counter() - began
-        scores.append([*exam.scores(model), seconds])
-    return scores, sent
+        exam, rows = Exam.of(table, test, config.masked, rng), table.rows[kept]
+        for method in methods:
+            began = time.perf_counter()
+            if isinstance(method, int):  # owners
+                run = run_recovery(split(as_examples(rows, gaps=True), method, seed), seed=seed)
+                found = run.archetypes
+                raw = max(run.n_examples) * rows.shape[1] * (1 + (rows == 0).any()) / 8
+                sent.append(float(run.traffic.up.max()) / raw)  # of the owner who sent most
+                fitted = found.means, found.shares, len(rows)
+                model: Model = Classes.of(*fitted) if len(found) else METHODS["one class"](rows)
+            else:
+                model = METHODS[method](rows, **search)
+            seconds = time.perf_counter() - began
+            scores.append([*exam.scores(model), seconds])
+    by_score = np.reshape(scores, (-1, len(methods), len(TITLES))).transpose(2, 0, 1)
+    made = dict(zip(TITLES, by_score, strict=True))
+    return made | {"bytes_over_bits": np.reshape(sent, (-1, 2))}
 
 
 @dataclass(frozen=True)

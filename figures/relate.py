@@ -8,12 +8,11 @@ from matplotlib.figure import Figure
 
 from hopfed.errors import shown
 from hopfed.figures.kinds import over, page
-from hopfed.figures.style import literal, styled
+from hopfed.figures.style import literal
 
 MOST = 8  # names that are drawn
 
 
-@styled()
 def draw(related: Any) -> Figure:
     """Draw a `hopfed.archetypes.relate.Relation`."""
     first = int(related.kind == "log odds")  # the constant says nothing of covariates

@@ -27,13 +27,19 @@ def draw(found: Any, kind: str = "spectrum") -> Figure:
     return figure
 
 
+def bulk(q: float, variance: float) -> tuple[np.ndarray, np.ndarray]:
+    """Places and densities of the bulk, dense at the edges, where the density is steep."""
+    lower, upper = marchenko_pastur.edges(q, variance)
+    x = (lower + upper) / 2 - (upper - lower) / 2 * np.cos(np.linspace(0, np.pi, 401)[1:-1])
+    return x, marchenko_pastur.pdf(x, q, variance)
+
+
 def _overlaps(axes: Axes, found: Any) -> None:
     """Squared overlaps of the components over their strengths, beside the law."""
     (m, N), root = found.shape, float(spikes.threshold(found.shape[1] / found.shape[0]))
     most = 1.2 * max([4 * root, *found.strengths])
     strength = np.geomspace(root / 4, most, 1000)
-    law = spikes.overlap(strength, N / m)
-    axes.plot(strength, law, color="0.3", label=f"law, q = {N / m:.3g}")
+    axes.plot(strength, spikes.overlap(strength, N / m), color="0.3", label=f"law, q = {N / m:.3g}")
     axes.axvline(root, color="0.3", ls="--", label=rf"threshold $\sqrt{{q}}$ = {root:.3g}")
     axes.errorbar(
         found.strengths, found.overlaps, found.overlap_errors, fmt="o", color="C1",
@@ -58,12 +64,9 @@ def _histogram(axes: Axes, found: Any) -> None:
     )  # fmt: skip
     q = N / m  # the law of Marchenko and Pastur, moved to the edge that was found
     variance = found.edge / float(marchenko_pastur.edges(q)[1])
-    lower, upper = marchenko_pastur.edges(q, variance)
-    angle = np.linspace(0, np.pi, 401)[1:-1]
-    x = (lower + upper) / 2 - (upper - lower) / 2 * np.cos(angle)
+    x, density = bulk(q, variance)
     atom = float(marchenko_pastur.atom(q))
     label = f"law, q = {q:.3g}" + (f", atom {atom:.2g} at 0" if atom > 0 else "")
-    density = marchenko_pastur.pdf(x, q, variance)
     axes.plot(x, density * share / (1 - atom), color="C0", label=label)
     axes.axvline(found.edge, ymax=0.55, color="0.3", ls="--", label=f"edge {found.edge:.3g}")
     if found.n_components:

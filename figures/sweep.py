@@ -8,12 +8,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hopfed.figures.kinds import over, page
-from hopfed.figures.style import literal, styled
+from hopfed.figures.style import literal
 
 LINES = 20  # beyond which a legend says no more
 
 
-@styled()
 def draw_sweep(
     keys: Sequence[str], values: Mapping[tuple[str, ...], tuple[float, float] | None], label: str
 ) -> Figure:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hopfed.figures.kinds import COLUMN, Panel, against, matrix, page
-from hopfed.figures.style import styled
+from hopfed.figures.spectrum import bulk
 from hopfed.theory import concentration, marchenko_pastur, planning, spikes, tracy_widom
 from hopfed.theory import storage as laws
 from hopfed.theory.storage import spin_glass_temperature, thermal_capacity
@@ -22,16 +22,11 @@ def _curves(title: str, curves: Curves, **words: Any) -> Panel:
     return against(title, curves, joined=True, diagonal=False, **words)
 
 
-@styled()
 def mp(q: np.ndarray, variance: float) -> Figure:
     """Density of the bulk for every aspect ratio."""
     curves, highest = {}, []
     for ratio in q:
-        lower, upper = marchenko_pastur.edges(ratio, variance)
-        # Equal steps of the angle are dense at the edges, where the density is steep.
-        angle = np.linspace(0, np.pi, 401)[1:-1]
-        x = (lower + upper) / 2 - (upper - lower) / 2 * np.cos(angle)
-        density = marchenko_pastur.pdf(x, ratio, variance)
+        x, density = bulk(ratio, variance)
         atom = f", atom {1 - 1 / ratio:.2g} at 0" if ratio > 1 else ""
         curves[f"q = {ratio:g}{atom}"] = x, density
         highest.append(np.quantile(density, 0.9 if abs(ratio - 1) < 0.1 else 1))
@@ -39,7 +34,6 @@ def mp(q: np.ndarray, variance: float) -> Figure:
     return page([_curves("", curves, **words)])
 
 
-@styled()
 def tw(beta: int) -> Figure:
     """Density, and the upper tail on a logarithmic scale."""
     s = np.linspace(-6, 5, 500)
@@ -49,7 +43,6 @@ def tw(beta: int) -> Figure:
     return page([left, _curves("upper tail", {"tail": (s, tail)}, log="y", xlabel="s")])
 
 
-@styled()
 def bounds(N: int, M: np.ndarray, r: float, level: float, proxy: float) -> Figure:
     """Deviations of the operator over M, and the band of the bulk beside its edges."""
     samples = np.unique(np.round(np.geomspace(min(M.min(), 50), max(M.max(), 1000), 200)))
@@ -76,7 +69,6 @@ def bounds(N: int, M: np.ndarray, r: float, level: float, proxy: float) -> Figur
     return page([left, Panel(draw, "eigenvalue of N J", words)])
 
 
-@styled()
 def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
     """Eigenvalue and overlap over the strength, with the given strengths marked."""
     start = float(spikes.threshold(q))
@@ -96,7 +88,6 @@ def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
     return page(made)
 
 
-@styled()
 def phase(N: int, M: int, power: float, false_alarm: float) -> Figure:
     """Predicted overlap over quality and exposure, with the boundary and the test's reach."""
     quality, exposure = np.linspace(0.02, 0.98, 120), np.geomspace(1e-4, 1, 120)
@@ -120,7 +111,6 @@ def phase(N: int, M: int, power: float, false_alarm: float) -> Figure:
     return page([Panel(draw, title, words, "")], width=COLUMN)
 
 
-@styled()
 def basins(found: Any) -> Figure:
     """Recall map: share of cues recalled over load and damage, with the basin's edge and theory."""
     loads, flips, last = found.loads, found.flips, found.capacity
@@ -135,7 +125,6 @@ def basins(found: Any) -> Figure:
     return page([shown], width=COLUMN)
 
 
-@styled()
 def plan(
     r: float,
     exposure: np.ndarray,
@@ -161,7 +150,6 @@ def plan(
     return page([_curves(f"N = {N:,}, r = {r:g}", curves, **words, legend="below")])
 
 
-@styled()
 def capacity(t: np.ndarray) -> Figure:
     """Magnetisation over the load for every dreaming time, and the phase line of Hebb's rule."""
     lines = {}

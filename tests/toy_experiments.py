@@ -29,10 +29,12 @@ def summarise(config, arrays):
 ROUNDS = (
     WALK.replace("def measure(", "def _unused(")
     + """
+from hopfed.federation.rounds import FederationState
+
 def measure_round(seed, config, t, state, engine):
     step = stream(seed, "round", t).standard_normal(config.N)
-    here = step if state is None else state["here"] + step
-    return {"x": here, "t": np.int64(t)}, ({"here": here} if t < 2 else None)
+    here = step if state is None else state.server["here"] + step
+    return {"x": here, "t": np.int64(t)}, (FederationState({"here": here}) if t < 2 else None)
 """
 )
 

@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import re
 import time
+import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from importlib.resources import files
+from itertools import product
+from string import Formatter
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from hopfed._lib.settings import require, with_settings
+from hopfed._lib.settings import describe, require, with_settings
 from hopfed.experiments import Arrays, Table, fl
-from hopfed.experiments.settings import Words, among
+from hopfed.experiments.settings import Rule, Words, among
 from hopfed.experiments.shared.curves import accuracy
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.engines import Engine
@@ -46,6 +50,10 @@ VALUES = {  # section -> label of its swept values
     "filters": "random filters",
     "privacy": "epsilon",
 }
+
+COMPARISONS = tomllib.loads(
+    files(__package__).joinpath("comparisons.toml").read_text(encoding="utf-8")
+)
 
 
 @dataclass(frozen=True)
@@ -81,8 +89,7 @@ class Reading(Place):
 class Bench(fl.Shared):
     """Settings that the cells of an experiment share.
 
-    The table of methods must be among the sections, unless all are among `ALONE`, which contain
-    their own reference.
+    The table of methods must be among the sections, unless all have a reference of their own.
     """
 
     partition: str = "classes:4"
@@ -98,8 +105,6 @@ class Bench(fl.Shared):
     rows: Annotated[Words, "rows to play, the reference among them; or all"] = (ALL,)
     seeds: int = 6
 
-    SECTIONS: ClassVar[tuple[str, ...]] = (TABLE,)
-    ALONE: ClassVar[tuple[str, ...]] = ()
     COMPARED: ClassVar[tuple[str, ...]] = ("standalone",)  # reference rows of gains
     TIMED: ClassVar[bool] = False  # whether the seconds of training are an array
 
@@ -109,33 +114,83 @@ class Bench(fl.Shared):
         require(self.scoring == "all", "scoring", "all in a comparison", self.scoring)
         fits = self.domains or self.choose != "acc"
         require(fits, "choose", "validation or last without domains", self.choose)
-        unknown = [s for s in self.sections if s not in self.SECTIONS]
-        require(not unknown, "sections", f"among {', '.join(self.SECTIONS)}", self.sections)
-        rule = " or only ".join(filter(None, (f"{TABLE} among them", ", ".join(self.ALONE))))
-        whole = TABLE in self.sections or set(self.sections) <= set(self.ALONE)
+        known = tuple(self.plans()["sections"])
+        require(set(self.sections) <= set(known), "sections", among(known).words, self.sections)
+        apart = [s for s in known if listed(self.plans(), s)[0].get("alone")]
+        rule = " or only ".join(filter(None, (f"{TABLE} among them", ", ".join(apart))))
+        whole = TABLE in self.sections or set(self.sections) <= set(apart)
         require(bool(self.sections) and whole, "sections", rule, self.sections)
-        known = {cell.row for cell in self.cells()}
-        rule = f"{ALL}, or among {', '.join(sorted(known))}, with {' and '.join(self.COMPARED)}"
-        whole = self.rows == (ALL,) or set(self.COMPARED) <= set(self.rows) <= known
+        rows = {cell.row for cell in self.cells()}
+        rule = f"{ALL}, or among {', '.join(sorted(rows))}, with {' and '.join(self.COMPARED)}"
+        whole = self.rows == (ALL,) or set(self.COMPARED) <= set(self.rows) <= rows
         require(whole, "rows", rule, ",".join(self.rows))
         for cell in self.cells():  # making a cell checks its settings
             require(cell.config.clients == self.clients, "clients", "one for all cells", cell.key)
 
-    def planned(self) -> Iterator[tuple[str, str, object, dict[str, Any]]]:
-        """Section, row, value and changes of each cell of any section; those asked for are played.
+    @classmethod
+    def plans(cls) -> dict[str, Any]:
+        """What comparisons.toml says of this experiment."""
+        return COMPARISONS[cls.__module__.rpartition(".")[2]]
 
-        Changes are arguments of `cell`.
-        """
-        raise NotImplementedError
+    def paper(self) -> dict[str, str]:
+        """Row -> the paper's number, where these settings are the paper's."""
+        held = dict(self.plans().get("paper", {}))
+        rows, data = held.pop("rows", []), re.split("[_.]", self.data.rpartition("/")[2])[0]
+        for at, numbers in held.items():
+            pairs = (word.split("=") for word in at.split())
+            if all(
+                value == (data if n == "data" else self._filled(f"{{{n}}}")) for n, value in pairs
+            ):
+                return dict(zip(rows, numbers.split("|"), strict=True))
+        return {}
+
+    def places(self) -> Iterator[Place]:
+        """Every cell and reading of the sections, in playing order."""
+        held = self.plans()
+        specs = held.get("specs", {})
+        for section, plan in ((s, plan) for s in self.sections for plan in listed(held, s)):
+            if "when" in plan and not getattr(self, plan["when"]):
+                continue
+            rows = plan["rows"]
+            if not isinstance(rows, dict):
+                names = getattr(self, rows) if isinstance(rows, str) else rows
+                rows = {name: specs.get(name, name) for name in names}
+            for (row, spec), (at, value) in product(rows.items(), self._values(plan)):
+                fill = partial(self._filled, at=value, row=row)
+                method, _, own = fill(spec).rpartition(" ") if "=" in spec else (spec, "", "")
+                words = filter(None, f"{own},{fill(plan.get('options', ''))}".split(","))
+                options = ",".join({word.partition("=")[0]: word for word in words}.values())
+                if "read" in plan:
+                    t = int(fill(plan.get("round", "{rounds}")))
+                    if t <= self.rounds:
+                        yield Reading(section, row, at, fill(plan["read"]), options, t)
+                    continue
+                settings = [fill(setting) for setting in plan.get("set", ())]
+                yield self.cell(section, row, at, method, options, settings)
+
+    def _values(self, plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Label and value of each column of a plan; those of settings up to their first comma."""
+        held = plan.get("values", [""])
+        if isinstance(held, dict):
+            return list(held.items())
+        found: list[str] = []
+        for value in held:
+            named = getattr(self, value[1:-1]) if value.startswith("{") else value
+            found += map(str, named) if isinstance(named, tuple) else [named]
+        return [(value.partition(",")[0], value) for value in found]
+
+    def _filled(self, text: str, **more: str) -> str:
+        """A text of a plan with the settings that it names in braces."""
+        names = {name for _, name, _, _ in Formatter().parse(text) if name} - more.keys()
+        return text.format(**{name: describe(getattr(self, name)) for name in names}, **more)
 
     def cells(self) -> tuple[Cell, ...]:
-        """All cells of the sections, in playing order."""
-        due = (plan for plan in self.planned() if plan[0] in self.sections)
-        return tuple(self.cell(section, row, at, **how) for section, row, at, how in due)
+        """All cells of the sections."""
+        return tuple(place for place in self.places() if isinstance(place, Cell))
 
     def readings(self) -> tuple[Reading, ...]:
         """All readings of the sections."""
-        return ()
+        return tuple(place for place in self.places() if isinstance(place, Reading))
 
     def score(
         self, readings: Sequence[Reading], method: Any, state: FederationState
@@ -149,17 +204,12 @@ class Bench(fl.Shared):
         return {}
 
     @property
-    def units(self) -> int:
-        """Rounds of a seed, over all cells."""
-        return len(cells_of(self)) * self.rounds
-
-    @property
     def played(self) -> int:
         """Rounds of a seed that are played, over all groups of cells."""
         return len(groups_of(self)) * self.rounds
 
     def joined(self, played: Sequence[Arrays]) -> Arrays:
-        """Arrays of a seed, (units, ...), from those of each round that was played."""
+        """Arrays of a seed, (cells * rounds, ...), from those of each round that was played."""
         found: dict[Cell, list[tuple[Arrays, int]]] = {}
         for g, group in enumerate(groups_of(self)):
             rounds = played[g * self.rounds : (g + 1) * self.rounds]
@@ -168,14 +218,24 @@ class Bench(fl.Shared):
         return {n: np.stack([arrays[n][i] for arrays, i in order]) for n in played[0]}
 
     def cell(
-        self, section: str, row: str, at: object = "", method: str = "", **changes: Any
+        self, section: str, row: str, at: str, method: str, options: str, changes: Sequence[str]
     ) -> Cell:
-        """Make a cell: these settings, with `changes`; options may name settings in braces."""
+        """Make a cell: these settings, with `changes` as `--set` takes them."""
         shared = {f.name: getattr(self, f.name) for f in fields(fl.Shared)}
         alone = {"seeds": 1, "minimum": 0}  # a method that diverges does not end the others
-        changes["options"] = changes.get("options", "").format_map(vars(self))
-        config = fl.Config(method=method or row, **(shared | changes | alone))
-        return Cell(section, row, str(at), config)
+        config = fl.Config(method=method or row, options=options, **shared | alone)
+        return Cell(section, row, at, with_settings(config, changes))
+
+
+def table_rows(bench: Bench) -> Rule:
+    """Rows of the table of methods."""
+    return among(bench.plans()["sections"][TABLE]["rows"])
+
+
+def listed(plans: Mapping[str, Any], section: str) -> list[dict[str, Any]]:
+    """Plans of a section: one, or several."""
+    held = plans["sections"][section]
+    return held if isinstance(held, list) else [held]
 
 
 @lru_cache(8)
@@ -219,19 +279,20 @@ def measure_round(
 
     groups = groups_of(bench)
     group, inner = groups[t // bench.rounds], t % bench.rounds
+    state = state if inner else None  # each group starts afresh
     config = group[0].config
     trained = config.make(seed).trained_as()
     with warnings.catch_warnings():  # a client with fewer examples than neighbours asked for
         warnings.simplefilter("ignore", SmallStoreWarning)
         start = time.process_time()
-        spent, after = fl.train_round(config, trained, inner, state or None, engine)
+        spent, after = fl.train_round(config, trained, inner, state, engine)
         spent = {n: a for n, a in spent.items() if not n.startswith("client/") or n in CLIENT}
         if bench.TIMED:
             spent["seconds"] = np.array(time.process_time() - start)
         each = [_scored(bench, cell, inner, trained, spent, after) for cell in group]
     each += each[-1:] * (max(map(len, groups)) - len(each))  # one shape for all groups
     arrays = {n: np.stack([a[n] for a in each]) for n in each[0]}
-    return arrays, {} if inner + 1 == bench.rounds else after  # the next group starts afresh
+    return arrays, FederationState({}) if inner + 1 == bench.rounds else after
 
 
 def _scored(
@@ -242,7 +303,7 @@ def _scored(
     if method != trained:
         more = [method.reading_flops(c) for c in range(bench.clients)]
         arrays["client/flops"] = arrays["client/flops"] + more  # NaN where one did not take part
-    arrays |= fl.score(cell.config, method, inner, after, fl.heard_in(arrays))
+    arrays |= fl.score(cell.config, method, inner, after, arrays)
     if bench.choose == "acc":
         arrays["validation"] = arrays["domains/validation"]
     readings, here = readings_of(bench), (cell.key, inner + 1)
@@ -335,9 +396,7 @@ def summarise(bench: Bench, arrays: Arrays) -> dict[str, Any]:
     return summary | {f"{key}/test": mean_and_sd(values) for key, values in readings}
 
 
-def tables(
-    bench: Bench, summary: dict[str, Any], paper: dict[str, str] | None = None
-) -> list[Table]:
+def tables(bench: Bench, summary: dict[str, Any]) -> list[Table]:
     """The table of methods, with the paper's value of each row, and one table per sweep."""
     shown: Shown = {
         "accuracy %": ("test", lambda v: percent(v, 1)),
@@ -353,7 +412,7 @@ def tables(
     for places in by_section([*cells_of(bench), *readings_of(bench)]):
         title, others = places[0].section, [p for p in places if p.row != bench.COMPARED[0]]
         if not any(place.at for place in places):
-            made.append(table(places, summary, shown, paper or {}))
+            made.append(table(places, summary, shown, bench.paper()))
             continue
         made.append(swept(title, places, summary, *shown["accuracy %"]))
         if others and len(others) < len(places):  # gains are over the reference at the same value

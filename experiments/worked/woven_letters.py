@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.experiments.shared.letters import LETTERS, render_letters
+from hopfed.experiments.shared.silhouettes import LETTERS, render_letters
 
 PLAIN, SIZE = 32, 48  # pixels of a side
 SHOWN = "HOPFED"  # the damaged letters

@@ -25,7 +25,7 @@ def demo_command(seed: int, size: int, figure: Path, device: str) -> None:
     Example: hopfed demo --figure letters.png
     """
     from hopfed.cli.tables.recover import print_recovery
-    from hopfed.experiments.shared.letters import letters_over_clients
+    from hopfed.experiments.shared.silhouettes import letters_over_clients
 
     check_outputs(("--figure", figure, FIGURE))
     with err.status("drawing letters and flipping a quarter of all pixels") as status:

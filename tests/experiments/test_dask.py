@@ -45,38 +45,6 @@ def test_a_seed_that_fails_is_one_line(walk, client):
         execute(walk, walk.Config(fail=2), engine="dask")
 
 
-class Doubling:
-    """Clients that answer with twice their number; one of them cannot."""
-
-    def client_step(self, state, down, context):
-        if context.client == 2:
-            raise OSError("the disk is gone")
-        return {"x": state["x"] + 1}, {"twice": np.int64(2 * context.client)}, {}
-
-
-def test_clients_answer_in_order_and_one_that_fails_costs_no_other_its_answer(client):
-    calls = [Call({"x": np.zeros(2)}, {}, Context(0, 0, 0, client=c)) for c in (3, 2, 1)]
-    with DaskEngine() as engine:
-        found = engine.step(Doubling(), calls)
-        again = engine.step(Doubling(), calls[:1])
-    assert [outcome.fault for outcome in found] == [Fault.NONE, Fault.RAISED, Fault.NONE]
-    assert [found[i].message["twice"] for i in (0, 2)] == [6, 2]
-    assert found[0].state["x"].tolist() == again[0].state["x"].tolist() == [1, 1]
-    assert found[1].reason == "OSError: the disk is gone"
-
-
-class Unloadable:
-    """Pickles here; fails where it is loaded."""
-
-    def __reduce__(self):
-        return exec, ("raise ImportError('no such module here')",)
-
-
-def test_a_method_that_no_worker_can_load_is_told_in_words(client):
-    with DaskEngine() as engine, pytest.raises(HopfedError, match="importable from a module"):
-        engine.step(Unloadable(), [Call({}, {}, Context(0, 0, 0, client=0))])
-
-
 def test_an_address_needs_the_engine(hopfed):
     status, _, error = hopfed("run", "mp", "--dask", "tcp://127.0.0.1:1")
     assert status == 2
@@ -121,12 +89,6 @@ def played(engine, rounds, before=lambda t: None, clients=4):
         found = engine.step(Growing(), calls)
         states = {c: outcome.state for c, outcome in zip(states, found, strict=True)}
     return np.stack([state["w"] for state in states.values()])
-
-
-def test_states_go_with_the_steps_and_come_back(client):
-    with DaskEngine() as engine:
-        found = played(engine, 3)
-    np.testing.assert_array_equal(found, played(LocalEngine(), 3))
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from hopfed.experiments import find, fl, knnper, ledger, methods, preset, preset
 from hopfed.experiments.pictures import drawer  # noqa: E402
 from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.experiments.shared import cells as _cells  # noqa: E402
-from hopfed.experiments.shared.cells import TABLE, Bench, Reading  # noqa: E402
+from hopfed.experiments.shared.cells import TABLE, Bench  # noqa: E402
 from hopfed.experiments.shared.kept_networks import read  # noqa: E402
 from hopfed.experiments.shared.long_table import columns, frame  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
@@ -41,19 +41,23 @@ class Toy(Bench):
     early: int = 1
     lr: float = 0.05
     seeds: int = 2
-    SECTIONS = (TABLE, "rate")
-    sections: tuple[str, ...] = (TABLE, "rate")
+    sections: tuple[str, ...] = (TABLE, "rate", "tune", "way")
 
-    def cells(self):
+    @classmethod
+    def plans(cls):
         rows = {"standalone": "", "fedavg": "", "fedavg+": "tune=1", "fedprox": "mu=0.1"}
-        table = [self.cell(TABLE, row, options=own) for row, own in rows.items()]
-        swept = [self.cell("rate", "fedavg+", r, options="tune=1", rate=r) for r in (0.5, 1.0)]
-        return (*table, *swept)
-
-    def readings(self):
+        tuned = {"rows": ["fedavg+"], "values": ["0", "3"], "options": "tune={at}"}
         base = f"{TABLE}/fedavg+"
-        tuned = [Reading("tune", "fedavg+", str(n), base, f"tune={n}", 2) for n in (0, 3)]
-        return (*tuned, Reading("way", "fedavg", "1", base, "tune=0", 1))
+        return {
+            "specs": rows,
+            "paper": {"rows": ["fedavg+"], "clients=5": "1", "clients=4 rate=0.75": "12.3"},
+            "sections": {
+                TABLE: {"rows": list(rows)},
+                "rate": {"rows": ["fedavg+"], "values": ["0.5", "1.0"], "set": ["rate={at}"]},
+                "tune": tuned | {"read": base, "round": "2"},
+                "way": {"rows": {"fedavg": "tune=0"}, "values": ["1"], "read": base, "round": "1"},
+            },
+        }
 
 
 # This module is the experiment.
@@ -99,7 +103,7 @@ def test_gains_are_paired_seed_by_seed_and_tabled(run, arrays):
         mean, error = run.summary[f"{key}/gain"]
         assert mean == pytest.approx(gain.mean())
         assert error == pytest.approx(gain.std(ddof=1) / np.sqrt(2))
-    made = _cells.tables(Toy(), run.summary, {"fedavg+": "12.3"})
+    made = _cells.tables(Toy(), run.summary)
     assert [t.title for t in made] == ["methods", "rate", "tune", "way"]
     assert (made[0].columns[-1], made[0].rows[2][-1]) == ("paper", "12.3")
     assert made[1].columns == ("0.5", "1.0")
@@ -207,7 +211,7 @@ def test_the_best_weight_of_a_client_by_hand():
     arrays["sizes"][:, :, :, 0] = [3, 25, 70, 400]
     keys = [cell.key for cell in _cells.cells_of(config)]
     at = (keys.index(knnper.READ) + 1) * config.rounds - 1
-    scores = np.zeros((len(knnper.SIZES), len(knnper.SHARED_WEIGHTS), 4))
+    scores = np.zeros((len(knnper.asked_sizes(config)), 11, 4))
     scores[:, 4:9] = 0.5  # ties of .4 to .8: the middle one is .6
     scores[2:, 10, 3] = 0.9  # with 25 examples and more the last client trusts them alone
     asked = [i for i, r in enumerate(_cells.readings_of(config)) if r.section == knnper.WEIGHTS]
@@ -225,7 +229,8 @@ def test_a_stream_ends_where_its_store_says():
     _, state = fl.train_round(config, method, 0, None, LocalEngine())
     down, split = state.down[EVERYONE], method.loaded.split
     for rule in ("fixed", "fifo"):
-        made = with_settings(method, knnper.RULES[rule].split(","))
+        spec = knnper.Config.plans()["sections"]["stream"]["rows"][rule]
+        made = with_settings(method, spec.split(","))
         found = knnper._streamed(made, state, 5, 2)
         for c, other in enumerate((1, 2, 0)):
             mine, theirs = (knnper._arriving(method, client) for client in (c, other))

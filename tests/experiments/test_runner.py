@@ -129,20 +129,10 @@ def test_what_cannot_be_run_or_resumed(walk, rounds, tmp_path, monkeypatch):
     monkeypatch.setattr("hopfed.experiments.ledger.provenance", lambda: {"numpy": "9.9"})
     with pytest.raises(RunFileError, match=r"made with numpy .*, here is 9\.9"):
         execute(walk, walk.Config(), out=out, resume=True)
-    ledger = Ledger("toy", {"seeds": 2}, lambda arrays: {})
+    ledger = Ledger(walk, walk.Config(seeds=2))
     ledger.commit(0, {"x": np.zeros(2)})
     with pytest.raises(ValueError, match="'x' must have one shape"):
         ledger.commit(1, {"x": np.zeros(3)})
-
-
-def test_a_state_without_arrays_is_still_a_state(tmp_path):
-    def fresh():
-        return Ledger("toy", {"seeds": 1}, lambda _: {}, by_round=True, path=tmp_path / "s.h5")
-
-    fresh().commit(0, {"x": np.zeros(2)}, {})
-    ledger = fresh()
-    ledger.resume()
-    assert ledger.position(0) == (1, {})
 
 
 @pytest.mark.parametrize("damage", [lambda a: a[..., None], lambda a: np.full(a.shape, b"no")])

@@ -1,6 +1,6 @@
 """The engines `pool` and `flower` give what `local` gives, also where a client or worker fails."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call, shares
 from hopfed.federation.engines.flower import ClientApp, FlowerEngine
 from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.engines.workers import PoolEngine
+from hopfed.federation.engines.workers import DaskEngine, PoolEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.participation import Participation
 
@@ -47,13 +47,28 @@ def play(engine, what, rounds=3):
 def engines():
     with ExitStack() as stack:
         made = {"pool": PoolEngine(2), "flower": FlowerEngine()}
+        with suppress(
+            ImportError
+        ):  # two workers in this process, which speak as those elsewhere do
+            from distributed import Client
+
+            where = {"processes": False, "dashboard_address": ":0"}
+            stack.enter_context(Client(n_workers=2, threads_per_worker=1, **where))
+            made["dask"] = DaskEngine()
         yield {name: stack.enter_context(engine) for name, engine in made.items()}
 
 
+@pytest.fixture
+def engine(engines, name):
+    if name not in engines:
+        pytest.skip(f"{name} is not installed")
+    return engines[name]
+
+
 @pytest.mark.parametrize("mood", [None, "raise"])
-@pytest.mark.parametrize("name", ["pool", "flower"])
-def test_engines_agree_to_the_last_bit_also_where_a_client_fails(engines, name, mood):
-    a, b = play(LocalEngine(), method(mood)), play(engines[name], method(mood))
+@pytest.mark.parametrize("name", ["pool", "flower", "dask"])
+def test_engines_agree_to_the_last_bit_also_where_a_client_fails(engine, name, mood):
+    a, b = play(LocalEngine(), method(mood)), play(engine, method(mood))
     assert_same(a, b)
     assert {n: array.dtype for n, array in a.items()} == {n: array.dtype for n, array in b.items()}
     assert len(a["server/memory/patterns"]) == 3
@@ -68,10 +83,11 @@ def test_methods_take_turns_in_the_same_workers(engines):
     assert not np.array_equal(a, b)
 
 
-def test_a_method_that_no_worker_can_load_is_told_in_words(engines):
+@pytest.mark.parametrize("name", ["pool", "dask"])
+def test_a_method_that_no_worker_can_load_is_told_in_words(engine, name):
     broken = replace(method(), channel=replace(method().channel, rule=Unloadable()))
     with pytest.raises(HopfedError, match="must be importable from a module"):
-        play(engines["pool"], broken, rounds=1)
+        play(engine, broken, rounds=1)
 
 
 def test_workers_are_handed_shares_of_clients_that_are_alike():

@@ -27,7 +27,8 @@ def test_three_owners(tmp_path):
         assert [log.count("the federation is over: 3 archetypes") for log in told] == [1, 2]
     assert_as_alone(machines, run)
     found = load(tmp_path / "found.h5").patterns
-    assert np.array_equal(found, serve.served_archetypes(serve.Config(columns=120), run.arrays))
+    told = serve.announcement(serve.Config(columns=120), run.arrays)
+    assert np.array_equal(found, told.patterns)
     assert (np.abs(found @ machines.archetypes.T.astype(int)).max(axis=1) == 120).all()
     assert len(found) == 3
 

@@ -1,6 +1,5 @@
 """Pictures: kinds of panels, at most six at first, legends, legible text, a style of their own."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import matplotlib
@@ -10,10 +9,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.text import Text
 
 from hopfed import recover
-from hopfed.errors import ArgumentError
-from hopfed.experiments import find, preset
-from hopfed.experiments.pictures import draw_sections, drawer, has_more_sections
-from hopfed.experiments.runner import execute
+from hopfed.experiments.pictures import drawer, has_more_sections
 from hopfed.figures import archetypes, save
 from hopfed.figures.kinds import against, matrix, over, page, paired, pictures
 from hopfed.figures.partition import draw as draw_partition
@@ -68,21 +64,6 @@ def test_rates_points_spectra_and_mosaics():
     made[0, 0] ^= 1
     shown = page([pictures("f", made, truth), pictures("g", truth, truth)])
     assert [axes.get_xlabel() for axes in shown.axes] == ["1 wrong", "exact"]
-
-
-@pytest.mark.slow
-def test_sections_of_networks_are_drawn_by_name():
-    pytest.importorskip("torch", reason="needs the extra neural")
-    knnper = find("knnper")
-    small = {"examples": 150, "clients": 3, "rows": ("fedavg", "knn-per")}
-    run = execute(knnper, replace(preset(knnper, "quick"), **small))
-    figure = draw_sections(run, ["stream", "k"])
-    assert [axes.get_title() for axes in figure.axes if axes.axison] == ["stream", "k"]
-    assert figure.axes[1].get_xlabel() == "neighbours"
-    assert drawer("knnper")(run).axes
-    for wrong in (["dance"], [], ["k"] * 7):
-        with pytest.raises(ArgumentError, match="sections must be one to 6 of"):
-            draw_sections(run, wrong)
 
 
 def test_names_with_dollars_start_no_formula():

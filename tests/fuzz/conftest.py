@@ -105,5 +105,5 @@ def stubs():
         patch.setattr("hopfed.federation.machines.client.ClientProcess.run", stop)
         patch.setattr("hopfed.bench.measure", stop)
         patch.setattr("hopfed.memory.basins.basins", stop)
-        patch.setattr("hopfed.experiments.shared.letters.letters_over_clients", stop)
+        patch.setattr("hopfed.experiments.shared.silhouettes.letters_over_clients", stop)
         yield

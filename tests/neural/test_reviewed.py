@@ -26,7 +26,7 @@ def played(name, **settings):
     conf = short_run(name, **settings)
     method = conf.make(0)
     arrays, state = fl.train_round(conf, method, 0, None, LocalEngine())
-    return method, state, arrays | fl.score(conf, method, 0, state, fl.heard_in(arrays))
+    return method, state, arrays | fl.score(conf, method, 0, state, arrays)
 
 
 def test_who_diverges_is_told_at_once_and_in_the_summary():
