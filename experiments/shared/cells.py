@@ -148,7 +148,8 @@ class Bench(fl.Shared):
         """Every cell and reading of the sections, in playing order."""
         held = self.plans()
         specs = held.get("specs", {})
-        for section, plan in ((s, plan) for s in self.sections for plan in listed(held, s)):
+        due = (s for s in held["sections"] if s in self.sections)
+        for section, plan in ((s, plan) for s in due for plan in listed(held, s)):
             if "when" in plan and not getattr(self, plan["when"]):
                 continue
             rows = plan["rows"]
