@@ -33,11 +33,10 @@ def page(runs: Mapping[str, Run], answers: Answers | None = None) -> str:
     Nothing in the page may load anything, nor may a script run but its own: its policy says so to
     the browser.
     """
-    kinds = list(dict.fromkeys(run.kind for run in runs.values()))
-    body = []
+    held, body = list(runs.values()), []
+    kinds = list(dict.fromkeys(run.kind for run in held))
     if len(runs) > 1 and len(kinds) == 1:
         with blaming(", ".join(runs), kinds[0]):
-            held = list(runs.values())
             differ = differences([run.config for run in held])
             several = list(runs), differ, side_by_side(held), _figure(held)
             body.append(rendered("comparison", *several))
@@ -58,26 +57,17 @@ def _fingerprint(template: str, tag: str) -> Markup:
 
 def _section(name: str, run: Run, order: int, answers: Answers | None) -> Markup:
     """Section of one run: its claim, results, figure, settings, versions and data."""
-    is_recovery = run.kind == KIND
-    empty = is_recovery and not len(run.arrays["archetypes/patterns"])
-    drawn = not empty or "spectrum/eigenvalues" in run.arrays  # patterns, or why there are none
-    found = sections(name, run, answers) if is_recovery or has_archetypes(run) else []
-    links = _downloads(name, run)
-    return rendered(
-        "section",
-        order,
-        name,
-        run,
-        CLAIMS.get(run.kind),
-        found,
-        tables_of(run),
-        is_recovery,
-        _figure([run]) if drawn else "",
-        [(key, describe(value)) for key, value in run.config.items()],
-        [(n, f"{a.dtype} {list(a.shape)}") for n, a in sorted(run.arrays.items())],
-        links,
-        len(links) < 2,
+    own = run.kind == KIND
+    # Of a recovery patterns are drawn, or why there are none.
+    drawn = (
+        not own or len(run.arrays["archetypes/patterns"]) or "spectrum/eigenvalues" in run.arrays
     )
+    found = sections(name, run, answers) if own or has_archetypes(run) else ""
+    results = found, tables_of(run), own, _figure([run]) if drawn else ""
+    settings = [(key, describe(value)) for key, value in run.config.items()]
+    shapes = [(n, f"{a.dtype} {list(a.shape)}") for n, a in sorted(run.arrays.items())]
+    about = order, name, run, CLAIMS.get(run.kind)
+    return rendered("section", *about, *results, settings, shapes, _downloads(name, run))
 
 
 def _figure(runs: Sequence[Run]) -> str:
@@ -92,23 +82,20 @@ def _figure(runs: Sequence[Run]) -> str:
     return _address("image/svg+xml", buffer.getvalue())
 
 
-def _downloads(name: str, run: Run) -> list[dict[str, str]]:
-    """The summary, and the arrays unless they are too large for a page."""
+def _downloads(name: str, run: Run) -> list[tuple[str, str, Markup]]:
+    """What can be had of a run: words, a name, and an address; no arrays too large for a page."""
     held = {"kind": run.kind, "config": run.config, "summary": run.summary}
     text = json.dumps(held | {"provenance": run.provenance}, indent=1).encode()
-    buffer = io.BytesIO()
+    buffer, stem = io.BytesIO(), name.rpartition(".")[0] or name
     # HDF5 marks strings by metadata of the dtype, which .npz cannot store.
     plain = {n.replace("/", "."): a.astype(a.dtype.str) for n, a in run.arrays.items()}
     np.savez_compressed(buffer, **plain)  # type: ignore[arg-type]
-    links = [(".json", "application/json", text, "settings and summary (.json)")]
+    summary = _address("application/json", text)
+    links = [("settings and summary (.json)", f"{stem}.json", summary)]
     if buffer.tell() <= MOST:
-        what = "all arrays, including those of the figure (.npz)"
-        links.append((".npz", "application/octet-stream", buffer.getvalue(), what))
-    stem = name.rpartition(".")[0] or name
-    return [
-        {"name": stem + ending, "data": _address(kind, data), "words": words}
-        for ending, kind, data, words in links
-    ]
+        arrays = _address("application/octet-stream", buffer.getvalue())
+        links.append(("all arrays, including those of the figure (.npz)", f"{stem}.npz", arrays))
+    return links
 
 
 def _address(kind: str, data: bytes) -> Markup:

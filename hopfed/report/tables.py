@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import describe, require
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import NAMES, OTHERS, Table, compared, config_of, find
 from hopfed.runs import Run, require_seeds
+from hopfed.tables.writers import write
 
 KNOWN = (*NAMES, *OTHERS)
 
@@ -110,15 +113,19 @@ def for_papers(runs: Sequence[Run]) -> tuple[list[str], dict[str, np.ndarray]]:
     return methods, found
 
 
-def latex(methods: Sequence[str], numbers: Mapping[str, np.ndarray]) -> str:
-    """Return what `for_papers` found as a tabular of LaTeX, which needs no package."""
-    rows = [["method", *numbers]]
-    for i, method in enumerate(methods):
-        rows.append([method, *(_in_latex(*pair[:, i].tolist()) for pair in numbers.values())])
-    lines = [" & ".join(row) + r" \\" for row in rows]
-    lines = [re.sub(r"(?<!\\)([_#%])", r"\\\1", line) for line in lines]
+def write_for_papers(methods: Sequence[str], numbers: Mapping[str, np.ndarray], path: Path) -> None:
+    """Write what `for_papers` found: a .csv file, or a tabular of LaTeX, which needs no package."""
+    if path.suffix.lower() == ".csv":
+        pairs = (((head, m), (f"{head} +-", e)) for head, (m, e) in numbers.items())
+        write(path, [("method", methods), *chain.from_iterable(pairs)])
+        return
+    columns = [[_in_latex(m, e) for m, e in pair.T.tolist()] for pair in numbers.values()]
+    rows = [["method", *numbers], *zip(methods, *columns, strict=True)]
+    lines = [re.sub(r"(?<!\\)([_#%])", r"\\\1", " & ".join(row) + r" \\") for row in rows]
     body = "\n".join((r"\hline", lines[0], r"\hline", *lines[1:], r"\hline"))
-    return f"\\begin{{tabular}}{{l{'r' * len(numbers)}}}\n{body}\n\\end{{tabular}}\n"
+    made = f"\\begin{{tabular}}{{l{'r' * len(numbers)}}}\n{body}\n\\end{{tabular}}\n"
+    with replacing(path) as temporary:
+        temporary.write_text(made, encoding="utf-8")
 
 
 def _in_latex(mean: float, error: float) -> str:
