@@ -113,7 +113,7 @@ def _parts() -> Iterator[tuple[str, str]]:
             if words:
                 yield package, words
     machine = bench.describe()
-    for name in HARDWARE[:-1]:
+    for name in ("processor", "memory", "cores", "BLAS", "kernel threads"):
         yield name, machine[name]
     yield "--device cpu", "everything; taken where nothing is said"
     try:

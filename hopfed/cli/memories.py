@@ -136,15 +136,7 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
 @flag("--operator", "Rows are examples: store their second moments.")
 @json_option
 @reading.table_options
-def store_command(
-    file: Path,
-    out_file: Path,
-    rule: str,
-    settings: tuple[str, ...],
-    operator: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def store_command(file: Path, out_file: Path, rule: str, **options: Any) -> None:
     """Store the patterns of FILE in an associative memory.
 
     Rows are patterns of +-1, 0/1, or means in [-1, 1], graded patterns; or of words, in a table as
@@ -158,6 +150,7 @@ def store_command(
     from hopfed.memory.rules import rule_named
     from hopfed.memory.storage import as_run
 
+    settings, operator = options["settings"], options["operator"]
     said, chosen = ", ".join(settings), None  # by the patterns where no name is given
     require(bool(rule) or not settings, "--set", "given together with --rule", said)
     if rule:
@@ -181,7 +174,7 @@ def store_command(
     coding = {} if names.coding is None else {"coding": names.coding.to_json()}
     replace(run, config=run.config | coding).save(out_file)
     size = out_file.stat().st_size
-    if as_json:
+    if options["as_json"]:
         more = {"settings": run.config["settings"], "bytes": size, "advice": memory.advice}
         return print_json(run.summary | more)
     what = f"{len(memory):,} {'graded ' if memory.is_graded else ''}patterns"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from inspect import cleandoc
@@ -71,45 +70,36 @@ command = partial(fl_command.command, cls=Command)
 @option("--keep", "Keep each client's network of the best round.", metavar="FOLDER")
 @flag("--resume", "Continue the run in --out if the file exists; --rounds may be more.")
 @flag("--json as_json", "Print the summary as JSON.")
-def run_command(
-    method: str,
-    config_file: Path | None,
-    seeds: tuple[int, int] | None,
-    settings: Sequence[str],
-    autocast: str | None,
-    compiled: bool,
-    device: str,
-    **options: Any,
-) -> None:
+def run_command(method: str, config_file: Path | None, **options: Any) -> None:
     """Run METHOD; `hopfed fl list` shows all methods, `hopfed fl list METHOD` its settings.
 
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
     fl = _experiment()
     named = ("data", "partition", "clients", "rounds", "models", "keep")
-    pairs = ((name, options.pop(name)) for name in named)
-    given = [*(f"{name}={value}" for name, value in pairs if value is not None), *settings]
-    given += ["precision=bfloat16"] if autocast else []
-    given += ["compile=inductor"] if compiled else []
-    given += [f"device={device}"] if runs.for_networks(device) != "cpu" else []
+    given = [f"{name}={options[name]}" for name in named if options[name] is not None]
+    given += options["settings"]
+    given += ["precision=bfloat16"] if options["autocast"] else []
+    given += ["compile=inductor"] if options["compiled"] else []
+    device = runs.for_networks(options.pop("device"))
+    given += [f"device={device}"] if device != "cpu" else []
     file = [] if config_file is None else _read(config_file)
     for name, text in file:  # before it is imported
-        require(
-            name != "method" or text == method, "method", f"{method}, as on the command line", text
-        )
-    held = runs.continued(options["out_file"], options["resume"])
+        same = name != "method" or text == method
+        require(same, "method", f"{method}, as on the command line", text)
+    held = runs.continued(options)
     start, first = (fl.Config(method=method), 0) if held is None else runs.held_settings(fl, held)
     require(start.method == method, "METHOD", f"{start.method}, as in {held}", method)
     said = {s.partition("=")[0].strip() for s in given}
     every = [*(f"{name}={text}" for name, text in file if name not in said), *given]
-    config, first = runs.changed(fl, start, every, seeds, first)
+    config, first = runs.changed(fl, start, options | {"settings": every}, first)
     if held is None:
         config = runs.fitted(fl, config, every)
     for source in (config_file, held):
         if source is not None:
             runs.refuse_code(fl, config, source, [f"method={method}", *given])
     config.make(0)  # a wrong name is reported before a file is written
-    run = runs.carry_out(fl, config, first, **options)
+    run = runs.carry_out(fl, config, first, options)
     if fl.all_lost(run.arrays):
         raise HopfedError(f"no network is finite; lr = {config.lr:g} is likely too high")
 

@@ -43,7 +43,7 @@ WHERE = "An .html file. [default: RUN.html, of several report.html]"
 DRAWN = "A .png, .pdf or .svg file. [default: RUN.png]"
 PAPER = "Table of methods to write: .tex, a tabular of LaTeX, or .csv."
 
-_preset = option("--preset preset_name", PRESET, metavar=f"[{'|'.join(PRESET_NAMES)}|...]")
+_preset = option("--preset", PRESET, metavar=f"[{'|'.join(PRESET_NAMES)}|...]")
 _seeds = option("--seeds", "Number of seeds, or which: 100:110 for 100 to 109.", SEEDS)
 _runs = partial(click.argument, "run_files", nargs=-1, required=True, type=PATH)
 set_option = option("--set settings", "Change a setting.", multiple=True, metavar="KEY=VALUE")
@@ -67,14 +67,7 @@ def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask"
 @out_option("Run file (.h5) to write.", RUN)
 @flag("--resume", "Continue the run in --out if the file exists.")
 @json_option
-def run_command(
-    name: str,
-    preset_name: str | None,
-    seeds: tuple[int, int] | None,
-    settings: Sequence[str],
-    device: str,
-    **how: Any,
-) -> None:
+def run_command(name: str, device: str, **options: Any) -> None:
     """Run the experiment NAME over its seeds.
 
     `hopfed list NAME` shows its settings. With --out the file receives every seed as soon as it is
@@ -92,38 +85,39 @@ def run_command(
         for_networks(device)
     else:
         place(device).open()
-        how["device"] = device
-    start, first = preset(experiment, preset_name or "default"), 0  # which may be unknown
-    held = continued(how["out_file"], how["resume"])
-    if held is not None and not preset_name:
+        options["device"] = device
+    start, first = preset(experiment, options["preset"] or "default"), 0  # which may be unknown
+    held = continued(options)
+    if held is not None and not options["preset"]:
         start, first = held_settings(experiment, held)
-        refuse_code(experiment, start, held, settings)
-    config, first = changed(experiment, start, settings, seeds, first)
+        refuse_code(experiment, start, held, options["settings"])
+    config, first = changed(experiment, start, options, first)
     if trains and device != "cpu":
         config = replace(config, device=device)
-    carry_out(experiment, config, first, **how)
+    carry_out(experiment, config, first, options)
 
 
-def carry_out(
-    experiment: Any, config: Any, first: int, out_file: Path | None, as_json: bool, **how: Any
-) -> Run:
+def carry_out(experiment: Any, config: Any, first: int, options: dict[str, Any]) -> Run:
     """Run `experiment` with a progress bar, print its summary, and return the run."""
     from hopfed.experiments.runner import execute
 
-    if how["resume"] and out_file is None:
+    how: dict[str, Any] = {name: options[name] for name in ("resume", "engine", "workers")}
+    how |= {"first": first, "out": options["out_file"], "device": options.get("device", "cpu")}
+    if how["resume"] and how["out"] is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
-    kept = _kept(config, continued(out_file, how["resume"]))
-    seconds = -time.perf_counter()
-    where = _cluster(how.pop("dask"), how["engine"], how["workers"])
-    with where, progress(name_of(experiment)) as report, outputs.set_aside(out_file, *kept):
-        how |= {"out": out_file, "report": report, "callbacks": [report.of_round]}
-        run = execute(experiment, config, first=first, **how)
+    kept, seconds = _kept(config, continued(options)), -time.perf_counter()
+    with (
+        _cluster(options),
+        progress(name_of(experiment)) as report,
+        outputs.set_aside(how["out"], *kept),
+    ):
+        run = execute(experiment, config, report=report, callbacks=[report.of_round], **how)
     seconds += time.perf_counter()
-    if as_json:
+    if options["as_json"]:
         print_json({"kind": run.kind, "config": run.config, "summary": run.summary})
         return run
     print_summary(run)
-    saved = f"wrote {shown(out_file)}" if out_file else "not saved; --out RUN.h5 saves a run"
+    saved = f"wrote {shown(how['out'])}" if how["out"] else "not saved; --out RUN.h5 saves a run"
     data = ""
     if hasattr(config, "partition"):  # what networks trained on, and how clients share it
         data = f"{shown(config.data)}, {config.clients} clients, {config.partition}; "
@@ -134,18 +128,21 @@ def carry_out(
     return run
 
 
-def _cluster(dask: str | None, engine: str, workers: int) -> Any:
+def _cluster(options: dict[str, Any]) -> Any:
     """The scheduler of Dask that was asked for, while a run lasts."""
     from hopfed._lib.cluster import cluster
 
-    if dask is not None and engine != "dask":
-        raise ArgumentError("--dask", "given together with --engine dask", engine)
-    return nullcontext() if dask is None else cluster(dask, workers)
+    if options["dask"] is None:
+        return nullcontext()
+    if options["engine"] != "dask":
+        raise ArgumentError("--dask", "given together with --engine dask", options["engine"])
+    return cluster(options["dask"], options["workers"])
 
 
-def continued(out_file: Path | None, resume: bool) -> Path | None:
+def continued(options: dict[str, Any]) -> Path | None:
     """The run file that is there, where it is continued."""
-    return out_file if resume and out_file is not None and out_file.exists() else None
+    path: Path | None = options["out_file"]
+    return path if options["resume"] and path is not None and path.exists() else None
 
 
 def _kept(config: Any, held: Path | None) -> list[Path]:
@@ -173,17 +170,14 @@ def held_settings(experiment: Any, out_file: Path) -> tuple[Any, int]:
         raise RunFileError(f"{out_file}: its settings do not fit: {error}") from None
 
 
-def changed(
-    experiment: Any,
-    config: Any,
-    settings: Sequence[str],
-    seeds: tuple[int, int] | None = None,
-    first: int = 0,
-) -> tuple[Any, int]:
+def changed(experiment: Any, config: Any, options: dict[str, Any], first: int) -> tuple[Any, int]:
     """A config changed as --set and --seeds say, and the first seed."""
     change = getattr(experiment, "with_options", with_settings)
-    config = change(config, list(settings))
-    return (config, first) if seeds is None else (replace(config, seeds=seeds[1]), seeds[0])
+    config = change(config, list(options["settings"]))
+    if options["seeds"] is None:
+        return config, first
+    first, number = options["seeds"]
+    return replace(config, seeds=number), first
 
 
 def fitted(experiment: Any, config: Any, settings: Iterable[str]) -> Any:
@@ -264,18 +258,7 @@ class Report:
 @option("--measure", "Number of the summary that is drawn.  [default: the first]")
 @file_option("--out folder", "Folder to write.", required=True)
 @outputs.overwrite_option
-def sweep_command(
-    name: str,
-    grid: Sequence[str],
-    preset_name: str | None,
-    settings: Sequence[str],
-    seeds: tuple[int, int] | None,
-    folder: Path,
-    choose: str | None,
-    measure: str | None,
-    dask: str | None,
-    **how: Any,
-) -> None:
+def sweep_command(name: str, folder: Path, measure: str | None, **options: Any) -> None:
     """Run EXPERIMENT in each cell of a grid of settings.
 
     The folder --out receives a run file for each cell. Beside them are table.csv, a row for each
@@ -290,27 +273,27 @@ def sweep_command(
     """
     from hopfed.experiments.sweep import OK, best, parsed_grid, sweep
 
-    experiment, cells_of = find(name), parsed_grid(grid)
-    start = preset(experiment, preset_name or "default")
-    config, first = changed(experiment, start, settings, seeds)
-    for method in cells_of.get("method", ()):  # an unknown one is said before any cell is run
-        changed(experiment, config, [f"method={method}"])
+    experiment, grid = find(name), parsed_grid(options["grid"])
+    start = preset(experiment, options["preset"] or "default")
+    config, first = changed(experiment, start, options, 0)
+    for method in grid.get("method", ()):  # an unknown one is said before any cell is run
+        changed(experiment, config, options | {"settings": [f"method={method}"]}, 0)
     if hasattr(experiment, "for_data"):
-        config = fitted(experiment, config, [*settings, *grid])
+        config = fitted(experiment, config, [*options["settings"], *options["grid"]])
     known = experiments.compared(name)
     if measure is not None and known and measure not in known:
         raise ArgumentError("--measure", f"one of {', '.join(known)}", measure)
     before = sorted(folder.glob("*=*.h5")) if folder.is_dir() else []
-    where = _cluster(dask, how["engine"], how["workers"])
-    with where, progress(name) as report, outputs.set_aside(*before):
-        cells = sweep(experiment, config, cells_of, folder, first=first, report=report, **how)
-    _show_cells(cells, list(cells_of), folder, measure)
-    if choose:
-        pairs = zip(cells_of, best(cells, choose).values, strict=True)
+    how = {"engine": options["engine"], "workers": options["workers"], "first": first}
+    with _cluster(options), progress(name) as report, outputs.set_aside(*before):
+        cells = sweep(experiment, config, grid, folder, report=report, **how)
+    _show_cells(cells, list(grid), folder, measure)
+    if options["choose"]:
+        pairs = zip(grid, best(cells, options["choose"]).values, strict=True)
         out.print(f"chosen: {' '.join(f'--set {shown(k)}={shown(v)}' for k, v in pairs)}")
     failed = [cell for cell in cells if cell.status != OK]
     for cell in failed:
-        which = ", ".join(f"{k}={v}" for k, v in zip(cells_of, cell.values, strict=True))
+        which = ", ".join(f"{k}={v}" for k, v in zip(grid, cell.values, strict=True))
         err.print(f"failed: {shown(which)}: {cell.status}", soft_wrap=True)
     if failed:
         raise SystemExit(1)

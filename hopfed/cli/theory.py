@@ -242,7 +242,7 @@ def bounds(
     return Answer(tables, {"N": N, "M": M, "r": r, "level": level, "proxy": proxy})
 
 
-def _check_shares(exposure: Any) -> Answer:
+def _check_shares(exposure: Any) -> None:
     if exposure is not None and exposure.sum() > 1 + 1e-9:
         raise ArgumentError("--exposure", "shares that sum to at most 1", f"{exposure.sum():g}")
 

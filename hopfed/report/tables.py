@@ -82,18 +82,11 @@ def side_by_side(runs: Sequence[Run]) -> list[tuple[str, ...]]:
 
 
 HEADS = {  # numbers of a federation of networks -> what heads their column in a paper
-    "test": "accuracy",
-    "decile": "worst tenth",
-    "auc": "AUC",
-    "f1": "F1",
-    "balanced": "balanced accuracy",
-    "loss": "test loss",
-    "megabytes_up": "MB up",
-    "megabytes_down": "MB down",
-    "gigaflops": "GFLOP",
-    "epsilon": "epsilon",
+    "test": "accuracy", "decile": "worst tenth", "auc": "AUC", "f1": "F1",
+    "balanced": "balanced accuracy", "loss": "test loss", "megabytes_up": "MB up",
+    "megabytes_down": "MB down", "gigaflops": "GFLOP", "epsilon": "epsilon",
     "record_epsilon": "epsilon of an example",
-}
+}  # fmt: skip
 
 
 def for_papers(runs: Sequence[Run]) -> tuple[list[str], dict[str, np.ndarray]]:

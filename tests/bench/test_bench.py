@@ -10,7 +10,7 @@ import pytest
 from emulator.device import Emulated
 
 from hopfed import bench
-from hopfed.bench import Way, Work, measure_point
+from hopfed.bench import Way, measure_point
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.kernels.cuda import device as devices
 
@@ -69,7 +69,7 @@ def toy(run=np.sum, gap=lambda a, b: abs(a - b), **second):
     def work(draw, N):
         x = np.arange(N, dtype=float)
         obvious = Way("obvious", run, lambda: x, **second)
-        return Work(gap, (Way("ours", np.sum, lambda: x), obvious))
+        return gap, (Way("ours", np.sum, lambda: x), obvious)
 
     return work
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,12 +42,7 @@ COVARIATE = "In place of an outcome: what rows are of one archetype or another b
 @option("--alpha", ALPHA, FINITE, 0.001)
 @json_option
 def assign_command(
-    run_file: Path,
-    files: tuple[Path, ...],
-    out_file: Path,
-    alpha: float,
-    as_json: bool,
-    **options: Any,
+    run_file: Path, files: Sequence[Path], out_file: Path, alpha: float, **options: Any
 ) -> None:
     """Say to which archetype of RUN each row of the FILEs belongs.
 
@@ -78,7 +73,7 @@ def assign_command(
         writers.write(out_file, columns[len(files) == 1 :], dialect=dialect)
     none, *counts = answers.counts().sum(axis=0).tolist()
     rows = none + sum(counts)
-    if as_json:
+    if options["as_json"]:
         return print_json({"rows": rows, "none": none, "archetypes": counts})
     lines = [*enumerate(counts[:LISTED], start=1), (NONE, none)]
     shares = [(k, f"{n:,}", f"{n / max(rows, 1):.1%}") for k, n in lines]
@@ -95,7 +90,7 @@ def assign_command(
 @out_option("The rows without gaps: .csv or .parquet.", writers.STREAMED, required=True)
 @flag("--skipped", "Fill questions, too, that another column says were skipped.")
 def complete_command(
-    run_file: Path, files: tuple[Path, ...], out_file: Path, skipped: bool, **options: Any
+    run_file: Path, files: Sequence[Path], out_file: Path, skipped: bool, **options: Any
 ) -> None:
     """Fill the gaps of FILEs with what archetypes make likelier.
 
@@ -140,7 +135,7 @@ def complete_command(
     say_wrote(out_file)
 
 
-def _write_filled(fillings: list[Any], files: tuple[Path, ...], out_file: Path) -> list[Any]:
+def _write_filled(fillings: list[Any], files: Sequence[Path], out_file: Path) -> list[Any]:
     """Write completed tables one below the other; return cells, filled, right, blank and left."""
     import pyarrow as pa
 
@@ -232,12 +227,7 @@ def _pluses(found: Archetypes) -> str:
 @figure_option
 @json_option
 def relate_command(
-    run_file: Path,
-    files: tuple[Path, ...],
-    column: str | None,
-    covariates: Iterable[str],
-    weights: str | None,
-    **options: Any,
+    run_file: Path, files: Sequence[Path], column: str | None, **options: Any
 ) -> None:
     """Say what archetypes of RUN have to do with a column of FILEs.
 
@@ -251,6 +241,7 @@ def relate_command(
     from hopfed.archetypes.relate import related
     from hopfed.kernels import concatenate
 
+    covariates, weights = options["covariates"], options["weights"]
     if (column is None) == (not covariates):
         got = "neither" if column is None else "both"
         raise ArgumentError("--column", "given, or --covariate", got)
