@@ -1,10 +1,10 @@
 """Names of columns, and words of others' files, forge no verdict and steer no terminal."""
 
-import csv
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import written
 
 from hopfed import load, recover
 from hopfed.cli.machines.join import _finish
@@ -37,9 +37,7 @@ def hostile(tmp_path):
     """A table whose columns, of which pairs mostly agree, have names that are verdicts."""
     x, _ = two_classes(1500, 8, 0.8)
     names = [f"{NAME}{j}" for j in range(N)]
-    with open(tmp_path / "a.csv", "w", newline="") as file:
-        csv.writer(file).writerows([names, *np.where(x > 0, "yes", "no")])
-    return tmp_path / "a.csv"
+    return written(tmp_path / "a.csv", names, np.where(x > 0, "yes", "no"))
 
 
 def test_a_name_of_a_column_is_no_line_of_a_verdict(hostile, hopfed, tmp_path):

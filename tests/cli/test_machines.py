@@ -52,3 +52,20 @@ def test_a_home_or_a_key_that_cannot_be_used_is_one_line_before_anything_is_sent
     assert "without certificates and keys" in refused(
         capsys, "certs", str(tmp_path / "keys"), "--clients", "1"
     )
+
+
+def test_a_dry_run_says_first_what_matters(hopfed, examples, tmp_path):
+    given = "join", "--data", examples, "--dry-run"
+    for options, words in (
+        (("--trust-server",), "can learn single rows of yours"),
+        (("--epsilon", "2"), "tell of a row what epsilon 2 and delta 1e-05 say"),
+    ):
+        text, _ = hopfed.done(*given, *options)
+        assert words in " ".join(text.split())
+        assert text.endswith("Nothing was sent.\n")
+        assert "gaps" not in text
+    rows = np.load(examples)
+    rows[:9, 0] = 0
+    np.save(examples, rows)
+    assert "These rows have gaps" in hopfed(*given, "--trust-server")[1]
+    assert not (tmp_path / "home").exists()

@@ -5,8 +5,10 @@ import subprocess
 import sys
 
 import click
+import numpy as np
 import pytest
 from commands import commands
+from helpers import sample
 
 import hopfed.experiments
 import hopfed.figures
@@ -41,23 +43,49 @@ def test_help_says_of_each_command_what_its_own_help_does(hopfed):
         assert f"{name} {said}".split() in [line.split() for line in out.splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("package", "names"),
-    [
-        (hopfed, "recover theory"),
-        (hopfed.theory, "planning spikes"),
-        (hopfed.kernels, "gram pack"),
-        (hopfed.figures, "save theory"),
-        (hopfed.experiments, "NAMES find mp"),
-        (hopfed.cli, "main theory"),
-        (hopfed.testing, "check_gram signs"),
-    ],
-)
-def test_packages_list_their_names_and_nothing_that_they_import(package, names):
-    assert set(names.split()) <= set(dir(package))
+PACKAGES = {
+    hopfed: "recover theory", hopfed.theory: "planning spikes", hopfed.kernels: "gram pack",
+    hopfed.figures: "save theory", hopfed.experiments: "NAMES find mp", hopfed.cli: "main theory",
+    hopfed.testing: "check_gram signs",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_packages_list_their_names_and_nothing_that_they_import(package):
+    assert set(PACKAGES[package].split()) <= set(dir(package))
     assert not {"Any", "annotations", "np"} & set(dir(package))
     for name in dir(package):
         getattr(package, name)
+
+
+def test_every_command_that_writes_takes_overwrite():
+    for path, command in commands():
+        name, taken = " ".join(path), {parameter.name for parameter in command.params}
+        writes = bool(taken & {"out_file", "figure"}) or name in ("certs", "sweep")
+        assert ("overwrite" in taken) == writes, name
+
+
+TWICE = {
+    "recover a.npy --out found.h5 --figure found.svg": ["found.h5", "found.svg"],
+    "report found.h5": ["found.html"],
+    "run bbp --preset quick --set N=40 --set M=40 --seeds 1 --out bbp.h5": ["bbp.h5"],
+    "certs keys --clients 2": ["keys/ca.pem", "keys/client-1.key"],
+}
+
+
+@pytest.mark.slow
+def test_commands_run_twice_with_overwrite(hopfed, tmp_path, monkeypatch):
+    pytest.importorskip("cryptography", reason="cryptography is not installed")
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", sample(3, 48, 300, 0.8, 0)[1])
+    for line, made in TWICE.items():
+        hopfed.done(*line.split())
+        held = [os.stat(name).st_ino for name in made]
+        assert "--overwrite replaces" in hopfed.refused(*line.split())
+        assert [os.stat(name).st_ino for name in made] == held
+        hopfed.done(*line.split(), "--overwrite")
+        assert not set(held) & {os.stat(name).st_ino for name in made}
+    assert not [name for name in os.listdir() if name.endswith(".old")]
 
 
 def test_without_a_command_the_page_of_commands_comes(hopfed):

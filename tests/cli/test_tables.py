@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers import DATA
+from helpers import DATA, written
 
 NAMES = [f"q{j}" for j in range(30)]
 
@@ -15,14 +15,12 @@ def rows(seed=0, m=600):
     return rng.random((m, 30)) < T[rng.integers(3, size=m)]
 
 
-def write(path, x, order=None, extra=()):
-    order = list(range(30)) if order is None else list(order)
-    lines = [",".join(["id", *(NAMES[j] for j in order), *(name for name, _ in extra)])]
-    for k, row in enumerate(x):
-        cells = ["yes" if row[j] else "no" for j in order]
-        lines.append(",".join([f"{path.stem}{k}", *cells, *(cell(k) for _, cell in extra)]))
-    path.write_text("\n".join(lines))
-    return path
+def write(path, x, order=range(30), extra=()):
+    cells = [
+        [f"{path.stem}{k}", *("yes" if row[j] else "no" for j in order), *(c(k) for _, c in extra)]
+        for k, row in enumerate(x)
+    ]
+    return written(path, ["id", *(NAMES[j] for j in order), *(name for name, _ in extra)], cells)
 
 
 def test_owners_are_matched_by_name(hopfed, tmp_path):
