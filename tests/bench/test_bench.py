@@ -15,16 +15,11 @@ from hopfed.errors import ArgumentError, HopfedError
 from hopfed.kernels.cuda import device as devices
 
 TINY = {
-    "gram": {"M": 30, "N": 130},
-    "build": {"M": 130, "N": 30},
-    "products": {"M": 40, "N": 130, "k": 3},
-    "gaps-gram": {"M": 30, "N": 130},
-    "eig": {"M": 60, "N": 150, "K": 2},
-    "dream": {"M": 20, "N": 60},
-    "layered": {"S": 2, "L": 3, "N": 200, "R": 5},
-    "heatbath": {"S": 3, "N": 100, "R": 5},
-    "e2e": {"M": 120, "N": 100, "K": 2},
-}
+    "gram": {"M": 30, "N": 130}, "build": {"M": 130, "N": 30}, "gaps-gram": {"M": 30, "N": 130},
+    "products": {"M": 40, "N": 130, "k": 3}, "eig": {"M": 60, "N": 150, "K": 2},
+    "dream": {"M": 20, "N": 60}, "layered": {"S": 2, "L": 3, "N": 200, "R": 5},
+    "heatbath": {"S": 3, "N": 100, "R": 5}, "e2e": {"M": 120, "N": 100, "K": 2},
+}  # fmt: skip
 ON_THE_HOST = {("eig", "SciPy svds"), ("e2e", "the paper's, dense"), ("e2e", "k-means on raw data")}
 NEEDS_CXX = pytest.mark.skipif(not (which("g++") or which("c++")), reason="no C++ compiler")
 
