@@ -7,10 +7,13 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -41,6 +44,39 @@ _LINES = map(str.split, _MODULES.splitlines())
 _COMMANDS = {name: module for module, *names in _LINES for name in names}
 
 
+@cache
+def words() -> dict[str, Any]:
+    """Words of other tools and what says the same here, and what columns of plans mean."""
+    import tomllib
+
+    return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+
+
+def _answer(word: str, command: str, options: Iterable[str]) -> str | None:
+    """What to write instead of an option of another tool; None for words that are not known."""
+    plain, held = _plain(word), set(options)
+    for row in words()["option"]:
+        if plain in row["words"].split():
+            for option, way in row.items():
+                if option != "words" and (option in held or not option):
+                    way = way or option
+                    use = "use " if way.startswith("--") else ""
+                    return f"{command} has no {word}: {use}{way}"
+    return None
+
+
+def _command_for(word: str, commands: Sequence[str]) -> str | None:
+    """The command that does what `word` does elsewhere; None for words that are not known."""
+    plain = _plain(word)
+    found = (name for name, words in words()["command"].items() if plain in words.split())
+    return next((name for name in found if name in commands), None)
+
+
+def _plain(word: str) -> str:
+    """A word without its dashes, in small letters."""
+    return re.sub(r"[_.]", "-", word.partition("=")[0]).strip("-").lower()
+
+
 class HelpfulGroup(click.Group):
     """A group that names the command for one that it does not have."""
 
@@ -51,11 +87,9 @@ class HelpfulGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from hopfed.cli.words import command_for
-
             names = self.list_commands(ctx)
             near = get_close_matches(args[0], names, n=1)
-            named = command_for(args[0], names) or next(iter(near), None)
+            named = _command_for(args[0], names) or next(iter(near), None)
             way = f"did you mean {named}?" if named else f"{ctx.command_path} --help lists them"
             raise click.UsageError(f"{error.message.rstrip('.')}; {way}", ctx) from None
 
@@ -138,8 +172,6 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _about_option(error: click.exceptions.NoSuchOption, given: list[str]) -> str:
     """What to say of an option that the command lacks: what says it here, or the nearest ones."""
-    from hopfed.cli.words import answer
-
     if error.ctx is None:
         return error.format_message()
     path, command = error.ctx.command_path, error.ctx.command
@@ -147,7 +179,7 @@ def _about_option(error: click.exceptions.NoSuchOption, given: list[str]) -> str
     # Of -nc click tells only -n.
     whole = [word for word in given if word.startswith(error.option_name) and word[:2] != "--"]
     for word in (*whole, error.option_name):
-        found = answer(word, path, held)
+        found = _answer(word, path, held)
         if found is not None:
             return found
     return f"{error.format_message()} {path} --help lists its options."

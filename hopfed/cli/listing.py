@@ -37,8 +37,8 @@ def list_command(name: str | None) -> None:
     rows = [(n, *(each[n] for each in three), words[n][1]) for n in three[1]]
     print_table(("setting", *PRESET_NAMES, ""), rows)
     out.print(f"\nminutes: {', '.join(f'{n} {m:g}' for n, m in minutes(name).items())}")
-    for start, each in texts.items():
+    for start, settings in texts.items():
         out.print(f"\n--preset {start}: settings that differ from default's")
-        for setting, text in each.items():
+        for setting, text in settings.items():
             if text != three[1][setting]:
                 out.print(f"    {setting} = {text}")

@@ -117,7 +117,7 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
         for columns in blocks:
             if any(values is None or (np.abs(values) > 1).any() for values in columns):
                 break
-            parts.append(np.stack(columns, axis=1))
+            parts.append(np.stack(columns, axis=1))  # type: ignore[arg-type]
         else:
             if parts:
                 return Named(np.concatenate(parts), source.names)
@@ -337,7 +337,8 @@ def _print(run: Run) -> None:
     cues, patterns = run.summary.get("ids"), run.summary.get("patterns")
     best, rows = np.array(run.summary["overlap"]), []
     for at in np.ndindex(min(len(nearest), ROWS), *nearest.shape[1:]):
-        s, k, near = at[0], nearest[at], ["-", "-"]
+        s, k = at[0], nearest[at]
+        near: list[Any] = ["-", "-"]
         if arrays["overlaps"].shape[-1]:
             near = [k + 1 if patterns is None else patterns[k], f"{best[at]:.4f}"]
         head = [s + 1 if cues is None else cues[s], *(layer + 1 for layer in at[1:])]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import numpy as np
 
 from hopfed import experiments
 from hopfed._lib.outputs import RUN, check_folder, replacing
@@ -25,9 +26,8 @@ from hopfed.cli.printing import err, out, print_json, print_table, say_wrote, sh
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.errors import shown as cut
 from hopfed.experiments import PRESET_NAMES, Table, config_of, find, name_of, preset
-
-if TYPE_CHECKING:
-    from hopfed.runs import Run
+from hopfed.report import tables
+from hopfed.runs import Run, blaming, first_seed
 
 FILES = ("data", "weights")  # settings that name files to read
 LONGEST = 300  # characters of a setting that are shown
@@ -159,8 +159,6 @@ def _kept(config: Any, held: Path | None) -> list[Path]:
 
 def held_settings(experiment: Any, out_file: Path) -> tuple[Any, int]:
     """Settings of the run in a file, and its first seed."""
-    from hopfed.runs import Run, first_seed
-
     held = Run.load(out_file)
     if held.kind != name_of(experiment):
         raise ArgumentError("--out", f"a run of this experiment, not of {held.kind}", out_file)
@@ -198,20 +196,20 @@ def refuse_code(experiment: Any, config: Any, path: Path, given: Iterable[str]) 
 
     pairs = [(name.strip(), text.strip()) for name, _, text in (s.partition("=") for s in given)]
     said = {(name, part.strip()) for name, text in pairs for part in (text, *text.split(","))}
-    named = [
-        ("code to run", name, ("method", "models"), "if you know it")
-        for name in getattr(experiment, "code_of", code_of)(config)
-    ]
+
+    def refuse(what: str, name: str, way: str, *keys: str) -> None:
+        if not said & {(key, name) for key in keys}:
+            raise RunFileError(f"{path}: names {what}, {name}; give the same --set {way}")
+
+    for name in getattr(experiment, "code_of", code_of)(config):
+        refuse("code to run", name, "if you know it", "method", "models")
     for setting in FILES:
         held = getattr(config, setting, "")
         for file in (held,) if isinstance(held, str) else held:
             if not re.fullmatch(r"\w*", file):
-                named.append(("a file to read", file, (setting,), f"{setting}="))
+                refuse("a file to read", file, f"{setting}=", setting)
     if folder := getattr(config, "keep", ""):
-        named.append(("a folder to write", folder, ("keep",), "keep="))
-    for what, name, keys, way in named:
-        if not said & {(key, name) for key in keys}:
-            raise RunFileError(f"{path}: names {what}, {name}; give the same --set {way}")
+        refuse("a folder to write", folder, "keep=", "keep")
 
 
 @contextmanager
@@ -238,8 +236,6 @@ class Report:
 
     def of_round(self, seed: int, t: int, arrays: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Show the mean loss of the clients that trained in a round."""
-        import numpy as np
-
         losses = np.asarray(arrays.get("client/loss", ()), float)  # of clients, in every cell
         if np.isfinite(losses).any():
             held = losses[np.isfinite(losses)].mean()
@@ -305,12 +301,13 @@ def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) 
     from hopfed.experiments.sweep import TABLE, measures_of
     from hopfed.figures import save
     from hopfed.figures.sweep import draw_sweep
-    from hopfed.report.tables import number
 
     names = measures_of(cells)
     drawn = measure or next(iter(names), "to draw")
     first = sorted(names, key=lambda name: name != drawn)[:COLUMNS]
-    rows = [(*cell.values, *(number(cell.measure(name)) for name in first)) for cell in cells]
+    rows = [
+        (*cell.values, *(tables.number(cell.measure(name)) for name in first)) for cell in cells
+    ]
     print_table((*keys, *first), rows)
     if len(names) > COLUMNS:
         out.print(f"and {len(names) - COLUMNS} numbers more in the table that is written:")
@@ -333,9 +330,6 @@ def show_command(run_file: Path, as_json: bool) -> None:
 
     Example: hopfed show bbp.h5
     """
-    from hopfed.report.tables import tables_of
-    from hopfed.runs import Run, blaming
-
     run = Run.load(run_file)
     shapes = {name: f"{a.dtype} {list(a.shape)}" for name, a in sorted(run.arrays.items())}
     if as_json:
@@ -343,7 +337,7 @@ def show_command(run_file: Path, as_json: bool) -> None:
         return print_json({p: getattr(run, p) for p in parts} | {"arrays": shapes})
     with blaming(run_file, run.kind):
         settings = {k: cut(describe(v), LONGEST) for k, v in run.config.items()}
-        results = tables_of(run) if run.complete else []
+        results = tables.tables_of(run) if run.complete else []
     state = "complete" if run.complete else f"interrupted: {run.committed} of {run.planned} seeds"
     out.print(f"{shown(run.kind)}, {state}\n")
     pairs = {"setting": settings, "made with": run.provenance, "array": shapes}
@@ -362,25 +356,20 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
 
     Example: hopfed compare before.h5 after.h5
     """
-    import numpy as np
-
-    from hopfed.report.tables import differences, for_papers, side_by_side, write_for_papers
-    from hopfed.runs import Run, blaming
-
     if len(run_files) < 2:
         raise ArgumentError("RUN", "at least two run files", len(run_files))
     runs = [Run.load(path, complete=True) for path in run_files]
-    paper = None if out_file is None else for_papers(runs)
+    paper = None if out_file is None else tables.for_papers(runs)
     with blaming(", ".join(map(str, run_files)), runs[0].kind):
-        settings = differences([run.config | {"kind": run.kind} for run in runs])
-        numbers, nothing = side_by_side(runs), np.array(None)
+        settings = tables.differences([run.config | {"kind": run.kind} for run in runs])
+        numbers, nothing = tables.side_by_side(runs), np.array(None)
         names = {name for run in runs for name in run.arrays}
         held = [[run.arrays.get(name, nothing) for run in runs] for name in names]
         same = sum(
             all(np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f") for b in others)
             for a, *others in held
         )
-    versions = differences([run.provenance for run in runs])
+    versions = tables.differences([run.provenance for run in runs])
     for title, rows in (("setting", settings), ("made with", versions)):
         if rows:
             lines = tuple((name, " | ".join(words)) for name, *words in rows)
@@ -388,40 +377,31 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     print_table(("summary", *run_files), numbers, 1, lambda row: "bold" * (len(set(row[1:])) > 1))
     out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
     if paper is not None and out_file is not None:
-        write_for_papers(*paper, out_file)
+        tables.write_for_papers(*paper, out_file)
     say_wrote(out_file)
 
 
 def print_summary(run: Run) -> None:
     """Print the tables of a run, such as its summary with the paper's values."""
-    from hopfed.report.tables import tables_of
-
-    _print(tables_of(run))
+    _print(tables.tables_of(run))
 
 
-def _print(tables: Iterable[Table], left: int = 1) -> None:
+def _print(held: Iterable[Table], left: int = 1) -> None:
     """Print tables whose first columns begin at the left."""
-    for held in tables:
-        print_table((held.title, *held.columns), held.rows, left)
+    for each in held:
+        print_table((each.title, *each.columns), each.rows, left)
         out.print("")
 
 
-def _beside(ending: str, several: str = "") -> Callable[[], Path]:
-    """What a file is called after the run files, where nobody names it."""
-
-    def path() -> Path:
-        first, *others = click.get_current_context().params["run_files"]
-        found: Path = first.with_name(several) if others and several else first.with_suffix(ending)
-        return found
-
-    return path
+def _first(several: str = "") -> Path:
+    """The first run file, after which a picture or a page is called; or the name of `several`."""
+    first, *others = click.get_current_context().params["run_files"]
+    return Path(first.with_name(several) if others and several else first)
 
 
 @command("figure")
 @_runs(metavar="RUN...")
-@out_option(
-    "A .png, .pdf or .svg file. [default: RUN.png]", outputs.FIGURE, default=_beside(".png")
-)
+@out_option(DRAWN, outputs.FIGURE, default=lambda: _first().with_suffix(".png"))
 @flag("--whole", "Draw all panels, and not only the first ones.")
 def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> None:
     """Draw the run file RUN.
@@ -433,10 +413,8 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> 
     """
     from hopfed.experiments.pictures import drawer, has_more_sections
     from hopfed.figures import save
-    from hopfed.report.tables import load_complete
-    from hopfed.runs import blaming
 
-    runs = [load_complete(path, begun=True) for path in run_files]
+    runs = [tables.load_complete(path, begun=True) for path in run_files]
     for path, run in zip(run_files, runs, strict=True):
         if not run.complete:
             err.print(f"{shown(path)}: interrupted; drawn is what is in it")
@@ -455,7 +433,7 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> 
 
 @command("report")
 @_runs(metavar="RUN...")
-@out_option(WHERE, outputs.PAGE, default=_beside(".html", "report.html"))
+@out_option(WHERE, outputs.PAGE, default=lambda: _first("report").with_suffix(".html"))
 @option("--rows row_files", ROWS, MANY, multiple=True, metavar="FILE")
 def report_command(
     run_files: tuple[Path, ...], out_file: Path, row_files: tuple[Path, ...]
@@ -472,11 +450,9 @@ def report_command(
     from hopfed.archetypes.storage import has_archetypes
     from hopfed.cli.tables.answers import found_for
     from hopfed.cli.tables.reading import NOTHING
-    from hopfed.report.page import page
-    from hopfed.report.sections import answers_of
-    from hopfed.report.tables import load_complete
+    from hopfed.report.page import answers_of, page
 
-    runs, answers = {path.name: load_complete(path) for path in run_files}, None
+    runs, answers = {path.name: tables.load_complete(path) for path in run_files}, None
     if len(runs) < len(run_files):
         raise ArgumentError("RUN", "files of different names", ", ".join(map(str, run_files)))
     if row_files:

@@ -13,12 +13,11 @@ from typing import Annotated, Any, NamedTuple, TypeAlias, get_type_hints
 import click
 import numpy as np
 
-from hopfed.cli import HelpfulGroup
+from hopfed.cli import HelpfulGroup, words
 from hopfed.cli.numbers import FINITE, NUMBER, NUMBERS, SEED, WHOLE, Parsed, several
 from hopfed.cli.options import PATH, json_option, option
 from hopfed.cli.outputs import Command, figure_option, overwrite_option
 from hopfed.cli.printing import err, out, print_json, print_table, say_wrote
-from hopfed.cli.words import TABLE
 from hopfed.errors import ArgumentError, DataError
 from hopfed.theory.planning import FALSE_ALARM
 
@@ -54,7 +53,7 @@ class Answer(NamedTuple):
     Where `turned`, a table is printed with a line for each of its columns.
     """
 
-    tables: dict[str, Columns]
+    tables: Mapping[str, Columns]
     drawn: dict[str, Any]
     beside: Mapping[str, Columns] = MappingProxyType({})
     meanings: Iterable[Mapping[str, str]] = ()
@@ -94,7 +93,7 @@ def prediction(law: Callable[..., Answer]) -> Any:
         with naming_options():
             answer = law(**given)
         if as_json:
-            tables = answer.tables | dict(answer.beside)
+            tables = {**answer.tables, **answer.beside}
             print_json({title: _rows(columns) for title, columns in tables.items()})
         else:
             _print(answer)
@@ -406,7 +405,7 @@ def basins(
 
 
 _EXPOSURES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-_MEANINGS, _PROMISED = TABLE["plan"], TABLE["promises"]  # name -> what it means
+_MEANINGS, _PROMISED = words()["plan"], words()["promises"]  # name -> what it means
 _FIELDS = {"M_boundary": "boundary", "M": "samples"} | {n: n for n in list(_MEANINGS)[3:]}
 
 

@@ -106,6 +106,6 @@ def test_the_parts_are_shown_where_the_system_does_not_say_which_cores(hopfed, m
 def test_the_table_names_what_there_is():
     """Options and commands that are named exist."""
     known = set().union(*({o for p in each.params for o in p.opts} for _, each in commands()))
-    for row in words.TABLE["option"]:
+    for row in words()["option"]:
         assert {option for option in row if option} <= known | {"--weights", "words"}
-    assert set(words.TABLE["command"]) == set(cli.list_commands(None))
+    assert set(words()["command"]) == set(cli.list_commands(None))

@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from helpers import written
 
-from hopfed import read_table
-from hopfed.errors import ArgumentError
-
 NAMES = [f"q{j}" for j in range(12)]
 COLOURS = ["blue", "green", "red"]
 
@@ -97,9 +94,3 @@ def test_other_words_are_taken_for_those_that_they_stand_for(survey, hopfed, tmp
     assert "or say +1 or -1: --words 2=missing,1=missing" in hopfed(*given)[2]
     assert hopfed(*given, "--words", "1=+1,2=-1")[0] == 0
     assert (tmp_path / "o.csv").read_text() == (tmp_path / "same.csv").read_text()
-
-
-def test_columns_of_numbers_take_no_signs():
-    coding = read_table({"kg": [1, 2, 3, 9]}, binarize=2.5).coding
-    with pytest.raises(ArgumentError, match="words must be for missing entries, or words of"):
-        read_table({"kg": ["much", "1"]}, coding=coding, words={"much": 1})

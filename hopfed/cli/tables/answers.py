@@ -56,7 +56,7 @@ def assign_command(
 
     Example: hopfed assign run.h5 survey.csv --out rows.csv
     """
-    from hopfed.report.sections import NONE, answers_of
+    from hopfed.report.page import NONE, answers_of
     from hopfed.tables.formats import source_of
 
     found = found_for(run_file, files, options)

@@ -183,8 +183,8 @@ def print_recovery(recovery: Any, seconds: float) -> None:
             out.print(line)
     elif len(found):
         numbers = zip(found.scores, found.predicted_scores, found.exposures, strict=True)
-        rows = [(k, *(f"{x:.4f}" for x in row)) for k, row in enumerate(numbers, start=1)]
-        print_table(("archetype", "score", "predicted", "exposure"), rows[:ROWS])
+        lines = [(k, *(f"{x:.4f}" for x in row)) for k, row in enumerate(numbers, start=1)]
+        print_table(("archetype", "score", "predicted", "exposure"), lines[:ROWS])
     if len(found) > ROWS:
         out.print(f"... and {len(found) - ROWS} more (--json or --out holds all)")
     out.print(f"\n{verdict(found)}")
