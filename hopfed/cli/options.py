@@ -22,7 +22,7 @@ def option(flags: str, words: str, kind: Any = None, default: Any = None, **more
     `flags` may name its argument after a space.
     """
     kind = click.Choice(kind) if isinstance(kind, tuple) else kind
-    more |= {} if default is None else {"default": default, "show_default": not callable(default)}
+    more |= {} if default is None else {"default": default, "show_default": True}
     return click.option(*flags.split(), type=kind, help=words, **more)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -393,15 +393,20 @@ def _print(held: Iterable[Table], left: int = 1) -> None:
         out.print("")
 
 
-def _first(several: str = "") -> Path:
-    """The first run file, after which a picture or a page is called; or the name of `several`."""
-    first, *others = click.get_current_context().params["run_files"]
-    return Path(first.with_name(several) if others and several else first)
+def _beside(ending: str, several: str = "") -> Callable[..., Path]:
+    """What a file is called after the run files, where nobody names it."""
+
+    def path(ctx: click.Context, _: click.Parameter, named: Path | None) -> Path:
+        first, *others = ctx.params["run_files"]
+        held: Path = first.with_name(several) if others and several else first
+        return named or held.with_suffix(ending)
+
+    return path
 
 
 @command("figure")
 @_runs(metavar="RUN...")
-@out_option(DRAWN, outputs.FIGURE, default=lambda: _first().with_suffix(".png"))
+@out_option(DRAWN, outputs.FIGURE, callback=_beside(".png"))
 @flag("--whole", "Draw all panels, and not only the first ones.")
 def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> None:
     """Draw the run file RUN.
@@ -433,7 +438,7 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> 
 
 @command("report")
 @_runs(metavar="RUN...")
-@out_option(WHERE, outputs.PAGE, default=lambda: _first("report").with_suffix(".html"))
+@out_option(WHERE, outputs.PAGE, callback=_beside(".html", "report"))
 @option("--rows row_files", ROWS, MANY, multiple=True, metavar="FILE")
 def report_command(
     run_files: tuple[Path, ...], out_file: Path, row_files: tuple[Path, ...]

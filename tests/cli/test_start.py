@@ -96,6 +96,14 @@ def test_without_a_command_the_page_of_commands_comes(hopfed):
         assert "\n  -h, --help" in error
 
 
+@pytest.mark.parametrize("command", ["figure", "sweep"])
+def test_a_shell_is_told_how_a_word_goes_on(hopfed, monkeypatch, command):
+    words = {"_HOPFED_COMPLETE": "bash_complete", "COMP_WORDS": f"hopfed {command} --"}
+    for name, text in (words | {"COMP_CWORD": "2"}).items():
+        monkeypatch.setenv(name, text)
+    assert "plain,--out" in hopfed.done()[0]
+
+
 def test_the_parts_are_shown_where_the_system_does_not_say_which_cores(hopfed, monkeypatch):
     """As on macOS, where the command ended in a traceback."""
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
