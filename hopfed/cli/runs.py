@@ -397,9 +397,11 @@ def _beside(ending: str, several: str = "") -> Callable[..., Path]:
     """What a file is called after the run files, where nobody names it."""
 
     def path(ctx: click.Context, _: click.Parameter, named: Path | None) -> Path:
+        if named is not None:
+            return named
         first, *others = ctx.params["run_files"]
         held: Path = first.with_name(several) if others and several else first
-        return named or held.with_suffix(ending)
+        return held.with_suffix(ending)
 
     return path
 
