@@ -35,8 +35,6 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Find the files that it reads, check those that it writes, and run it."""
-        from hopfed.tables.files import files_of
-
         outputs, inputs = [], list[Path]()
         for param in self.params:
             name, kind = str(param.name), param.type
@@ -46,6 +44,8 @@ class Command(click.Command):
             elif held is not None and (kind in (PATH, MANY) or name == "data"):
                 read = [Path(each) for each in (held if isinstance(held, tuple) else (held,))]
                 if kind is MANY:
+                    from hopfed.tables.files import files_of
+
                     ctx.params[name] = read = [file for each in read for file in files_of(each)]
                 inputs += read
         check_outputs(*outputs, inputs=inputs, resume=ctx.params.get("resume"))

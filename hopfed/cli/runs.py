@@ -25,7 +25,7 @@ from hopfed.cli.outputs import command, out_option
 from hopfed.cli.printing import err, out, print_json, print_table, say_wrote, shown
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.errors import shown as cut
-from hopfed.experiments import PRESET_NAMES, Table, config_of, find, name_of, preset
+from hopfed.experiments import PRESET_NAMES, Table, find, name_of, preset
 from hopfed.report import tables
 from hopfed.runs import Run, blaming, first_seed
 
@@ -162,10 +162,7 @@ def held_settings(experiment: Any, out_file: Path) -> tuple[Any, int]:
     held = Run.load(out_file)
     if held.kind != name_of(experiment):
         raise ArgumentError("--out", f"a run of this experiment, not of {held.kind}", out_file)
-    try:
-        return config_of(held), first_seed(held.config)
-    except (ArgumentError, TypeError) as error:
-        raise RunFileError(f"{out_file}: its settings do not fit: {error}") from None
+    return tables.settings_in(held, out_file), first_seed(held.config)
 
 
 def changed(experiment: Any, config: Any, options: dict[str, Any], first: int) -> tuple[Any, int]:

@@ -35,13 +35,18 @@ def load_complete(path: str | Path, begun: bool = False) -> Run:
     if not (run.complete or (begun and run.committed)):
         run = Run.load(path, complete=True)  # which says how it is finished
     if run.kind in KNOWN:
-        try:
-            config = config_of(run)
-        except (ArgumentError, TypeError) as error:
-            raise RunFileError(f"{path}: these are not settings of {run.kind}: {error}") from None
+        config = settings_in(run, path)
         rounds = getattr(config, "units", getattr(config, "rounds", 1))
         require_seeds(run, path, rounds if hasattr(find(run.kind), "measure_round") else None)
     return run
+
+
+def settings_in(run: Run, path: str | Path) -> Any:
+    """Settings of a run of an experiment, as they are in its file."""
+    try:
+        return config_of(run)
+    except (ArgumentError, TypeError) as error:
+        raise RunFileError(f"{path}: these are not settings of {run.kind}: {error}") from None
 
 
 def differences(held: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:

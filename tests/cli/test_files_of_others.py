@@ -223,14 +223,11 @@ DATA = "rows/of$\\frac$x.npz"  # would be a formula in a label
 
 
 @pytest.fixture
-def marker(tmp_path, monkeypatch):
-    """Where the module `spy_of_a_run_file` leaves a file when it is imported."""
-    folder = tmp_path / "modules"
-    folder.mkdir()
-    marker = folder / "imported"
-    (folder / f"{NAME}.py").write_text(f"open({str(marker)!r}, 'w').close()\n")
+def marker(folder, monkeypatch):
+    """What the module `spy_of_a_run_file` leaves when it is imported."""
+    (folder / f"{NAME}.py").write_text(EVIL)
     monkeypatch.syspath_prepend(str(folder))
-    yield marker
+    yield folder / "ran"
     sys.modules.pop(NAME, None)
 
 
@@ -238,10 +235,9 @@ def run_of(kind, committed=1):
     """A run file of `hopfed fl run`, complete or not yet begun, whose method is the spy."""
     config = to_plain(Config(method=f"{NAME}:Method", data=DATA, clients=2, rounds=1))
     shape = (committed, 1, 2)
-    numbers = {n: np.full(shape, 0.5) for n in ("validation", "test", "client/flops")}
-    traffic = {f"traffic/{way}": np.ones(shape, int) for way in ("up", "down")}
-    arrays = {"seeds": np.arange(committed), **numbers, **traffic} if committed else {}
-    arrays |= {"seeds": np.arange(committed)}
+    arrays = {n: np.full(shape, 0.5) for n in ("validation", "test", "client/flops")}
+    arrays |= {f"traffic/{way}": np.ones(shape, int) for way in ("up", "down")}
+    arrays = (arrays if committed else {}) | {"seeds": np.arange(committed)}
     return Run(kind, config, arrays, {"test": [0.5, None]}, committed=committed, planned=1)
 
 
