@@ -38,6 +38,9 @@ def test_a_home_or_a_key_that_cannot_be_used_is_one_line_before_anything_is_sent
     assert not (tmp_path / "home").exists()
     again = hopfed.refused("certs", keys, "--clients", 1)
     assert "without certificates and keys" in again
+    held = key.stat().st_ino
+    hopfed.done("certs", keys, "--clients", 1, "--overwrite")
+    assert key.stat().st_ino != held
 
 
 def test_a_dry_run_says_first_what_matters(hopfed, examples, tmp_path):

@@ -5,10 +5,8 @@ import subprocess
 import sys
 
 import click
-import numpy as np
 import pytest
 from commands import commands
-from helpers import sample
 
 import hopfed.experiments
 import hopfed.figures
@@ -63,29 +61,6 @@ def test_every_command_that_writes_takes_overwrite():
         name, taken = " ".join(path), {parameter.name for parameter in command.params}
         writes = bool(taken & {"out_file", "figure"}) or name in ("certs", "sweep")
         assert ("overwrite" in taken) == writes, name
-
-
-TWICE = {
-    "recover a.npy --out found.h5 --figure found.svg": ["found.h5", "found.svg"],
-    "report found.h5": ["found.html"],
-    "run bbp --preset quick --set N=40 --set M=40 --seeds 1 --out bbp.h5": ["bbp.h5"],
-    "certs keys --clients 2": ["keys/ca.pem", "keys/client-1.key"],
-}
-
-
-@pytest.mark.slow
-def test_commands_run_twice_with_overwrite(hopfed, tmp_path, monkeypatch):
-    pytest.importorskip("cryptography", reason="cryptography is not installed")
-    monkeypatch.chdir(tmp_path)
-    np.save("a.npy", sample(3, 48, 300, 0.8, 0)[1])
-    for line, made in TWICE.items():
-        hopfed.done(*line.split())
-        held = [os.stat(name).st_ino for name in made]
-        assert "--overwrite replaces" in hopfed.refused(*line.split())
-        assert [os.stat(name).st_ino for name in made] == held
-        hopfed.done(*line.split(), "--overwrite")
-        assert not set(held) & {os.stat(name).st_ino for name in made}
-    assert not [name for name in os.listdir() if name.endswith(".old")]
 
 
 def test_without_a_command_the_page_of_commands_comes(hopfed):
