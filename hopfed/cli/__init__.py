@@ -65,13 +65,6 @@ def _answer(word: str, command: str, options: Iterable[str]) -> str | None:
     return None
 
 
-def _command_for(word: str, commands: Sequence[str]) -> str | None:
-    """The command that does what `word` does elsewhere; None for words that are not known."""
-    plain = _plain(word)
-    found = (name for name, words in words()["command"].items() if plain in words.split())
-    return next((name for name in found if name in commands), None)
-
-
 def _plain(word: str) -> str:
     """A word without its dashes, in small letters."""
     return re.sub(r"[_.]", "-", word.partition("=")[0]).strip("-").lower()
@@ -87,9 +80,10 @@ class HelpfulGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            names = self.list_commands(ctx)
+            names, word = self.list_commands(ctx), _plain(args[0])
             near = get_close_matches(args[0], names, n=1)
-            named = _command_for(args[0], names) or next(iter(near), None)
+            same = (name for name, held in words()["command"].items() if word in held.split())
+            named = next((name for name in same if name in names), next(iter(near), None))
             way = f"did you mean {named}?" if named else f"{ctx.command_path} --help lists them"
             raise click.UsageError(f"{error.message.rstrip('.')}; {way}", ctx) from None
 

@@ -34,27 +34,14 @@ from hopfed.runs import Run, blaming
 from hopfed.spectral.rows import seen_times
 
 MOST = 16 << 20  # largest number of bytes of compressed arrays in a page
-ALIKE = ("symmetric", "by column")  # channels in which rates have no errors of their own
 NAME = 200  # characters of the name of a row
 NONE = "none of these"
 TEXT = 10_000  # characters of any text
-LIMITS = {
-    "LISTED": 60,  # archetypes
-    "TOLD": 8,  # columns named for an archetype, on each side
-    "CLIENTS": 200,  # that are listed
-    "NAMED": 60,  # columns in a sentence
-    "MOST": 5_000,  # rows in a page
-}
 
 
 def _harmless(value: Any) -> Any:
     """A value as the page holds it: nothing in it steers a terminal; markup is left as it is."""
     return value if isinstance(value, Markup) else shown(value, TEXT)
-
-
-def _has_intervals(found: Archetypes) -> bool:
-    """Whether rates have errors of their own: not where all columns are taken to have one."""
-    return found.errors is not None and found.channel not in ALIKE
 
 
 def _pluses(found: Archetypes) -> list[str]:
@@ -75,11 +62,10 @@ PARTS = Environment(
     undefined=StrictUndefined,
     finalize=_harmless,
 )
-PARTS.globals |= LIMITS | {
+PARTS.globals |= {
     "CERTAIN": display.CERTAIN,
     "NONE": NONE,
     "brief": partial(shown, most=display.LONGEST),
-    "has_intervals": _has_intervals,
     "isfinite": np.isfinite,
     "median": np.median,
     "names_of": storage.names_of,
