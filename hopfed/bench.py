@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -39,7 +39,6 @@ LEAST, MOST = 3, 25  # samples of each way
 BUDGET = {"small": 0.5, "full": 1.0}  # seconds for the samples of one way at one size
 
 Point = Mapping[str, int]  # a size: letter -> number
-Tell = Callable[[str], Any]
 
 # Of each pair small sizes, which take seconds, and full ones.
 _PAIRS = """
@@ -72,11 +71,8 @@ class Way(NamedTuple):
     quiet: Callable[[Any], Any] | None = None
 
 
-class Work(NamedTuple):
-    """Ways to do the same, and the distance of two results, 0 where they are equal."""
-
-    gap: Callable[[Any, Any], float]
-    ways: Sequence[Way]
+# The distance of two results, 0 where they are equal, and ways to do the same.
+Work = tuple[Callable[[Any, Any], float], Sequence[Way]]
 
 
 @dataclass(frozen=True)
@@ -109,8 +105,7 @@ def points(name: str, sizes: str) -> list[dict[str, int]]:
 
 def works(name: str) -> Callable[..., Work]:
     """The function that is the pair `name`."""
-    found: Callable[..., Work] = globals()[f"_{name.replace('-', '_')}"]
-    return found
+    return cast("Callable[..., Work]", globals()[f"_{name.replace('-', '_')}"])
 
 
 def summary(name: str) -> str:
@@ -118,11 +113,6 @@ def summary(name: str) -> str:
     if name not in PAIRS:
         return "all of them"
     return (works(name).__doc__ or "").partition("\n")[0].rstrip(".")
-
-
-def furthest(a: Any, b: Any) -> float:
-    """Largest absolute difference."""
-    return float(np.abs(to_host(a).astype(np.float64) - to_host(b)).max(initial=0.0))
 
 
 def relative(a: Any, b: Any) -> float:
@@ -145,7 +135,7 @@ def _gram(draw: Draw, M: int, N: int) -> Work:
     """Inner products of all pairs of M examples over N sites, exactly."""
     x = draw.signs(M, N)
     bits = Way("bits", kernels.gram, lambda: kernels.pack(x))
-    return Work(furthest, (bits, Way("float32 BLAS", lambda y: y @ y.T, lambda: _float32(x))))
+    return relative, (bits, Way("float32 BLAS", lambda y: y @ y.T, lambda: _float32(x)))
 
 
 def _float32(x: Any) -> Any:
@@ -156,7 +146,7 @@ def _build(draw: Draw, M: int, N: int) -> Work:
     """N x N operator of M examples held as int8, packing included, exactly."""
     x = draw.signs(M, N)
     ours = Way("DenseOperator", lambda _: DenseOperator.from_examples(x).matrix)
-    return Work(furthest, (ours, Way("float32 BLAS", lambda _: (lambda y: y.T @ y)(_float32(x)))))
+    return relative, (ours, Way("float32 BLAS", lambda _: (lambda y: y.T @ y)(_float32(x))))
 
 
 def _products(draw: Draw, M: int, N: int, k: int) -> Work:
@@ -171,7 +161,7 @@ def _products(draw: Draw, M: int, N: int, k: int) -> Work:
         Way("float32 copy held", multiplied, lambda: _float32(x), 1e-5),
         Way("int8, converted", lambda _: multiplied(_float32(x)), tolerance=1e-5),
     )
-    return Work(relative, ways)
+    return relative, ways
 
 
 UPDATES, BETA, REPULSION = 5, 3.0, 0.2
@@ -203,7 +193,7 @@ def _layered(draw: Draw, S: int, L: int, N: int, R: int) -> Work:
     ours = Way("fused", fused, quiet=partial(fused, noise=0.0))
     calm = partial(expression, noise=0.0)
     obvious = Way("NumPy expression", expression, lambda: _float32(state), 1e-3, quiet=calm)
-    return Work(other_signs, (ours, obvious))
+    return other_signs, (ours, obvious)
 
 
 def _heatbath(draw: Draw, S: int, N: int, R: int) -> Work:
@@ -229,14 +219,14 @@ def _heatbath(draw: Draw, S: int, N: int, R: int) -> Work:
     # Rounding of a field near 0 may flip one spin, which may flip others.
     cold = partial(by_site, beta=COLD)
     obvious = Way("NumPy, site by site", by_site, tolerance=0.01, quiet=cold)
-    return Work(other_signs, (Way("kernel", kernel, quiet=partial(kernel, beta=COLD)), obvious))
+    return other_signs, (Way("kernel", kernel, quiet=partial(kernel, beta=COLD)), obvious)
 
 
 def _gaps_gram(draw: Draw, M: int, N: int) -> Work:
     """Inner products of all pairs of M examples over N sites, as if they had gaps."""
     rows = kernels.pack(draw.signs(M, N))  # in two planes of bits; none is missing
     two = Way("two planes", kernels.gram, lambda: kernels.with_gaps(rows))
-    return Work(furthest, (two, Way("complete rows", kernels.gram, lambda: rows)))
+    return relative, (two, Way("complete rows", kernels.gram, lambda: rows))
 
 
 # Spectra
@@ -273,7 +263,7 @@ def _eig(draw: Draw, M: int, N: int, K: int) -> Work:
         Way("Krylov route", partial(route, "krylov"), factors, 1e-2),
         Way("SciPy svds", leading, single, 1e-4),
     )
-    return Work(missed, ways)
+    return missed, ways
 
 
 STEPS, EPS = 200, 0.01  # as in arXiv:2603.19902, eq. (17); the dreaming time is 2
@@ -296,7 +286,7 @@ def _dream(draw: Draw, M: int, N: int) -> Work:
         Way("dense solve", solve, dense, 1e-8, {"N": 4000}),
         Way("the paper's 200 steps", steps, dense, 1e-2, {"N": 500}),  # their error is of order eps
     )
-    return Work(relative, ways)
+    return relative, ways
 
 
 # Recoveries
@@ -324,7 +314,7 @@ def _e2e(draw: Draw, M: int, N: int, K: int) -> Work:
         Way("the paper's, dense", published, tolerance=None, most={"N": 4000}),
         Way("k-means on raw data", k_means, tolerance=None),
     )
-    return Work(not_found, ways)
+    return not_found, ways
 
 
 def describe() -> dict[str, str]:
@@ -364,16 +354,6 @@ def _entry(file: str, name: str) -> str:
     return next(found, "")
 
 
-def _sample(call: Callable[[], Any], wait: Callable[[], Any], repeats: int = 1) -> float:
-    """Seconds of a call, as the mean of `repeats` calls in a row."""
-    wait()
-    start = time.perf_counter()
-    for _ in range(repeats):
-        call()
-    wait()
-    return (time.perf_counter() - start) / repeats
-
-
 def samples(
     calls: Mapping[str, Callable[[], Any]], budget: float, wait: Callable[[], Any] = int
 ) -> dict[str, list[float]]:
@@ -382,8 +362,17 @@ def samples(
     Each was made before, so that nothing is compiled here; `budget` is seconds for all samples of
     one, of which there are `LEAST` in any case.
     """
-    firsts = {name: _sample(call, wait) for name, call in calls.items()}
-    repeats = {name: max(1, round(SAMPLE / max(first, 1e-7))) for name, first in firsts.items()}
+
+    def sample(name: str, repeats: int) -> float:
+        """Seconds of a call, as the mean of `repeats` calls in a row."""
+        wait()
+        start = time.perf_counter()
+        for _ in range(repeats):
+            calls[name]()
+        wait()
+        return (time.perf_counter() - start) / repeats
+
+    repeats = {name: max(1, round(SAMPLE / max(sample(name, 1), 1e-7))) for name in calls}
     taken: dict[str, list[float]] = {name: [] for name in calls}
 
     def wanted(name: str) -> bool:
@@ -392,7 +381,7 @@ def samples(
 
     while pending := [name for name in calls if wanted(name)]:
         for name in pending:
-            taken[name].append(_sample(calls[name], wait, repeats[name]))
+            taken[name].append(sample(name, repeats[name]))
     return taken
 
 
@@ -404,14 +393,14 @@ def measure_point(
     Two ways that must agree and differ are a HopfedError; then no times are reported.
     """
     there = place(device).open()
-    held = work(Draw(stream(0, "bench", name), np if there is None else there.xp), **point)
+    draw = Draw(stream(0, "bench", name), np if there is None else there.xp)
+    distance, ways = work(draw, **point)
     rows, calls, first = [], dict[str, Callable[[], Any]](), None
-    for way in held.ways:
-        row: dict[str, Any] = {"device": device.partition(":")[0], "way": way.label}
-        row |= dict.fromkeys(("seconds", "spread", "ratio", "gap"))
+    nothing = dict.fromkeys(("seconds", "spread", "ratio", "gap"))
+    for way in ways:
+        row: dict[str, Any] = {"device": device.partition(":")[0], "way": way.label} | nothing
         rows.append(row | {"point": dict(point), "absent": ""})
-        over = [letter for letter, most in (way.most or {}).items() if point[letter] > most]
-        if over:
+        if over := [letter for letter, most in (way.most or {}).items() if point[letter] > most]:
             rows[-1]["absent"] = f"takes too long at this {over[0]}"
             continue
         try:
@@ -426,10 +415,10 @@ def measure_point(
             rows[-1]["absent"] = f"does not take these arrays: {error}"
             continue
         if calls:
-            rows[-1]["gap"] = gap = float(held.gap(first, result))
+            rows[-1]["gap"] = gap = float(distance(first, result))
             if way.tolerance is not None and not gap <= way.tolerance:
                 raise HopfedError(
-                    f"{name} at {words(point)}: {way.label} and {held.ways[0].label} differ by "
+                    f"{name} at {words(point)}: {way.label} and {ways[0].label} differ by "
                     f"{gap:.3g}, more than {way.tolerance:g}; no time was taken"
                 )
         else:
@@ -437,13 +426,12 @@ def measure_point(
         calls[way.label] = partial(way.run, inputs)
     taken = samples(calls, budget, int if there is None else there.synchronize)
     medians = {label: float(np.median(times)) for label, times in taken.items()}
-    obvious = medians.get(held.ways[1].label)
-    for row in rows:
-        if row["way"] in taken:
-            row["seconds"] = seconds = medians[row["way"]]
-            low, high = np.quantile(taken[row["way"]], (0.25, 0.75))
-            row["spread"] = (high - low) / 2 / seconds
-            row["ratio"] = None if obvious is None else obvious / seconds
+    obvious = medians.get(ways[1].label)
+    for row in (row for row in rows if row["way"] in taken):
+        row["seconds"] = seconds = medians[row["way"]]
+        low, high = np.quantile(taken[row["way"]], (0.25, 0.75))
+        row["spread"] = (high - low) / 2 / seconds
+        row["ratio"] = None if obvious is None else obvious / seconds
     return rows
 
 
@@ -453,7 +441,10 @@ def words(point: Point) -> str:
 
 
 def measure(
-    names: Sequence[str], sizes: str, tell: Tell = lambda _: None, device: str = "cpu"
+    names: Sequence[str],
+    sizes: str,
+    tell: Callable[[str], Any] = lambda _: None,
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """Measure pairs: "machine", and "benchmarks" by name."""
     found = {}

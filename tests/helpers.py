@@ -1,5 +1,6 @@
 """What several tests need: one strict comparison, data from one seed, where real data are."""
 
+import csv
 import os
 from pathlib import Path
 
@@ -22,6 +23,19 @@ def data_file(name):
     if not path.is_file():
         pytest.skip(f"{name} is not at hand; set HOPFED_DATA to its folder")
     return path
+
+
+def written(path, head, rows, **how):
+    """Write a table as a .csv file, and return its path."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, **how).writerows([head, *rows])
+    return path
+
+
+def lines_of(path, **how):
+    """Head and rows of a .csv file."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.reader(file, **how))
 
 
 def assert_close(got, want, *, rtol=1e-7, atol=0.0):

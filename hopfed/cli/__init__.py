@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,36 +22,52 @@ from hopfed.errors import ColumnsError, HopfedError
 
 __getattr__, __dir__ = own(__name__, __path__)
 
-# Command -> its module below `hopfed.cli`, and the first sentence of its help, so that --help is
-# quick: a module is imported when its command is called, which is in it as `NAME_command`.
-_COMMANDS = {
-    "recover": (
-        "tables.recover",
-        "Recover archetypes from FILES of examples, one for each client.",
-    ),
-    "assign": ("tables.answers", "Say to which archetype of RUN each row of the FILEs belongs."),
-    "complete": ("tables.answers", "Fill the gaps of FILEs with what archetypes make likelier."),
-    "export": ("tables.answers", "Write the archetypes of RUN as a table for other programs."),
-    "relate": ("tables.relate", "Say what archetypes of RUN have to do with a column of FILEs."),
-    "store": ("memories", "Store the patterns of FILE in an associative memory."),
-    "recall": ("memories", "Recall patterns from the rows of CUES, with a stored MEMORY."),
-    "spectrum": ("spectrum", "Count the components of a table beyond its noise."),
-    "demo": ("demo", "Hide 26 letters in noise at five clients, and recover them."),
-    "doctor": ("doctor", "Show versions, threads, the GPU, and what runs where."),
-    "bench": ("bench", "Time hopfed against the plain way on this machine."),
-    "theory": ("theory", "Print random-matrix predictions: tables, --json, or a --figure."),
-    "run": ("runs", "Run the experiment NAME over its seeds."),
-    "sweep": ("runs", "Run EXPERIMENT in each cell of a grid of settings."),
-    "list": ("listing", "List the experiments, or the settings of the one called NAME."),
-    "fl": ("networks", "Run federations of neural networks (needs the extra `neural`)."),
-    "certs": ("machines.certs", "Make the certificates and keys of a federation in FOLDER."),
-    "serve": ("machines.serve", "Serve a federation to clients that run `hopfed join`, over TLS."),
-    "join": ("machines.join", "Take part in a federation; your file stays on this machine."),
-    "show": ("runs", "Show settings, versions, summary and arrays of the run file RUN."),
-    "compare": ("runs", "Compare the settings, summaries and arrays of runs."),
-    "figure": ("runs", "Draw the run file RUN."),
-    "report": ("runs", "Write a page about the run files RUN."),
-}
+# Modules below `hopfed.cli`, each imported when a command of it is called, which is in it as
+# `NAME_command`.
+_MODULES = """\
+tables.recover recover
+tables.answers assign complete export relate
+memories store recall
+theory spectrum
+tables.recover demo
+bench doctor bench
+theory theory
+runs run sweep
+listing list
+networks fl
+machines.certs certs
+machines.serve serve
+machines.join join
+runs show compare figure report
+"""
+_LINES = map(str.split, _MODULES.splitlines())
+_COMMANDS = {name: module for module, *names in _LINES for name in names}
+
+
+@cache
+def words() -> dict[str, Any]:
+    """Words of other tools and what says the same here, and what columns of plans mean."""
+    import tomllib
+
+    return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+
+
+def _answer(word: str, command: str, options: Iterable[str]) -> str | None:
+    """What to write instead of an option of another tool; None for words that are not known."""
+    plain, held = _plain(word), set(options)
+    for row in words()["option"]:
+        if plain in row["words"].split():
+            for option, way in row.items():
+                if option != "words" and (option in held or not option):
+                    way = way or option
+                    use = "use " if way.startswith("--") else ""
+                    return f"{command} has no {word}: {use}{way}"
+    return None
+
+
+def _plain(word: str) -> str:
+    """A word without its dashes, in small letters."""
+    return re.sub(r"[_.]", "-", word.partition("=")[0]).strip("-").lower()
 
 
 class HelpfulGroup(click.Group):
@@ -59,11 +80,10 @@ class HelpfulGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from hopfed.cli.words import command_for
-
-            names = self.list_commands(ctx)
+            names, word = self.list_commands(ctx), _plain(args[0])
             near = get_close_matches(args[0], names, n=1)
-            named = command_for(args[0], names) or next(iter(near), None)
+            same = (name for name, held in words()["command"].items() if word in held.split())
+            named = next((name for name in same if name in names), next(iter(near), None))
             way = f"did you mean {named}?" if named else f"{ctx.command_path} --help lists them"
             raise click.UsageError(f"{error.message.rstrip('.')}; {way}", ctx) from None
 
@@ -79,14 +99,20 @@ class LazyGroup(HelpfulGroup):
         """Import one command."""
         if cmd_name not in _COMMANDS:
             return None
-        module = import_module(f"hopfed.cli.{_COMMANDS[cmd_name][0]}")
+        module = import_module(f"hopfed.cli.{_COMMANDS[cmd_name]}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the commands, and import none."""
+        """List the commands with the first lines of their help, and import none."""
+        rows = []
+        for name, module in _COMMANDS.items():
+            file = Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py")
+            begins = rf'def {name}_command\(.*?"""(.*?)\n'
+            found = re.search(begins, file.read_text(encoding="utf-8"), re.DOTALL)
+            rows.append((name, found[1] if found else ""))
         with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, words) in _COMMANDS.items()])
+            formatter.write_dl(rows)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -140,8 +166,6 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _about_option(error: click.exceptions.NoSuchOption, given: list[str]) -> str:
     """What to say of an option that the command lacks: what says it here, or the nearest ones."""
-    from hopfed.cli.words import answer
-
     if error.ctx is None:
         return error.format_message()
     path, command = error.ctx.command_path, error.ctx.command
@@ -149,7 +173,7 @@ def _about_option(error: click.exceptions.NoSuchOption, given: list[str]) -> str
     # Of -nc click tells only -n.
     whole = [word for word in given if word.startswith(error.option_name) and word[:2] != "--"]
     for word in (*whole, error.option_name):
-        found = answer(word, path, held)
+        found = _answer(word, path, held)
         if found is not None:
             return found
     return f"{error.format_message()} {path} --help lists its options."

@@ -1,23 +1,39 @@
-"""`hopfed bench`: times of the same work done in two ways, in one process."""
+"""`hopfed bench` and `hopfed doctor`: how fast this machine is, and what it has."""
 
 from __future__ import annotations
 
-import json
+import os
+import platform
+from collections.abc import Iterator
 from datetime import date
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import click
 
 from hopfed import bench
 from hopfed._lib.settings import hint, require
-from hopfed.cli.options import device_option, json_option, option
-from hopfed.cli.printing import Screen, named, out, progress_bar, table
-from hopfed.kernels.place import place
+from hopfed.cli.options import VARIABLE, asked, device_option, json_option, option
+from hopfed.cli.printing import Screen, named, out, print_json, print_table, progress_bar
+from hopfed.errors import BackendError, HopfedError
+from hopfed.experiments import ON_DEVICE
+from hopfed.kernels.place import Place, place
 
 WIDE = Screen(width=140)  # of tables in a file
 SIZES = "Small: seconds for each benchmark. Full: a minute or two."
 HARDWARE = ("processor", "cores", "kernel threads", "memory", "BLAS", "GPU")
+CORE = ("numpy", "scipy", "numba", "h5py", "matplotlib", "scikit-learn", "click", "rich")
+# In words, since finding out would import every experiment and every benchmark; tests hold it true.
+ON_CUDA = (
+    f"recover, demo, run {'|'.join(ON_DEVICE)}, bench of the kernels; not yet fl run "
+    "and other experiments"
+)
+CUDA = ("cupy-cuda12x", "cupy-cuda13x")  # what the row of the GPU says of them is enough
+EXTRAS = {  # package -> the extra of hopfed that installs it
+    "torch": "neural", "flwr": "flower", "grpcio": "machines", "dask": "dask", "pandas": "table",
+    "polars": "table", "zarr": "table", "anndata": "table", "dp-accounting": "privacy",
+}  # fmt: skip
 
 
 @click.command("bench")
@@ -33,31 +49,39 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str) -> N
 
     Example: hopfed bench gram --sizes full
     """
+    summaries = {each: bench.summary(each) for each in bench.NAMES}
     if name is None:
-        summaries, machine = {name: bench.summary(name) for name in bench.NAMES}, bench.describe()
+        machine = bench.describe()
         if as_json:
-            print(json.dumps({"benchmarks": summaries, "machine": machine}))
-            return
+            return print_json({"benchmarks": summaries, "machine": machine})
         for each, words in summaries.items():
             out.print(named(each, words))
         out.print("")
         _print_machine(machine)
-        out.print("\nRun one with: hopfed bench NAME")
-        return
+        return out.print("\nRun one with: hopfed bench NAME")
     rule = f"one of {', '.join(bench.NAMES)}{hint(name, bench.NAMES)}"
     require(name in bench.NAMES, "benchmark", rule, repr(name))
     pairs = [each for each in bench.PAIRS if name in (each, "all")]
-    found: dict[str, Any] = {"date": date.today().isoformat(), "sizes": sizes}
     with progress_bar("{task.description}") as bar, place(device).current():
-        task = bar.add_task("loading", total=None)
-        say = partial(bar.update, task)
-        found |= bench.measure(pairs, sizes, lambda said: say(description=said), device)
+        say = partial(bar.update, bar.add_task("loading", total=None))
+        found = bench.measure(pairs, sizes, lambda said: say(description=said), device)
     if as_json:
-        print(json.dumps(found))
-        return
+        return print_json({"date": date.today().isoformat(), "sizes": sizes} | found)
     _print_machine(found["machine"])
     for each, held in found["benchmarks"].items():
-        _print_pair(each, held)
+        out.print("")
+        out.print(named(each, held["summary"]))
+        heads = ("size", "device", "way", "seconds", "spread", "ratio", "gap")
+        print_table(heads, map(_cells, held["rows"]), screen=out if out.is_terminal else WIDE)
+    return None
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    """What is printed of a way at a size."""
+    forms = {"seconds": ".3g", "spread": ".0%", "ratio": ".2f", "gap": ".1g"}
+    cells = ["" if row[name] is None else format(row[name], f) for name, f in forms.items()]
+    what = bench.words(row["point"]), row["device"], row["way"]
+    return [*what, *([row["absent"], "", "", ""] if row["absent"] else cells)]
 
 
 def _print_machine(machine: dict[str, str]) -> None:
@@ -67,14 +91,38 @@ def _print_machine(machine: dict[str, str]) -> None:
     out.print("versions: " + ", ".join(versions))
 
 
-def _print_pair(name: str, found: dict[str, Any]) -> None:
-    """Print a row for each way at each size."""
-    out.print("")
-    out.print(named(name, found["summary"]))
-    grid = table("size", "device", "way", "seconds", "spread", "ratio", "gap")
-    for row in found["rows"]:
-        forms = {"seconds": ".3g", "spread": ".0%", "ratio": ".2f", "gap": ".1g"}
-        cells = ["" if row[name] is None else format(row[name], f) for name, f in forms.items()]
-        what = bench.words(row["point"]), row["device"], row["way"]
-        grid.add_row(*what, *([row["absent"]] if row["absent"] else cells))
-    (out if out.is_terminal else WIDE).print(grid)
+@click.command("doctor")
+def doctor_command() -> None:
+    """Show versions, threads, the GPU, and what runs where.
+
+    Example: hopfed doctor
+    """
+    print_table(("what", "found"), _parts(), left=2)
+
+
+def _parts() -> Iterator[tuple[str, str]]:
+    """What is installed, what the machine has, and what works with each `--device`."""
+    yield "hopfed", version("hopfed")
+    yield "python", f"{platform.python_version()} on {platform.machine()}"
+    missing = dict.fromkeys(CORE, "MISSING: pip install hopfed") | dict.fromkeys(CUDA, "")
+    extras = {name: f"not installed: pip install 'hopfed[{e}]'" for name, e in EXTRAS.items()}
+    for package, words in (missing | extras).items():
+        try:
+            yield package, version(package)
+        except PackageNotFoundError:
+            if words:
+                yield package, words
+    machine = bench.describe()
+    for name in ("processor", "memory", "cores", "BLAS", "kernel threads"):
+        yield name, machine[name]
+    yield "--device cpu", "everything; taken where nothing is said"
+    try:
+        yield "--device cuda", f"on {Place(0).open().name}: {ON_CUDA}"
+    except BackendError as error:
+        yield "--device cuda", f"nothing: {error}"
+    if word := os.environ.get(VARIABLE):
+        try:
+            asked(None).open()
+            yield VARIABLE, word
+        except HopfedError as error:
+            yield VARIABLE, f"{word}: {error}"

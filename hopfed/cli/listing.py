@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import click
 
-from hopfed.cli.printing import named, out, table
+from hopfed.cli.printing import named, out, print_table
 from hopfed.experiments import CLAIMS, PRESET_NAMES, find, minutes, preset, presets
 
 
@@ -26,19 +26,19 @@ def list_command(name: str | None) -> None:
     from hopfed.experiments.settings import annotated
 
     experiment = find(name)
-    out.print(experiment.__doc__.strip())
-    known = {start: preset(experiment, start) for start in presets(experiment)}
-    three, words = [known.pop(start) for start in PRESET_NAMES], annotated(experiment.Config)
-    grid = table("setting", *PRESET_NAMES, "")
-    for setting in fields(experiment.Config):
-        values = (describe(getattr(p, setting.name)) for p in three)
-        grid.add_row(setting.name, *values, words[setting.name][1])
-    out.print("")
-    out.print(grid)
+    out.print(f"{experiment.__doc__.strip()}\n")
+    words = annotated(experiment.Config)
+    held = {start: preset(experiment, start) for start in presets(experiment)}
+    texts = {
+        start: {f.name: describe(getattr(config, f.name)) for f in fields(config)}
+        for start, config in held.items()
+    }
+    three = [texts.pop(start) for start in PRESET_NAMES]
+    rows = [(n, *(each[n] for each in three), words[n][1]) for n in three[1]]
+    print_table(("setting", *PRESET_NAMES, ""), rows)
     out.print(f"\nminutes: {', '.join(f'{n} {m:g}' for n, m in minutes(name).items())}")
-    for start, held in known.items():
+    for start, settings in texts.items():
         out.print(f"\n--preset {start}: settings that differ from default's")
-        for setting in fields(experiment.Config):
-            value = getattr(held, setting.name)
-            if value != getattr(three[1], setting.name):
-                out.print(f"    {setting.name} = {describe(value)}", markup=False)
+        for setting, text in settings.items():
+            if text != three[1][setting]:
+                out.print(f"    {setting} = {text}")

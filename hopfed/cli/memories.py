@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,14 +10,15 @@ from typing import Any
 import click
 import numpy as np
 
+from hopfed._lib.outputs import RUN, replacing
 from hopfed._lib.settings import real, require, with_settings
 from hopfed.cli.numbers import SEED, Parsed, within
-from hopfed.cli.options import PATH, file_option, flag, json_option, option, shape_option
-from hopfed.cli.outputs import FIGURE, RUN, check_outputs, out_option
-from hopfed.cli.printing import human_bytes, out, say_wrote, table
-from hopfed.cli.tables.reading import NOTHING, by_code, choices_of, table_options
-from hopfed.cli.tables.reading import read as read_tables
+from hopfed.cli.options import PATH, flag, json_option, option, shape_option
+from hopfed.cli.outputs import FIGURE, File, command, out_option
+from hopfed.cli.printing import human_bytes, out, print_json, print_table, say_wrote
+from hopfed.cli.tables import reading
 from hopfed.errors import ArgumentError, DataError, RunFileError
+from hopfed.runs import Run, blaming
 
 ARRAYS = (".npy", ".npz", ".h5", ".hdf5")  # which hold numbers without names
 RULE = (
@@ -61,11 +61,16 @@ class Named:
     ids: tuple[str, ...] | None = None
     coding: Any = None
 
+    def __post_init__(self) -> None:
+        from hopfed.tables.table import is_made_up
+
+        if self.columns is not None and is_made_up(self.columns):  # which nobody gave them
+            object.__setattr__(self, "columns", None)
+
     @classmethod
-    def of_run(cls, run: Any, path: Path, rows: int, width: int) -> Named:
+    def of_run(cls, run: Run, path: Path, rows: int, width: int) -> Named:
         """Names that the run file of a memory holds, without any rows."""
         from hopfed.archetypes.storage import ROWS, unpacked_names
-        from hopfed.runs import blaming
         from hopfed.tables.coding import Coding
 
         try:
@@ -78,21 +83,15 @@ class Named:
         for held, due in ((columns, width), (coding, width), (ids, rows)):
             if held is not None and len(held) != due:
                 raise RunFileError(f"{path}: names of {len(held)} columns or patterns, not {due}")
-        return cls(np.zeros((0, 0)), _given(columns), ids, coding)
+        return cls(np.zeros((0, 0)), columns, ids, coding)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The names as arrays of a run file."""
+    def kept(self, run: Run) -> Run:
+        """A run with the names in its arrays."""
         from hopfed.archetypes.storage import COLUMNS, ROWS, packed_names
 
         names = {COLUMNS: self.columns, ROWS: self.ids}
-        return {name: packed_names(held) for name, held in names.items() if held is not None}
-
-
-def _given(columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Names of columns that somebody gave them."""
-    from hopfed.tables.table import is_made_up
-
-    return None if columns is None or is_made_up(columns) else columns
+        packed = {name: packed_names(held) for name, held in names.items() if held is not None}
+        return replace(run, arrays=run.arrays | packed)
 
 
 def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int = 2) -> Named:
@@ -104,47 +103,40 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
     from hopfed import kernels
     from hopfed.tables.formats import read_numbers, source_of
     from hopfed.tables.options import Choices
-    from hopfed.tables.reading import read_tables as read_coded
+    from hopfed.tables.reading import read_tables
+    from hopfed.tables.table import is_made_up
+    from hopfed.tables.words import MISSING, as_numbers
 
-    choices = choices_of(options)
+    choices = reading.choices_of(options)
     if file.suffix.lower() in ARRAYS and choices == Choices():
         return Named(read_numbers(file))
-    if choices == Choices() and (coding is None or _given(coding.names) is None):
+    if choices == Choices() and (coding is None or is_made_up(coding.names)):
         source = source_of(file)
-        values = _numbers(source)
-        if values is not None and not (np.abs(values) > 1).any():
-            return Named(values, _given(source.names))
-    [table] = read_coded([file], choices=choices, coding=coding, least=least)
+        blocks = ([as_numbers(array, MISSING) for array in block] for block in source.blocks())
+        parts = []
+        for columns in blocks:
+            if any(values is None or (np.abs(values) > 1).any() for values in columns):
+                break
+            parts.append(np.stack(columns, axis=1))  # type: ignore[arg-type]
+        else:
+            if parts:
+                return Named(np.concatenate(parts), source.names)
+    [table] = read_tables([file], choices=choices, coding=coding, least=least)
     values = kernels.unpack(table.held).astype(np.float64)
     values[values == 0] = np.nan
     ids = None if table.ids is None else tuple(table.ids.tolist())
-    return Named(values, _given(table.columns), ids, table.coding)
+    return Named(values, table.columns, ids, table.coding)
 
 
-def _numbers(source: Any) -> np.ndarray | None:
-    """Numbers of a source, NaN where one is missing; None if a cell is a word."""
-    from hopfed.tables.words import MISSING, as_numbers
-
-    parts = []
-    for block in source.blocks():
-        columns = [as_numbers(array, MISSING) for array in block]
-        if any(values is None for values in columns):
-            return None
-        parts.append(np.stack(columns, axis=1))  # type: ignore[arg-type]
-    return np.concatenate(parts) if parts else None
-
-
-@click.command("store")
+@command("store")
 @click.argument("file", type=PATH)
-@out_option("The .h5 file to write.", required=True)
+@out_option("The .h5 file to write.", RUN, required=True)
 @click.option("--rule", default="", help=RULE)
 @option("--set settings", SETTINGS, multiple=True)
 @flag("--operator", "Rows are examples: store their second moments.")
 @json_option
-@table_options
-def store_command(
-    file: Path, out_file: Path, operator: bool, as_json: bool, **options: Any
-) -> None:
+@reading.table_options
+def store_command(file: Path, out_file: Path, rule: str, **options: Any) -> None:
     """Store the patterns of FILE in an associative memory.
 
     Rows are patterns of +-1, 0/1, or means in [-1, 1], graded patterns; or of words, in a table as
@@ -158,37 +150,33 @@ def store_command(
     from hopfed.memory.rules import rule_named
     from hopfed.memory.storage import as_run
 
-    check_outputs(("--out", out_file, RUN), inputs=[file])
-    name, settings = options.pop("rule"), options.pop("settings")
-    said, rule = ", ".join(settings), None  # chosen by the patterns where no name is given
-    require(bool(name) or not settings, "--set", "given together with --rule", said)
-    if name:
-        rule = rule_named(name)
-        fits = not settings or bool(vars(rule))
-        require(fits, "--set", f"left out: {name} has no settings", said)
-        rule = with_settings(rule, settings)
-    choices_of(options)
+    settings, operator = options["settings"], options["operator"]
+    said, chosen = ", ".join(settings), None  # by the patterns where no name is given
+    require(bool(rule) or not settings, "--set", "given together with --rule", said)
+    if rule:
+        chosen = rule_named(rule)
+        fits = not settings or bool(vars(chosen))
+        require(fits, "--set", f"left out: {rule} has no settings", said)
+        chosen = with_settings(chosen, settings)
     if operator:
         from hopfed.spectral.operators import FactorOperator
         from hopfed.tables.examples import as_examples
 
-        [held] = read_tables([file], options)
+        [held] = reading.read([file], options)
         patterns: Any = FactorOperator.from_examples(as_examples(held.rows, name=str(file)))
-        named = Named(np.zeros((0, 0)), _given(held.columns), None, held.coding)
+        names = Named(np.zeros((0, 0)), held.columns, None, held.coding)
     else:
-        named = _patterns(file, options)
-        patterns = named.values
+        names = _archetypes(file) or _named(file, options)
+        patterns = _patterns(names, file)
     default = "projector" if operator or not is_graded(patterns) else ""
-    memory = AssociativeMemory.store(patterns, rule or default)
-    run = as_run(memory, str(file))
-    coding = {} if named.coding is None else {"coding": named.coding.to_json()}
-    run = replace(run, arrays=run.arrays | named.arrays(), config=run.config | coding)
-    run.save(out_file)
+    memory = AssociativeMemory.store(patterns, chosen or default)
+    run = names.kept(as_run(memory, str(file)))
+    coding = {} if names.coding is None else {"coding": names.coding.to_json()}
+    replace(run, config=run.config | coding).save(out_file)
     size = out_file.stat().st_size
-    if as_json:
-        more = {"settings": run.config["settings"], "bytes": size, "advice": list(memory.advice)}
-        print(json.dumps(run.summary | more))
-        return
+    if options["as_json"]:
+        more = {"settings": run.config["settings"], "bytes": size, "advice": memory.advice}
+        return print_json(run.summary | more)
     what = f"{len(memory):,} {'graded ' if memory.is_graded else ''}patterns"
     if memory.factor is not None:
         what = f"an operator of {memory.factor.shape[1]} components"
@@ -197,19 +185,17 @@ def store_command(
         out.print(line)
 
 
-def _patterns(file: Path, options: dict[str, Any]) -> Named:
-    """Patterns of a table, or the archetypes of a run file of `hopfed recover`."""
+def _patterns(names: Named, file: Path) -> np.ndarray:
+    """Patterns of a table, all of which are complete."""
     from hopfed.memory.cues import as_patterns
 
-    named = _archetypes(file) or _named(file, options)
-    rows = named.values
-    if named.coding is not None and np.isnan(rows).any():
+    rows = names.values
+    if names.coding is not None and np.isnan(rows).any():
         row, column = np.argwhere(np.isnan(rows))[0].tolist()
-        which = column + 1 if named.columns is None else f"'{named.columns[column]}'"
+        which = column + 1 if names.columns is None else f"'{names.columns[column]}'"
         raise DataError(f"{file}: row {row + 1}, column {which} is missing: patterns are complete")
     try:
-        flat = rows.reshape(len(rows), -1) if rows.ndim > 2 and rows.size else rows
-        return replace(named, values=as_patterns(flat))
+        return as_patterns(rows.reshape(len(rows), -1) if rows.ndim > 2 and rows.size else rows)
     except ArgumentError as error:
         raise DataError(f"{file}: {error}") from error
 
@@ -218,26 +204,25 @@ def _archetypes(file: Path) -> Named | None:
     """Archetypes of a run file; None for any other file."""
     from hopfed._lib.outputs import is_run
     from hopfed.archetypes.storage import loaded
-    from hopfed.runs import Run
 
     if file.suffix.lower() not in RUN or not file.is_file() or not is_run(file):
         return None
     found = loaded(Run.load(file), file)
     if not len(found):
         raise DataError(f"{file}: the recovery found no archetypes")
-    return Named(found.patterns, _given(found.columns), None, found.coding)
+    return Named(found.patterns, found.columns, None, found.coding)
 
 
-@click.command("recall")
+@command("recall")
 @click.argument("memory", type=PATH)
 @click.argument("cues", type=PATH)
-@out_option("States to .npy or .csv; everything to .h5.")
+@out_option("States to .npy or .csv; everything to .h5.", OUT)
 @option("--updates", "Most updates.", within(1), 100)
 @option("--temperature", "A number, or FROM:TO to cool.", Parsed("number|from:to", _range), "0")
 @option("--order", "One spin at a time, or all at once.", ("serial", "synchronous"), "serial")
 @flag("--free", "Let observed sites of cues with gaps turn as well.")
 @option("--seed", "Seed of the noise.", SEED, 0)
-@file_option("--figure", "Draw cue, steps and result.")
+@option("--figure", "Draw cue, steps and result.", File(FIGURE))
 @shape_option
 @flag("--json as_json", "Print as JSON; nearest counts from 0.")
 def recall_command(memory: Path, cues: Path, **options: Any) -> None:
@@ -249,30 +234,31 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
 
     Example: hopfed recall memory.h5 cues.npy --out recalled.npy
     """
-    outputs = ("--out", options["out_file"], OUT), ("--figure", options["figure"], FIGURE)
-    check_outputs(*outputs, inputs=[memory, cues])
-    from hopfed.memory.storage import load
-    from hopfed.runs import Run
+    from hopfed.memory.storage import of_run
 
-    stored = load(memory)
-    held = Named.of_run(Run.load(memory), memory, len(stored), stored.n_sites)
-    given = _named(cues, NOTHING, held.coding, least=1)
-    asked = _cues(given, held.columns, cues, stored.n_sites)
+    held = Run.load(memory)
+    stored = of_run(held, memory)
+    names = Named.of_run(held, memory, len(stored), stored.n_sites)
+    given = _named(cues, reading.NOTHING, names.coding, least=1)
+    asked = _cues(given, names.columns, cues, stored.n_sites)
     config = {"memory": str(memory), "cues": str(cues), "rule": repr(stored.rule)}
     config |= {name: str(value) for name, value in options.items()}
-    run = _recalled(stored, asked, options, config)
-    names = replace(held, ids=given.ids)
-    both = {"ids": names.ids, "patterns": held.ids}
-    said = {name: list(ids) for name, ids in both.items() if ids is not None}
-    run = replace(run, arrays=run.arrays | names.arrays(), summary=run.summary | said)
-    _write(run, options, names)
+    both = {"ids": given.ids, "patterns": names.ids}
+    run = replace(names, ids=given.ids).kept(_recalled(stored, asked, options, config))
+    run.summary.update({name: list(ids) for name, ids in both.items() if ids is not None})
+    if options["out_file"] is not None:
+        _write(run, options["out_file"], names.columns, given.ids)
+    if options["figure"] is not None:
+        from hopfed.figures import save
+        from hopfed.figures.recall import draw
+
+        save(draw(run, shape=options["shape"]), options["figure"])
     if options["as_json"]:
-        print(json.dumps(run.summary))
-        return
-    _print(run, names.ids, held.ids)
+        return print_json(run.summary)
+    _print(run)
     say_wrote(options["out_file"], options["figure"])
-    if options["out_file"] and held.coding is not None:
-        out.print(_meaning(held.coding))
+    if options["out_file"] and names.coding is not None:
+        out.print(_meaning(names.coding))
 
 
 def _cues(found: Named, columns: tuple[str, ...] | None, file: Path, n_sites: int) -> np.ndarray:
@@ -295,8 +281,6 @@ def _cues(found: Named, columns: tuple[str, ...] | None, file: Path, n_sites: in
 
 def _recalled(memory: Any, cues: np.ndarray, options: dict[str, Any], config: Any) -> Any:
     """Recall from cues: the run, with states of the first cues on their way."""
-    from hopfed.runs import Run
-
     (high, low), updates = options["temperature"], options["updates"]
     # It falls over nine tenths of the updates, then stays.
     T = high + (low - high) * np.minimum(np.arange(updates) / max(1.0, 0.9 * updates), 1)
@@ -323,49 +307,45 @@ def _recalled(memory: Any, cues: np.ndarray, options: dict[str, Any], config: An
     return Run("recall", config, arrays, summary | {n: a.tolist() for n, a in measured.items()})
 
 
-def _write(run: Any, options: dict[str, Any], names: Named) -> None:
-    """Write states, or everything, and draw."""
-    from hopfed.runs import replacing
+def _write(run: Run, path: Path, names: Any, ids: Any) -> None:
+    """Write states, by the names of columns and cues where they have some; or everything."""
     from hopfed.tables.table import made_up
     from hopfed.tables.writers import write
 
-    path, states = options["out_file"], run.arrays["states"]
+    states, ending = run.arrays["states"], path.suffix.lower()
     flat = states.reshape(-1, states.shape[-1])
-    ending = "" if path is None else path.suffix.lower()
     if ending == ".h5":
         run.save(path)
-    elif ending == ".npy":
+    elif ending == ".csv" and (names or ids):
+        columns: list[Any] = [*zip(names or made_up(flat.shape[1]), flat.T, strict=True)]
+        if ids is not None:  # with the layers of a cue one below the other
+            layers = len(flat) // max(len(ids), 1)
+            columns.insert(0, ("id", [name for name in ids for _ in range(layers)]))
+        write(path, columns)
+    else:
         with replacing(path) as temporary, open(temporary, "wb") as file:
-            np.save(file, states)
-    elif ending and (names.columns or names.ids):
-        columns: list[Any] = [*zip(names.columns or made_up(flat.shape[1]), flat.T, strict=True)]
-        if names.ids is not None:  # with the layers of a cue one below the other
-            layers = len(flat) // max(len(names.ids), 1)
-            columns.insert(0, ("id", [name for name in names.ids for _ in range(layers)]))
-        write(path, columns, endings=OUT)
-    elif ending:
-        with replacing(path) as temporary:
-            np.savetxt(temporary, flat, fmt="%d" if flat.dtype.kind == "i" else "%g", delimiter=",")
-    if options["figure"]:
-        from hopfed.figures import save
-        from hopfed.figures.recall import draw
-
-        save(draw(run, shape=options["shape"]), options["figure"])
+            if ending == ".npy":
+                np.save(file, states)
+            else:
+                form = "%d" if flat.dtype.kind == "i" else "%g"
+                np.savetxt(file, flat, fmt=form, delimiter=",")
 
 
-def _print(run: Any, cues: tuple[str, ...] | None, patterns: tuple[str, ...] | None) -> None:
+def _print(run: Run) -> None:
     """Print what every cue was recalled as; cues and patterns by name where they have one."""
     arrays, nearest = run.arrays, np.array(run.summary["nearest"])
-    best = np.array(run.summary["overlap"])
-    grid = table("cue", *["layer"] * (nearest.ndim > 1), "nearest", "overlap", "updates", "rests")
+    cues, patterns = run.summary.get("ids"), run.summary.get("patterns")
+    best, rows = np.array(run.summary["overlap"]), []
     for at in np.ndindex(min(len(nearest), ROWS), *nearest.shape[1:]):
-        s, k, near = at[0], nearest[at], ["-", "-"]
+        s, k = at[0], nearest[at]
+        near: list[Any] = ["-", "-"]
         if arrays["overlaps"].shape[-1]:
-            near = [str(k + 1) if patterns is None else patterns[k], f"{best[at]:.4f}"]
-        head = [str(s + 1) if cues is None else cues[s], *(str(layer + 1) for layer in at[1:])]
+            near = [k + 1 if patterns is None else patterns[k], f"{best[at]:.4f}"]
+        head = [s + 1 if cues is None else cues[s], *(layer + 1 for layer in at[1:])]
         rests = "yes" if arrays["converged"][s] else "no"
-        grid.add_row(*head, *near, str(arrays["updates"][s]), rests)
-    out.print(grid)
+        rows.append((*head, *near, arrays["updates"][s], rests))
+    layers = ["layer"] * (nearest.ndim > 1)
+    print_table(("cue", *layers, "nearest", "overlap", "updates", "rests"), rows)
     if len(nearest) > ROWS:
         out.print(f"... and {len(nearest) - ROWS} more (--json or --out holds all)")
     if (best < 0).any():
@@ -376,6 +356,6 @@ def _meaning(coding: Any) -> str:
     """What the numbers of recalled columns stand for in the words of the table."""
     pairs, level = zip(coding.names, coding.codes, strict=True), "+1 is the column's level"
     codes = {name: level if code.levels else str(code) for name, code in pairs}
-    parts = [f"{words} ({names})" for words, names in by_code(codes)]
+    parts = [f"{words} ({names})" for words, names in reading.by_code(codes)]
     more = f"; and {len(parts) - NAMED:,} more codings" if len(parts) > NAMED else ""
     return f"In the states {'; '.join(parts[:NAMED])}{more}."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
+from functools import partial
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,14 @@ from typing import Any
 import click
 
 from hopfed._lib.outputs import RUN
-from hopfed._lib.settings import require
+from hopfed._lib.settings import describe, require
 from hopfed.cli import HelpfulGroup, runs
 from hopfed.cli.numbers import COUNT, SEEDS
-from hopfed.cli.options import PATH, device_option, figure_option, file_option, flag, option
-from hopfed.cli.outputs import FIGURE, check_outputs, out_option
-from hopfed.cli.printing import out, say_wrote, shown, table
-from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError
+from hopfed.cli.options import PATH, device_option, file_option, flag, option
+from hopfed.cli.outputs import Command, figure_option, out_option
+from hopfed.cli.printing import out, print_table, say_wrote
+from hopfed.errors import BackendError, DataError, HopfedError
+from hopfed.tables.writers import ENDINGS, write
 
 CONFIG = "Settings, .toml; those of the method below [options]."
 DATA = (
@@ -46,7 +48,10 @@ def fl_command() -> None:
     """
 
 
-@fl_command.command("run")
+command = partial(fl_command.command, cls=Command)
+
+
+@command("run")
 @click.argument("method")
 @file_option("--config config_file", CONFIG)
 @option("--data", DATA)
@@ -61,66 +66,51 @@ def fl_command() -> None:
 @flag("--compile compiled", "Compile the loss by torch.compile.")
 @device_option("networks are trained and score", opens=False)
 @runs.engine_options
-@out_option("Run file (.h5) to write.")
+@out_option("Run file (.h5) to write.", RUN)
 @option("--keep", "Keep each client's network of the best round.", metavar="FOLDER")
 @flag("--resume", "Continue the run in --out if the file exists; --rounds may be more.")
 @flag("--json as_json", "Print the summary as JSON.")
-def run_command(method: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
+def run_command(method: str, config_file: Path | None, **options: Any) -> None:
     """Run METHOD; `hopfed fl list` shows all methods, `hopfed fl list METHOD` its settings.
 
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
-    inputs = [Path(file) for file in (options["config_file"], options["data"]) if file is not None]
-    check_outputs(("--out", out_file, RUN), inputs=inputs, resume=options["resume"])
     fl = _experiment()
-    held = runs.continued(out_file, options["resume"])
-    first, config = _settings(fl, method, options, held)
+    named = ("data", "partition", "clients", "rounds", "models", "keep")
+    given = [f"{name}={options[name]}" for name in named if options[name] is not None]
+    given += options["settings"]
+    given += ["precision=bfloat16"] if options["autocast"] else []
+    given += ["compile=inductor"] if options["compiled"] else []
+    device = runs.for_networks(options.pop("device"))
+    given += [f"device={device}"] if device != "cpu" else []
+    file = [] if config_file is None else _read(config_file)
+    for name, text in file:  # before it is imported
+        same = name != "method" or text == method
+        require(same, "method", f"{method}, as on the command line", text)
+    held = runs.continued(options)
+    start, first = (fl.Config(method=method), 0) if held is None else runs.held_settings(fl, held)
+    require(start.method == method, "METHOD", f"{start.method}, as in {held}", method)
+    said = {s.partition("=")[0].strip() for s in given}
+    every = [*(f"{name}={text}" for name, text in file if name not in said), *given]
+    config, first = runs.changed(fl, start, options | {"settings": every}, first)
+    if held is None:
+        config = runs.fitted(fl, config, every)
+    for source in (config_file, held):
+        if source is not None:
+            runs.refuse_code(fl, config, source, [f"method={method}", *given])
     config.make(0)  # a wrong name is reported before a file is written
-    run = runs.carry_out(fl, config, out_file, as_json, first=first, **options)
+    run = runs.carry_out(fl, config, first, options)
     if fl.all_lost(run.arrays):
         raise HopfedError(f"no network is finite; lr = {config.lr:g} is likely too high")
 
 
-def _settings(
-    fl: Any, method: str, options: dict[str, Any], run_file: Path | None
-) -> tuple[int, Any]:
-    """First seed and settings, taken out of `options`; those of a run that is continued stay."""
-    file = options.pop("config_file")
-    held = [] if file is None else _read(file)
-    for name, _, text in (setting.partition("=") for setting in held):  # before it is imported
-        same = name.strip() != "method" or text.strip() == method
-        require(same, "method", f"{method}, as on the command line", text)
-    base, first = (fl.Config(), 0) if run_file is None else runs.held_settings(fl, run_file)
-    if run_file is not None and base.method != method:
-        raise ArgumentError("METHOD", f"{base.method}, as in {run_file}", method)
-    first, number = options.pop("seeds") or (first, None)
-    named = {n: options.pop(n) for n in ("data", "partition", "clients", "rounds", "models")}
-    named |= {"seeds": number, "keep": options.pop("keep", None)}
-    given = [f"{n}={value}" for n, value in named.items() if value is not None]
-    given += options.pop("settings")
-    given += ["precision=bfloat16"] if options.pop("autocast") else []
-    given += ["compile=inductor"] if options.pop("compiled") else []
-    device = runs.for_networks(options.pop("device"))
-    if device != "cpu":
-        given.append(f"device={device}")
-    said = {s.partition("=")[0].strip() for s in given}
-    settings = [*(s for s in held if s.partition("=")[0].strip() not in said), *given]
-    config = fl.with_options(replace(base, method=method), settings)
-    if run_file is None:
-        config = runs.fitted(fl, config, settings)
-    for source in (file, run_file):
-        if source is not None:
-            runs.refuse_code(fl, config, source, [f"method={method}", *given])
-    return first, config
-
-
-@fl_command.command("partition")
+@command("partition")
 @click.argument("data")
 @option("--partition", "As for `fl run`. [default: dirichlet:0.5]")
 @option("--clients", "Number of clients. [default: 10]", COUNT)
 @option("--seed", "Of all draws.", COUNT, 0)
 @figure_option
-@out_option("Partition (.npz) to write, for --partition given:FILE.npz.")
+@out_option("Partition (.npz) to write, for --partition given:FILE.npz.", (".npz",))
 def partition_command(
     data: str, seed: int, figure: Path | None, out_file: Path | None, **named: Any
 ) -> None:
@@ -130,8 +120,6 @@ def partition_command(
 
     Example: hopfed fl partition digits --partition dirichlet:0.3 --figure clients.png
     """
-    wanted = (("--figure", figure, FIGURE), ("--out", out_file, (".npz",)))
-    check_outputs(*wanted, inputs=[Path(data)])
     fl = _experiment()
     from hopfed import neural
     from hopfed.figures import save
@@ -142,10 +130,9 @@ def partition_command(
     config = runs.fitted(fl, fl.with_options(fl.Config(), given), [*given, "models="])
     held = neural.data.load(config.data)
     made = neural.data.partition(config.partition, held, config.clients, seed)
-    grid = table("client", "training", "validation", "test", "classes")
-    for name, sizes, counts in zip(made.names, made.sizes, made.counts(), strict=True):
-        grid.add_row(*map(shown, (name, *sizes, int((counts > 0).sum()))))
-    out.print(grid)
+    classes = (int((counts > 0).sum()) for counts in made.counts())
+    rows = ((n, *sizes, k) for n, sizes, k in zip(made.names, made.sizes, classes, strict=True))
+    print_table(("client", "training", "validation", "test", "classes"), rows)
     if figure is not None:
         save(draw(made), figure)
     if out_file is not None:
@@ -153,12 +140,12 @@ def partition_command(
     say_wrote(figure, out_file)
 
 
-@fl_command.command("predict")
+@command("predict")
 @click.argument("folder", type=PATH)
 @click.argument("data")
 @option("--client", "Whose network, from 0.", COUNT, 0)
 @click.option("--models", default="", help="Your code that the folder names, as you named it then.")
-@out_option("Class and probabilities of each row: .csv, .json, .parquet or .h5.")
+@out_option("Class and probabilities of each row: .csv, .json, .parquet or .h5.", ENDINGS)
 def predict_command(
     folder: Path, data: str, client: int, models: str, out_file: Path | None
 ) -> None:
@@ -173,9 +160,7 @@ def predict_command(
     _experiment()
     from hopfed.experiments.shared.kept_networks import read
     from hopfed.neural.data import load
-    from hopfed.tables.writers import check_ending, write
 
-    check_outputs(("--out", out_file, check_ending("--out", out_file)), inputs=[Path(data)])
     kept = read(folder, client, tuple(models.split(",")))
     dataset = load(data, labelled=False)
     chances = kept.probabilities(dataset.inputs)
@@ -193,7 +178,7 @@ def predict_command(
     say_wrote(out_file)
 
 
-@fl_command.command("list")
+@command("list")
 @click.argument("method", required=False)
 def list_command(method: str | None) -> None:
     """List all methods, or describe METHOD and its settings.
@@ -201,22 +186,19 @@ def list_command(method: str | None) -> None:
     Example: hopfed fl list fedprox
     """
     _experiment()
-    from hopfed._lib.settings import describe
     from hopfed.neural.methods import METHODS
     from hopfed.neural.methods import method as find
 
-    if method is None:
-        grid = table("method", "source", "own settings")
-        for column in grid.columns:
-            column.justify = "left"
-        for name in METHODS:
-            cls = find(name)
-            own = [f for f in fields(cls) if f.name not in ("task", "training")]
-            words = ", ".join(f"{f.name}={describe(f.default)}" for f in own)
-            grid.add_row(name, cls.source, words or "-")
-        out.print(grid)
+    if method is not None:
+        out.print(cleandoc(find(method).__doc__ or ""))
         return
-    out.print(cleandoc(find(method).__doc__ or ""))
+    rows = []
+    for name in METHODS:
+        cls = find(name)
+        own = [f for f in fields(cls) if f.name not in ("task", "training")]
+        words = ", ".join(f"{f.name}={describe(f.default)}" for f in own)
+        rows.append((name, cls.source, words or "-"))
+    print_table(("method", "source", "own settings"), rows, left=3)
 
 
 def _experiment() -> Any:
@@ -231,11 +213,10 @@ def _experiment() -> Any:
     return fl
 
 
-def _read(path: Path) -> list[str]:
+def _read(path: Path) -> list[tuple[str, str]]:
     """Read settings from a TOML file: those of `Config`, and the method's own from [options]."""
     import tomllib
 
-    from hopfed._lib.settings import describe
     from hopfed.tables.files import opened
 
     try:
@@ -247,4 +228,4 @@ def _read(path: Path) -> list[str]:
     if not isinstance(own, dict):
         raise DataError(f"{path}: [options] is no table")
     plain = {k: tuple(v) if isinstance(v, list) else v for k, v in (held | own).items()}
-    return [f"{name}={describe(value)}" for name, value in plain.items()]
+    return [(name.strip(), describe(value).strip()) for name, value in plain.items()]

@@ -39,8 +39,8 @@ def within(least: int = -MOST, most: int = MOST) -> Parsed:
 
     def parse(text: str) -> int:
         number = whole("", text)
-        if not least <= number <= most:
-            raise ArgumentError("", f"a whole number from {least:,} to {most:,}", text)
+        rule = f"a whole number from {least:,} to {most:,}"
+        require(least <= number <= most, "", rule, text)
         return number
 
     return Parsed("integer", parse)
@@ -48,8 +48,7 @@ def within(least: int = -MOST, most: int = MOST) -> Parsed:
 
 def _finite(text: str) -> float:
     number = real("", text)
-    if math.isinf(number):
-        raise ArgumentError("", "a finite number", repr(text))
+    require(math.isfinite(number), "", "a finite number", repr(text))
     return number
 
 
@@ -74,8 +73,8 @@ def _size(text: str) -> int:
 def _seeds(text: str) -> tuple[int, int]:
     first, colon, end = text.rpartition(":")
     start, stop = WHOLE.parse(first) if colon else 0, WHOLE.parse(end)
-    if colon and (start < 0 or stop <= start):
-        raise ArgumentError("", "a range that holds a seed: 100:105 are 100 to 104", text)
+    rule = "a range that holds a seed: 100:105 are 100 to 104"
+    require(not colon or 0 <= start < stop, "", rule, text)
     return start, stop - start
 
 
@@ -83,8 +82,7 @@ def _counts(text: str) -> list[int]:
     """Whole numbers from first to last, both among them."""
     first, colon, last = text.partition(":")
     start, stop = (FEW.parse(part) for part in (first, last if colon else first))
-    if stop < start:
-        raise ArgumentError("", "first:last, ascending, such as 1:8", text)
+    require(start <= stop, "", "first:last, ascending, such as 1:8", text)
     return list(range(start, stop + 1))
 
 

@@ -11,8 +11,9 @@ import click
 from hopfed.cli.numbers import SHAPE
 
 PATH = click.Path(path_type=Path)
+MANY = click.Path(path_type=Path)  # a file, a folder or a pattern: a command gets the files
 RUN = click.argument("run_file", metavar="RUN", type=PATH)
-FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
+FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=MANY)
 
 
 def option(flags: str, words: str, kind: Any = None, default: Any = None, **more: Any) -> Any:
@@ -35,7 +36,6 @@ def file_option(flags: str, words: str, **more: Any) -> Any:
     return option(flags, words, PATH, **more)
 
 
-figure_option = file_option("--figure", "Draw to .png, .pdf or .svg.")
 json_option = flag("--json as_json", "Print as JSON.")
 shape_option = option("--shape", "Of the patterns in the figure, such as 28x28.", SHAPE)
 VARIABLE = "HOPFED_DEVICE"  # says where to compute where no option does

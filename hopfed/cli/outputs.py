@@ -1,11 +1,12 @@
-"""Files that a command writes: `--overwrite`, and the one function that lets a file be replaced."""
+"""Files that a command writes: its options, `--overwrite`, and what lets a file be replaced."""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -14,21 +15,48 @@ import click
 
 from hopfed._lib.other_accounts import followed
 from hopfed._lib.outputs import RUN, check_run, check_suffix, check_writable, is_filled
-from hopfed.cli.options import file_option, flag
+from hopfed.cli.options import MANY, PATH, flag, option
 from hopfed.errors import ArgumentError
 
 FIGURE = (".png", ".pdf", ".svg")
 PAGE = (".html", ".htm")
 
 
+class File(click.Path):
+    """A file that a command writes, with one of these endings."""
+
+    def __init__(self, endings: tuple[str, ...]):
+        super().__init__(path_type=Path)
+        self.endings = endings
+
+
+class Command(click.Command):
+    """A command that refuses, before it does anything, outputs that cannot be written."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Find the files that it reads, check those that it writes, and run it."""
+        outputs, inputs = [], list[Path]()
+        for param in self.params:
+            name, kind = str(param.name), param.type
+            held = ctx.params.get(name)
+            if isinstance(kind, File):
+                outputs.append((param.opts[0], held, kind.endings))
+            elif held is not None and (kind in (PATH, MANY) or name == "data"):
+                read = [Path(each) for each in (held if isinstance(held, tuple) else (held,))]
+                if kind is MANY:
+                    from hopfed.tables.files import files_of
+
+                    ctx.params[name] = read = [file for each in read for file in files_of(each)]
+                inputs += read
+        check_outputs(*outputs, inputs=inputs, resume=ctx.params.get("resume"))
+        return super().invoke(ctx)
+
+
+command = partial(click.command, cls=Command)
+
+
 def _keep(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     ctx.meta["overwrite"] = value
-
-
-def out_option(words: str, **more: Any) -> Any:
-    """--out and --overwrite."""
-    path = file_option("--out out_file", words, **more)
-    return lambda command: path(overwrite_option(command))
 
 
 overwrite_option = flag(
@@ -39,6 +67,15 @@ overwrite_option = flag(
 )
 
 
+def out_option(words: str, endings: tuple[str, ...], **more: Any) -> Any:
+    """--out and --overwrite."""
+    path = option("--out out_file", words, File(endings), **more)
+    return lambda command: path(overwrite_option(command))
+
+
+figure_option = option("--figure", "Draw to .png, .pdf or .svg.", File(FIGURE))
+
+
 def overwriting() -> bool:
     """Whether the command that runs was given --overwrite."""
     context = click.get_current_context(silent=True)
@@ -47,7 +84,7 @@ def overwriting() -> bool:
 
 def check_outputs(
     *outputs: tuple[str, str | Path | None, tuple[str, ...]],
-    inputs: Iterable[str | Path] = (),
+    inputs: Sequence[str | Path] = (),
     resume: bool | None = None,
 ) -> None:
     """Refuse, before any work, files that could not be written after it or would destroy others.
@@ -58,28 +95,28 @@ def check_outputs(
     An empty file is as good as none. `resume` says whether the run that is there is continued; None
     where a command cannot do that.
     """
-    read, taken = [Path(path) for path in inputs], dict[Path, str]()
-    for option, given, suffixes in outputs:
+    taken = dict[Path, str]()
+    for flags, given, suffixes in outputs:
         if given is None:
             continue
         path = Path(given)
         if suffixes:
-            check_suffix(option, path, suffixes)
-        if any(_same(path, other) for other in read):
-            raise ArgumentError(option, "another file than the input", path)
+            check_suffix(flags, path, suffixes)
+        if any(_same(path, Path(other)) for other in inputs):
+            raise ArgumentError(flags, "another file than the input", path)
         for other, its in taken.items():
             if _same(path, other):
-                raise ArgumentError(option, f"another file than that of {its}", path)
-        check_writable(path, option)
-        taken[path] = option
+                raise ArgumentError(flags, f"another file than that of {its}", path)
+        check_writable(path, flags)
+        taken[path] = flags
     if resume and overwriting():
         raise ArgumentError("--overwrite", "left out with --resume, which keeps the run", "both")
-    for path, option in taken.items():
+    for path, flags in taken.items():
         if path.suffix.lower() in RUN:
-            check_run(option, path)
+            check_run(flags, path)
         if is_filled(path) and not overwriting() and not resume:
             ways = "--overwrite replaces this one" + ", --resume continues it" * (resume is False)
-            raise ArgumentError(option, f"a new file ({ways})", path)
+            raise ArgumentError(flags, f"a new file ({ways})", path)
 
 
 @contextmanager

@@ -6,8 +6,10 @@ characters that would control a terminal are printed as escapes.
 
 from __future__ import annotations
 
+import json
 import math
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -64,9 +66,24 @@ def human_bytes(count: float) -> str:
     return f"{count / 1000**power:.1f} {('B', 'kB', 'MB', 'GB')[power]}"
 
 
-def table(*columns: str) -> Table:
-    """Return an empty table with right-aligned columns in the house style."""
+def print_table(
+    heads: Iterable[object],
+    rows: Iterable[Sequence[object]],
+    left: int = 0,
+    style: Callable[[Sequence[object]], str] = lambda _: "",
+    screen: Console = out,
+) -> None:
+    """Print a table in the house style, whose first columns begin at the left."""
     grid = Table(box=None, header_style="bold", pad_edge=False)
-    for name in columns:
-        grid.add_column(name, justify="right")
-    return grid
+    for place, name in enumerate(heads):
+        grid.add_column(shown(name), justify="left" if place < left else "right")
+    for row in rows:
+        grid.add_row(*map(shown, row), style=style(row))
+    screen.print(grid)
+
+
+def print_json(held: Any) -> None:
+    """Print values as JSON, as a run file holds them."""
+    from hopfed.runs import plain
+
+    print(json.dumps(plain(held)))

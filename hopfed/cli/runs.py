@@ -2,56 +2,50 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from itertools import chain
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import numpy as np
 
-from hopfed._lib.outputs import RUN, check_folder
+from hopfed import experiments
+from hopfed._lib.outputs import RUN, check_folder, replacing
 from hopfed._lib.settings import describe, with_settings
+from hopfed.cli import outputs, printing
 from hopfed.cli.numbers import COUNT, SEEDS
-from hopfed.cli.options import PATH, device_option, file_option, flag, json_option, option
-from hopfed.cli.outputs import (
-    FIGURE,
-    PAGE,
-    check_outputs,
-    out_option,
-    overwrite_option,
-    overwriting,
-    set_aside,
-)
-from hopfed.cli.printing import err, human_bytes, out, progress_bar, shown, table
-from hopfed.cli.tables.reading import NOTHING
+from hopfed.cli.options import MANY, PATH, device_option, file_option, flag, json_option, option
+from hopfed.cli.options import RUN as RUN_FILE
+from hopfed.cli.outputs import command, out_option
+from hopfed.cli.printing import err, out, print_json, print_table, say_wrote, shown
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.errors import shown as cut
-from hopfed.experiments import PRESET_NAMES, compared, config_of, find, name_of, preset
-
-if TYPE_CHECKING:
-    from hopfed.runs import Run
+from hopfed.experiments import PRESET_NAMES, Table, find, name_of, preset
+from hopfed.report import tables
+from hopfed.runs import Run, blaming, first_seed
 
 FILES = ("data", "weights")  # settings that name files to read
-MOST_FAULTS = 50  # that are listed for one variant
 LONGEST = 300  # characters of a setting that are shown
 COLUMNS = 3  # numbers of the cells of a sweep that are printed; the file has all
 ROWS = "Table, or folder of tables, whose rows a page about archetypes lists; may be repeated."
-
 PRESET = "Settings to start from; `hopfed list NAME` has them all. [default: default]"
 DASK = "Scheduler of the engine dask, such as tcp://host:8786.  [default: local]"
 ENGINE = (
     "Where seeds and clients of a federation run: in this process, in worker processes, on workers "
     "of Dask, as nodes of Flower."
 )
+WHERE = "An .html file. [default: RUN.html, of several report.html]"
+DRAWN = "A .png, .pdf or .svg file. [default: RUN.png]"
+PAPER = "Table of methods to write: .tex, a tabular of LaTeX, or .csv."
 
-_runs = click.argument("run_files", metavar="RUN...", nargs=-1, required=True, type=PATH)
 _preset = option("--preset", PRESET, metavar=f"[{'|'.join(PRESET_NAMES)}|...]")
 _seeds = option("--seeds", "Number of seeds, or which: 100:110 for 100 to 109.", SEEDS)
+_runs = partial(click.argument, "run_files", nargs=-1, required=True, type=PATH)
 set_option = option("--set settings", "Change a setting.", multiple=True, metavar="KEY=VALUE")
 workers_option = option("--workers", "Processes.", COUNT, 1)
 
@@ -62,7 +56,7 @@ def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask"
     return option("--engine", ENGINE, tuple(names), "local")(dask(command))
 
 
-@click.command("run")
+@command("run")
 @click.argument("name")
 @_preset
 @_seeds
@@ -70,10 +64,10 @@ def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask"
 @engine_options
 @workers_option
 @device_option("recoveries run and networks are trained, where there are any", opens=False)
-@out_option("Run file (.h5) to write.")
+@out_option("Run file (.h5) to write.", RUN)
 @flag("--resume", "Continue the run in --out if the file exists.")
 @json_option
-def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
+def run_command(name: str, device: str, **options: Any) -> None:
     """Run the experiment NAME over its seeds.
 
     `hopfed list NAME` shows its settings. With --out the file receives every seed as soon as it is
@@ -86,70 +80,69 @@ def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any)
     from hopfed.kernels.place import place
 
     experiment = find(name)
-    check_outputs(("--out", out_file, RUN), resume=options["resume"])
-    device, trains = options.pop("device"), hasattr(experiment.Config, "device")
+    trains = hasattr(experiment.Config, "device")
     if trains:
         for_networks(device)
     else:
         place(device).open()
         options["device"] = device
-    preset(experiment, options["preset"] or "default")  # which may be unknown
-    held, config, first = continued(out_file, options["resume"]), None, 0
+    start, first = preset(experiment, options["preset"] or "default"), 0  # which may be unknown
+    held = continued(options)
     if held is not None and not options["preset"]:
-        config, first = held_settings(experiment, held)
-        refuse_code(experiment, config, held, options["settings"])
-    config, options["first"] = _changed(experiment, options, config, first)
+        start, first = held_settings(experiment, held)
+        refuse_code(experiment, start, held, options["settings"])
+    config, first = changed(experiment, start, options, first)
     if trains and device != "cpu":
         config = replace(config, device=device)
-    carry_out(experiment, config, out_file, as_json, **options)
+    carry_out(experiment, config, first, options)
 
 
-def carry_out(
-    experiment: Any, config: Any, out_file: Path | None, as_json: bool, **options: Any
-) -> Run:
+def carry_out(experiment: Any, config: Any, first: int, options: dict[str, Any]) -> Run:
     """Run `experiment` with a progress bar, print its summary, and return the run."""
     from hopfed.experiments.runner import execute
 
-    resume, engine, workers = (options[name] for name in ("resume", "engine", "workers"))
-    if resume and out_file is None:
+    how: dict[str, Any] = {name: options[name] for name in ("resume", "engine", "workers")}
+    how |= {"first": first, "out": options["out_file"], "device": options.get("device", "cpu")}
+    if how["resume"] and how["out"] is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
-    kept = _kept(config, continued(out_file, resume))
-    began, name = time.perf_counter(), name_of(experiment)
-    how: dict[str, Any] = {"out": out_file, "resume": resume, "engine": engine, "workers": workers}
-    how |= {"first": options["first"], "device": options.get("device", "cpu")}
-    cluster = _cluster(options["dask"], engine, workers)
-    with cluster, progress(name) as report, set_aside(out_file, *kept):
+    kept, seconds = _kept(config, continued(options)), -time.perf_counter()
+    with (
+        _cluster(options),
+        progress(name_of(experiment)) as report,
+        outputs.set_aside(how["out"], *kept),
+    ):
         run = execute(experiment, config, report=report, callbacks=[report.of_round], **how)
-    seconds = time.perf_counter() - began
-    if as_json:
-        print(json.dumps({"kind": run.kind, "config": run.config, "summary": run.summary}))
+    seconds += time.perf_counter()
+    if options["as_json"]:
+        print_json({"kind": run.kind, "config": run.config, "summary": run.summary})
         return run
     print_summary(run)
-    saved = f"wrote {shown(out_file)}" if out_file else "not saved; --out RUN.h5 saves a run"
+    saved = f"wrote {shown(how['out'])}" if how["out"] else "not saved; --out RUN.h5 saves a run"
     data = ""
     if hasattr(config, "partition"):  # what networks trained on, and how clients share it
         data = f"{shown(config.data)}, {config.clients} clients, {config.partition}; "
-    seeds = f"{config.seeds} seed{'s' * (config.seeds != 1)}"
     units = report.counts[-1] - report.counts[0] if report.counts else 0
     each = f", {seconds / units:.2f} a round" if units and hasattr(config, "rounds") else ""
-    out.print(f"\n{data}{seeds} in {seconds:.1f} s{each}; {saved}")
+    number = f"{config.seeds} seed{'s' * (config.seeds != 1)}"
+    out.print(f"\n{data}{number} in {seconds:.1f} s{each}; {saved}")
     return run
 
 
-def _cluster(dask: str | None, engine: str, workers: int) -> Any:
+def _cluster(options: dict[str, Any]) -> Any:
     """The scheduler of Dask that was asked for, while a run lasts."""
-    if dask is None:
-        return nullcontext()
-    if engine != "dask":
-        raise ArgumentError("--dask", "given together with --engine dask", engine)
     from hopfed._lib.cluster import cluster
 
-    return cluster(dask, workers)
+    if options["dask"] is None:
+        return nullcontext()
+    if options["engine"] != "dask":
+        raise ArgumentError("--dask", "given together with --engine dask", options["engine"])
+    return cluster(options["dask"], options["workers"])
 
 
-def continued(out_file: Path | None, resume: bool) -> Path | None:
+def continued(options: dict[str, Any]) -> Path | None:
     """The run file that is there, where it is continued."""
-    return out_file if resume and out_file is not None and out_file.exists() else None
+    path: Path | None = options["out_file"]
+    return path if options["resume"] and path is not None and path.exists() else None
 
 
 def _kept(config: Any, held: Path | None) -> list[Path]:
@@ -158,7 +151,7 @@ def _kept(config: Any, held: Path | None) -> list[Path]:
     if not folder:
         return []
     check_folder(folder, "--keep")
-    if any(Path(folder).glob("seed-*")) and held is None and not overwriting():
+    if any(Path(folder).glob("seed-*")) and held is None and not outputs.overwriting():
         ways = "--overwrite replaces the networks in this one, --resume continues them"
         raise ArgumentError("--keep", f"a new folder ({ways})", folder)
     return [file.parent for file in Path(folder).glob("seed-*/model.json")]
@@ -166,23 +159,14 @@ def _kept(config: Any, held: Path | None) -> list[Path]:
 
 def held_settings(experiment: Any, out_file: Path) -> tuple[Any, int]:
     """Settings of the run in a file, and its first seed."""
-    from hopfed.runs import Run, first_seed
-
-    held = Run.load(str(out_file))
+    held = Run.load(out_file)
     if held.kind != name_of(experiment):
         raise ArgumentError("--out", f"a run of this experiment, not of {held.kind}", out_file)
-    try:
-        config = config_of(held)
-    except (ArgumentError, TypeError) as error:
-        raise RunFileError(f"{out_file}: its settings do not fit: {error}") from None
-    return config, first_seed(held.config)
+    return tables.settings_in(held, out_file), first_seed(held.config)
 
 
-def _changed(
-    experiment: Any, options: Mapping[str, Any], config: Any = None, first: int = 0
-) -> tuple[Any, int]:
-    """A config, else that of the preset, changed as the options say; and the first seed."""
-    config = preset(experiment, options["preset"] or "default") if config is None else config
+def changed(experiment: Any, config: Any, options: dict[str, Any], first: int) -> tuple[Any, int]:
+    """A config changed as --set and --seeds say, and the first seed."""
     change = getattr(experiment, "with_options", with_settings)
     config = change(config, list(options["settings"]))
     if options["seeds"] is None:
@@ -210,20 +194,19 @@ def refuse_code(experiment: Any, config: Any, path: Path, given: Iterable[str]) 
     pairs = [(name.strip(), text.strip()) for name, _, text in (s.partition("=") for s in given)]
     said = {(name, part.strip()) for name, text in pairs for part in (text, *text.split(","))}
 
-    def refuse(what: str, name: str, setting: str = "") -> None:
-        raise RunFileError(f"{path}: names {what}, {name}; give the same --set {setting}")
+    def refuse(what: str, name: str, way: str, *keys: str) -> None:
+        if not said & {(key, name) for key in keys}:
+            raise RunFileError(f"{path}: names {what}, {name}; give the same --set {way}")
 
     for name in getattr(experiment, "code_of", code_of)(config):
-        if not said & {("method", name), ("models", name)}:
-            refuse("code to run", name, "if you know it")
+        refuse("code to run", name, "if you know it", "method", "models")
     for setting in FILES:
         held = getattr(config, setting, "")
         for file in (held,) if isinstance(held, str) else held:
-            if not re.fullmatch(r"\w*", file) and (setting, file) not in said:
-                refuse("a file to read", file, f"{setting}=")
-    folder = getattr(config, "keep", "")
-    if folder and ("keep", folder) not in said:
-        refuse("a folder to write", folder, "keep=")
+            if not re.fullmatch(r"\w*", file):
+                refuse("a file to read", file, f"{setting}=", setting)
+    if folder := getattr(config, "keep", ""):
+        refuse("a folder to write", folder, "keep=", "keep")
 
 
 @contextmanager
@@ -232,7 +215,7 @@ def progress(name: str) -> Iterator[Any]:
     from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with progress_bar(*columns) as bar:
+    with printing.progress_bar(*columns) as bar:
         yield Report(bar, name)
 
 
@@ -250,15 +233,13 @@ class Report:
 
     def of_round(self, seed: int, t: int, arrays: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Show the mean loss of the clients that trained in a round."""
-        import numpy as np
-
         losses = np.asarray(arrays.get("client/loss", ()), float)  # of clients, in every cell
         if np.isfinite(losses).any():
             held = losses[np.isfinite(losses)].mean()
             self.bar.update(self.task, description=f"{self.name}, loss {held:.3f}")
 
 
-@click.command("sweep")
+@command("sweep")
 @click.argument("name", metavar="EXPERIMENT")
 @option("--grid", "Setting to sweep.", multiple=True, required=True, metavar="KEY=A,B,C")
 @_preset
@@ -269,8 +250,8 @@ class Report:
 @option("--choose", "Say which cell has most of it.", metavar="NUMBER")
 @option("--measure", "Number of the summary that is drawn.  [default: the first]")
 @file_option("--out folder", "Folder to write.", required=True)
-@overwrite_option
-def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any) -> None:
+@outputs.overwrite_option
+def sweep_command(name: str, folder: Path, measure: str | None, **options: Any) -> None:
     """Run EXPERIMENT in each cell of a grid of settings.
 
     The folder --out receives a run file for each cell. Beside them are table.csv, a row for each
@@ -285,28 +266,27 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
     """
     from hopfed.experiments.sweep import OK, best, parsed_grid, sweep
 
-    experiment, settings = find(name), parsed_grid(grid)
-    config, first = _changed(experiment, options)
-    for method in settings.get("method", ()):  # an unknown one is said before any cell is run
-        getattr(experiment, "with_options", with_settings)(config, [f"method={method}"])
+    experiment, grid = find(name), parsed_grid(options["grid"])
+    start = preset(experiment, options["preset"] or "default")
+    config, first = changed(experiment, start, options, 0)
+    for method in grid.get("method", ()):  # an unknown one is said before any cell is run
+        changed(experiment, config, options | {"settings": [f"method={method}"]}, 0)
     if hasattr(experiment, "for_data"):
-        config = fitted(experiment, config, [*options["settings"], *grid])
-    engine, workers, known = options["engine"], options["workers"], compared(name)
-    if options["measure"] is not None and known and options["measure"] not in known:
-        raise ArgumentError("--measure", f"one of {', '.join(known)}", options["measure"])
+        config = fitted(experiment, config, [*options["settings"], *options["grid"]])
+    known = experiments.compared(name)
+    if measure is not None and known and measure not in known:
+        raise ArgumentError("--measure", f"one of {', '.join(known)}", measure)
     before = sorted(folder.glob("*=*.h5")) if folder.is_dir() else []
-    cluster = _cluster(options["dask"], engine, workers)
-    with cluster, progress(name) as report, set_aside(*before):
-        how_run = {"engine": engine, "workers": workers, "first": first, "report": report}
-        cells = sweep(experiment, config, settings, folder, **how_run)
-    _show_cells(cells, list(settings), folder, options["measure"])
+    how = {"engine": options["engine"], "workers": options["workers"], "first": first}
+    with _cluster(options), progress(name) as report, outputs.set_aside(*before):
+        cells = sweep(experiment, config, grid, folder, report=report, **how)
+    _show_cells(cells, list(grid), folder, measure)
     if options["choose"]:
-        chosen = best(cells, options["choose"])
-        pairs = zip(settings, chosen.values, strict=True)
+        pairs = zip(grid, best(cells, options["choose"]).values, strict=True)
         out.print(f"chosen: {' '.join(f'--set {shown(k)}={shown(v)}' for k, v in pairs)}")
     failed = [cell for cell in cells if cell.status != OK]
     for cell in failed:
-        which = ", ".join(f"{k}={v}" for k, v in zip(settings, cell.values, strict=True))
+        which = ", ".join(f"{k}={v}" for k, v in zip(grid, cell.values, strict=True))
         err.print(f"failed: {shown(which)}: {cell.status}", soft_wrap=True)
     if failed:
         raise SystemExit(1)
@@ -318,29 +298,27 @@ def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) 
     from hopfed.experiments.sweep import TABLE, measures_of
     from hopfed.figures import save
     from hopfed.figures.sweep import draw_sweep
-    from hopfed.report.tables import number
 
     names = measures_of(cells)
     drawn = measure or next(iter(names), "to draw")
-    names = sorted(names, key=lambda name: name != drawn)
-    grid = table(*keys, *names[:COLUMNS])
-    for cell in cells:
-        numbers = (number(cell.measure(name)) for name in names[:COLUMNS])
-        grid.add_row(*map(shown, (*cell.values, *numbers)))
-    out.print(grid)
+    first = sorted(names, key=lambda name: name != drawn)[:COLUMNS]
+    rows = [
+        (*cell.values, *(tables.number(cell.measure(name)) for name in first)) for cell in cells
+    ]
+    print_table((*keys, *first), rows)
     if len(names) > COLUMNS:
         out.print(f"and {len(names) - COLUMNS} numbers more in the table that is written:")
-    out.print(f"wrote {shown(folder / TABLE)}")
+    say_wrote(folder / TABLE)
     if drawn in names:
         values = {cell.values: cell.measure(drawn) for cell in cells}
         save(draw_sweep(keys, values, drawn), folder / PICTURE)
-        out.print(f"wrote {shown(folder / PICTURE)}")
+        say_wrote(folder / PICTURE)
     else:
         err.print(f"no figure: no cell has a number {shown(drawn)}", soft_wrap=True)
 
 
-@click.command("show")
-@click.argument("run_file", metavar="RUN", type=PATH)
+@command("show")
+@RUN_FILE
 @json_option
 def show_command(run_file: Path, as_json: bool) -> None:
     """Show settings, versions, summary and arrays of the run file RUN.
@@ -349,51 +327,24 @@ def show_command(run_file: Path, as_json: bool) -> None:
 
     Example: hopfed show bbp.h5
     """
-    from hopfed.report.tables import tables_of
-    from hopfed.runs import Run, blaming
-
     run = Run.load(run_file)
     shapes = {name: f"{a.dtype} {list(a.shape)}" for name, a in sorted(run.arrays.items())}
     if as_json:
         parts = ("kind", "committed", "planned", "config", "summary", "provenance")
-        print(json.dumps({p: getattr(run, p) for p in parts} | {"arrays": shapes}))
-        return
+        return print_json({p: getattr(run, p) for p in parts} | {"arrays": shapes})
     with blaming(run_file, run.kind):
         settings = {k: cut(describe(v), LONGEST) for k, v in run.config.items()}
-        faults = _faults(run)
-        results = tables_of(run) if run.complete else []
+        results = tables.tables_of(run) if run.complete else []
     state = "complete" if run.complete else f"interrupted: {run.committed} of {run.planned} seeds"
     out.print(f"{shown(run.kind)}, {state}\n")
-    pairs = {"setting": settings, "made with": run.provenance, "array": shapes, "fault": faults}
-    for title, held in pairs.items():
-        if held or title != "fault":
-            _print_rows((title, ""), held.items(), left=2)
-    _print_tables(results)
+    pairs = {"setting": settings, "made with": run.provenance, "array": shapes}
+    _print([Table(title, ("",), tuple(held.items())) for title, held in pairs.items()], left=2)
+    _print(results)
 
 
-def _faults(run: Run) -> dict[str, str]:
-    """Clients that failed, with round and reason; absence and lateness are not failures."""
-    import numpy as np
-
-    from hopfed.federation.faults import Fault
-
-    quiet = (Fault.NONE, Fault.ABSENT, Fault.LATE)
-    lines: dict[str, str] = {}
-    for name, codes in sorted(run.arrays.items()):
-        if not name.endswith("faults/code") or codes.ndim != 3:
-            continue
-        reasons = run.arrays[name.removesuffix("code") + "reason"]
-        variant = name.removesuffix("faults/code").rstrip("/")
-        for seed, t, c in np.argwhere(~np.isin(codes, quiet))[:MOST_FAULTS]:
-            word = Fault(codes[seed, t, c]).name.lower().replace("_", " ")
-            where = f"{variant} seed {seed} round {t} client {c}".strip()
-            lines[where] = f"{word}: {reasons[seed, t, c].decode(errors='backslashreplace')}"
-    return lines
-
-
-@click.command("compare")
-@click.argument("run_files", metavar="RUN RUN...", nargs=-1, required=True, type=PATH)
-@out_option("Table of methods to write: .tex, a tabular of LaTeX, or .csv.")
+@command("compare")
+@_runs(metavar="RUN RUN...")
+@out_option(PAPER, (".tex", ".csv"))
 def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
     """Compare the settings, summaries and arrays of runs.
 
@@ -402,78 +353,61 @@ def compare_command(run_files: tuple[Path, ...], out_file: Path | None) -> None:
 
     Example: hopfed compare before.h5 after.h5
     """
-    import numpy as np
-
-    from hopfed._lib.outputs import replacing
-    from hopfed.report.tables import differences, for_papers, latex, side_by_side
-    from hopfed.runs import Run, blaming
-    from hopfed.tables import writers
-
-    check_outputs(("--out", out_file, (".tex", ".csv")), inputs=run_files)
     if len(run_files) < 2:
         raise ArgumentError("RUN", "at least two run files", len(run_files))
     runs = [Run.load(path, complete=True) for path in run_files]
-    if out_file is not None:
-        methods, numbers = for_papers(runs)
-    names = {name for run in runs for name in run.arrays}
-
-    def equal(a: Any, b: Any) -> bool:
-        both = a is not None and b is not None
-        return both and np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
-
-    grid = table("summary", *map(shown, run_files))
-    grid.columns[0].justify = "left"
+    paper = None if out_file is None else tables.for_papers(runs)
     with blaming(", ".join(map(str, run_files)), runs[0].kind):
-        settings = differences([run.config | {"kind": run.kind} for run in runs])
-        for label, *values in side_by_side(runs):
-            style = None if len(set(values)) == 1 else "bold"
-            grid.add_row(*map(shown, (label, *values)), style=style)
-        held = [[run.arrays.get(name) for run in runs] for name in names]
-        same = sum(all(equal(first, other) for other in others) for first, *others in held)
-    versions = differences([run.provenance for run in runs])
+        settings = tables.differences([run.config | {"kind": run.kind} for run in runs])
+        numbers, nothing = tables.side_by_side(runs), np.array(None)
+        names = {name for run in runs for name in run.arrays}
+        held = [[run.arrays.get(name, nothing) for run in runs] for name in names]
+        same = sum(
+            all(np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f") for b in others)
+            for a, *others in held
+        )
+    versions = tables.differences([run.provenance for run in runs])
     for title, rows in (("setting", settings), ("made with", versions)):
         if rows:
-            _print_rows((title, ""), [(name, " | ".join(words)) for name, *words in rows], left=2)
-    out.print(grid)
+            lines = tuple((name, " | ".join(words)) for name, *words in rows)
+            _print([Table(title, ("",), lines)], left=2)
+    print_table(("summary", *run_files), numbers, 1, lambda row: "bold" * (len(set(row[1:])) > 1))
     out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
-    if out_file is not None:
-        if out_file.suffix.lower() == ".csv":
-            both = (((head, m), (f"{head} +-", e)) for head, (m, e) in numbers.items())
-            writers.write(out_file, [("method", methods), *chain.from_iterable(both)])
-        else:
-            with replacing(out_file) as temporary:
-                temporary.write_text(latex(methods, numbers), encoding="utf-8")
-        out.print(f"wrote {shown(out_file)}")
+    if paper is not None and out_file is not None:
+        tables.write_for_papers(*paper, out_file)
+    say_wrote(out_file)
 
 
 def print_summary(run: Run) -> None:
     """Print the tables of a run, such as its summary with the paper's values."""
-    from hopfed.report.tables import tables_of
-
-    _print_tables(tables_of(run))
+    _print(tables.tables_of(run))
 
 
-def _print_tables(tables: Iterable[Any]) -> None:
-    for held in tables:
-        _print_rows((held.title, *held.columns), held.rows, left=1)
+def _print(held: Iterable[Table], left: int = 1) -> None:
+    """Print tables whose first columns begin at the left."""
+    for each in held:
+        print_table((each.title, *each.columns), each.rows, left)
+        out.print("")
 
 
-def _print_rows(heads: Iterable[str], rows: Iterable[Iterable[str]], left: int) -> None:
-    """Print a table whose first columns begin at the left."""
-    grid = table(*map(shown, heads))
-    for column in grid.columns[:left]:
-        column.justify = "left"
-    for row in rows:
-        grid.add_row(*map(shown, row))
-    out.print(grid)
-    out.print("")
+def _beside(ending: str, several: str = "") -> Callable[..., Path]:
+    """What a file is called after the run files, where nobody names it."""
+
+    def path(ctx: click.Context, _: click.Parameter, named: Path | None) -> Path:
+        if named is not None:
+            return named
+        first, *others = ctx.params["run_files"]
+        held: Path = first.with_name(several) if others and several else first
+        return held.with_suffix(ending)
+
+    return path
 
 
-@click.command("figure")
-@_runs
-@out_option("A .png, .pdf or .svg file. [default: RUN.png]")
+@command("figure")
+@_runs(metavar="RUN...")
+@out_option(DRAWN, outputs.FIGURE, callback=_beside(".png"))
 @flag("--whole", "Draw all panels, and not only the first ones.")
-def figure_command(run_files: tuple[Path, ...], out_file: Path | None, whole: bool) -> None:
+def figure_command(run_files: tuple[Path, ...], out_file: Path, whole: bool) -> None:
     """Draw the run file RUN.
 
     Several runs of `hopfed fl run` are drawn side by side. The run files hold all data of the
@@ -483,12 +417,8 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path | None, whole: bo
     """
     from hopfed.experiments.pictures import drawer, has_more_sections
     from hopfed.figures import save
-    from hopfed.report.tables import load_complete
-    from hopfed.runs import blaming
 
-    out_file = run_files[0].with_suffix(".png") if out_file is None else out_file
-    check_outputs(("--out", out_file, FIGURE), inputs=run_files)
-    runs = [load_complete(path, begun=True) for path in run_files]
+    runs = [tables.load_complete(path, begun=True) for path in run_files]
     for path, run in zip(run_files, runs, strict=True):
         if not run.complete:
             err.print(f"{shown(path)}: interrupted; drawn is what is in it")
@@ -505,12 +435,12 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path | None, whole: bo
     out.print(f"wrote {shown(out_file)}" + "; --whole draws all panels" * more)
 
 
-@click.command("report")
-@_runs
-@out_option("An .html file. [default: RUN.html, of several report.html]")
-@file_option("--rows row_files", ROWS, multiple=True, metavar="FILE")
+@command("report")
+@_runs(metavar="RUN...")
+@out_option(WHERE, outputs.PAGE, callback=_beside(".html", "report"))
+@option("--rows row_files", ROWS, MANY, multiple=True, metavar="FILE")
 def report_command(
-    run_files: tuple[Path, ...], out_file: Path | None, row_files: tuple[Path, ...]
+    run_files: tuple[Path, ...], out_file: Path, row_files: tuple[Path, ...]
 ) -> None:
     """Write a page about the run files RUN.
 
@@ -521,39 +451,27 @@ def report_command(
 
     Example: hopfed report bbp.h5 --out bbp.html
     """
-    from hopfed._lib.outputs import replacing
-    from hopfed.report.page import page
-    from hopfed.report.tables import load_complete
-    from hopfed.tables.files import files_of
+    from hopfed.archetypes.storage import has_archetypes
+    from hopfed.cli.tables.answers import found_for
+    from hopfed.cli.tables.reading import NOTHING
+    from hopfed.report.page import answers_of, page
 
-    row_files = tuple(file for given in row_files for file in files_of(given))
-    if out_file is None:
-        several = run_files[0].with_name("report.html")
-        out_file = several if len(run_files) > 1 else run_files[0].with_suffix(".html")
-    check_outputs(("--out", out_file, PAGE), inputs=(*run_files, *row_files))
-    runs = {path.name: load_complete(path) for path in run_files}
+    runs, answers = {path.name: tables.load_complete(path) for path in run_files}, None
     if len(runs) < len(run_files):
         raise ArgumentError("RUN", "files of different names", ", ".join(map(str, run_files)))
-    answers = _answers(runs, run_files[0], row_files) if row_files else None
+    if row_files:
+        kinds = [run.kind for run in runs.values()]
+        if len(kinds) > 1 or not all(map(has_archetypes, runs.values())):
+            rule = "given with one run that has archetypes"
+            raise ArgumentError("--rows", rule, ", ".join(kinds))
+        found = found_for(run_files[0], row_files, NOTHING)
+        with err.status("assigning"):
+            answers = answers_of(found, row_files)
     # A lone surrogate has no UTF-8 bytes.
     data = page(runs, answers).encode(errors="backslashreplace")
     with replacing(out_file) as temporary:
         temporary.write_bytes(data)
-    out.print(f"wrote {shown(out_file)} ({human_bytes(len(data))})")
-
-
-def _answers(runs: dict[str, Any], run_file: Path, row_files: tuple[Path, ...]) -> Any:
-    """What the archetypes of one run say of the rows of files."""
-    from hopfed.archetypes.storage import has_archetypes
-    from hopfed.cli.tables.answers import found_for
-    from hopfed.report.sections import answers_of
-
-    kinds = [run.kind for run in runs.values()]
-    if len(kinds) > 1 or not all(map(has_archetypes, runs.values())):
-        raise ArgumentError("--rows", "given with one run that has archetypes", ", ".join(kinds))
-    found = found_for(run_file, row_files, NOTHING)
-    with err.status("assigning"):
-        return answers_of(found, row_files)
+    out.print(f"wrote {shown(out_file)} ({printing.human_bytes(len(data))})")
 
 
 def for_networks(device: str) -> str:

@@ -1,33 +1,28 @@
-"""`hopfed theory`: closed-form predictions as tables, JSON and figures."""
+"""`hopfed theory` and `spectrum`: closed-form predictions, and what a table shows beside noise."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Annotated, Any, TypeAlias, get_type_hints
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple, TypeAlias, get_type_hints
 
 import click
 import numpy as np
 
-from hopfed.cli import HelpfulGroup
+from hopfed.cli import HelpfulGroup, words
 from hopfed.cli.numbers import FINITE, NUMBER, NUMBERS, SEED, WHOLE, Parsed, several
-from hopfed.cli.options import figure_option, json_option, option
-from hopfed.cli.outputs import FIGURE, check_outputs, overwrite_option
-from hopfed.cli.printing import err, out, say_wrote, table
-from hopfed.cli.words import TABLE
-from hopfed.errors import ArgumentError
-from hopfed.runs import plain
+from hopfed.cli.options import PATH, json_option, option
+from hopfed.cli.outputs import Command, figure_option, overwrite_option
+from hopfed.cli.printing import err, out, print_json, print_table, say_wrote
+from hopfed.errors import ArgumentError, DataError
 from hopfed.theory.planning import FALSE_ALARM
 
 # What the laws call an argument -> its option, where that has another name.
-ARGUMENTS = {
-    "false_alarm": "--alpha",
-    "delta": "--level",
-    "exposures": "--exposure",
-    "qualities": "--r",
-}
+ARGUMENTS = {"false_alarm": "alpha", "delta": "level", "exposures": "exposure", "qualities": "r"}
 PRIVATE = "From epsilon on it is operators with noise, of all clients' rows together."
 Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other
 
@@ -44,7 +39,26 @@ Levels: TypeAlias = Annotated[Many, "Levels at which to give quantiles."]
 Power: TypeAlias = Annotated[Real, "Of the test."]
 Alpha: TypeAlias = Annotated[Real, "False-alarm rate."]
 
+NULLS = (
+    "gaussian, entries, permutation, flips or shifts.  [default: entries, or the scrambling one "
+    "that suits what is wrong with them]"
+)
+LISTED = 40  # components; --json has all
 DRAWS = 1_000  # of a spectrum: the errors of its means are a thirtieth of the deviations
+
+
+class Answer(NamedTuple):
+    """Tables, what their figure is drawn from, tables for --json alone, and what names mean.
+
+    Where `turned`, a table is printed with a line for each of its columns.
+    """
+
+    tables: Mapping[str, Columns]
+    drawn: dict[str, Any]
+    beside: Mapping[str, Columns] = MappingProxyType({})
+    meanings: Iterable[Mapping[str, str]] = ()
+    words: str = ""
+    turned: bool = False
 
 
 @click.group("theory", cls=HelpfulGroup)
@@ -55,64 +69,73 @@ def theory_command() -> None:
     """
 
 
-def prediction(command: Callable[..., Any]) -> Any:
+@contextmanager
+def naming_options() -> Iterator[None]:
+    """Let errors name the option of the command that runs, not the argument of the law."""
+    try:
+        yield
+    except ArgumentError as error:
+        held = {f for param in click.get_current_context().command.params for f in param.opts}
+        own = (error.argument, ARGUMENTS.get(error.argument, ""))
+        flags = [f"--{name.replace('_', '-')}" for name in own]
+        flag = next((flag for flag in flags if flag in held), error.argument)
+        raise ArgumentError(flag, error.rule, error.got) from error
+
+
+def prediction(law: Callable[..., Answer]) -> Any:
     """Make a function a command of `hopfed theory`, with an option for each of its arguments.
 
-    An argument without a default must be given. All have --json, --figure and --overwrite. Errors
-    name the option, not the argument of the law.
+    An argument without a default must be given. All have --json, --figure and --overwrite.
     """
 
-    @wraps(command)
-    def run(**given: Any) -> Any:
-        check_outputs(("--figure", given["figure"], FIGURE))
-        try:
-            return command(**given)
-        except ArgumentError as error:
-            held = {f for p in click.get_current_context().command.params for f in p.opts}
-            own = error.argument.replace("_", "-")
-            names = (f"--{own}", ARGUMENTS.get(error.argument, ""))
-            flag = next((name for name in names if name in held), None)
-            if flag is None:
-                raise
-            raise ArgumentError(flag, error.rule, error.got) from error
+    @wraps(law)
+    def run(*, as_json: bool, figure: Any, **given: Any) -> None:
+        with naming_options():
+            answer = law(**given)
+        if as_json:
+            tables = {**answer.tables, **answer.beside}
+            print_json({title: _rows(columns) for title, columns in tables.items()})
+        else:
+            _print(answer)
+        if figure is not None:
+            from hopfed.figures import save, theory
+
+            save(getattr(theory, law.__name__)(**answer.drawn), figure)
+            say_wrote(*[figure] * (not as_json))
 
     made: Callable[..., Any] = json_option(figure_option(overwrite_option(run)))
-    hints = get_type_hints(command, include_extras=True)
-    for name, argument in reversed(list(signature(command).parameters.items())):
-        if argument.kind is not Parameter.VAR_KEYWORD:
-            kind, words = hints[name].__metadata__
-            needed = argument.default is Parameter.empty
-            default = None if needed else argument.default
-            flags = f"--{name.rstrip('_').replace('_', '-')} {name}"
-            made = option(flags, words, kind, default, required=needed)(made)
-    return theory_command.command(command.__name__)(made)
+    hints = get_type_hints(law, include_extras=True)
+    for name, argument in reversed(list(signature(law).parameters.items())):
+        kind, words = hints[name].__metadata__
+        needed = argument.default is Parameter.empty
+        flags = f"--{name.rstrip('_').replace('_', '-')} {name}"
+        default = None if needed else argument.default
+        made = option(flags, words, kind, default, required=needed)(made)
+    return theory_command.command(law.__name__, cls=Command)(made)
 
 
-def show(
-    tables: Mapping[str, Columns], options: Mapping[str, Any], name: str, **drawn: Any
-) -> None:
-    """Print the tables as text or JSON, and draw the figure `name` when one was asked for."""
-    rows = {}
-    for title, columns in tables.items():
-        arrays = np.broadcast_arrays(*(np.asarray(c) for c in columns.values()))
-        flat = [np.atleast_1d(a).ravel().tolist() for a in arrays]
-        rows[title] = [dict(zip(columns, row, strict=True)) for row in zip(*flat, strict=True)]
-    if options["as_json"]:
-        print(json.dumps(plain(rows)))
-    else:
-        for place, records in enumerate(rows.values()):
-            if place:
-                out.print("")
-            grid = table(*records[0])
-            for record in records:
-                grid.add_row(*(cell(value) for value in record.values()))
-            out.print(grid)
-    if options["figure"] is not None:
-        from hopfed.figures import save, theory
+def _rows(columns: Columns) -> list[dict[str, Any]]:
+    """Rows of a table, of columns that are broadcast against each other."""
+    arrays = np.broadcast_arrays(*(np.asarray(c) for c in columns.values()))
+    flat = [np.atleast_1d(a).ravel().tolist() for a in arrays]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*flat, strict=True)]
 
-        save(getattr(theory, name)(**drawn), options["figure"])
-        if not options["as_json"]:
-            say_wrote(options["figure"])
+
+def _print(answer: Answer) -> None:
+    """Print tables, and what their columns mean, a line for each name."""
+    for place, columns in enumerate(answer.tables.values()):
+        if place:
+            out.print("")
+        lines = [list(columns), *([*map(cell, row.values())] for row in _rows(columns))]
+        heads, *rows = zip(*lines, strict=True) if answer.turned else lines
+        print_table(heads, rows)
+    for meanings in answer.meanings:
+        out.print("")
+        width = max(map(len, meanings))
+        for name, meaning in meanings.items():
+            out.print(f"{name:<{width}}  {meaning}")
+    if answer.words:
+        out.print(f"\n{answer.words}")
 
 
 def cell(value: Any) -> str:
@@ -132,8 +155,7 @@ def mp(
     variance: Variance = 1.0,
     at: Annotated[Many, "Places at which to give density and distribution."] = None,
     p: Levels = None,
-    **options: Any,
-) -> None:
+) -> Answer:
     """Marchenko-Pastur law: edges, atom, median; density, distribution, quantiles.
 
     Example: hopfed theory mp --q 0.25,1 --p 0.5,0.99
@@ -150,7 +172,7 @@ def mp(
         tables["values"] = {"q": column, "x": at, "density": density, "distribution": mass}
     if p is not None:
         tables["quantiles"] = {"q": column, "p": p, "x": law.quantile(p, column, variance)}
-    show(tables, options, "mp", q=q, variance=variance)
+    return Answer(tables, {"q": q, "variance": variance})
 
 
 @prediction
@@ -161,8 +183,7 @@ def tw(
     N: Annotated[Whole, "Sites: with --M, quantiles as eigenvalues too."] = None,
     M: Examples = None,
     variance: Variance = 1.0,
-    **options: Any,
-) -> None:
+) -> Answer:
     """Tracy-Widom law: quantiles, moments, values; thresholds for noise of a given size.
 
     Example: hopfed theory tw --p 0.95,0.99 --N 400 --M 1600
@@ -183,7 +204,7 @@ def tw(
     if at is not None:
         values = {"distribution": law.cdf, "upper_tail": law.sf, "density": law.pdf}
         tables["values"] = {"s": at} | {name: f(at, beta) for name, f in values.items()}
-    show(tables, options, "tw", beta=beta)
+    return Answer(tables, {"beta": beta})
 
 
 @prediction
@@ -193,8 +214,7 @@ def bounds(
     r: Annotated[Real, "Quality."] = 0.8,
     exposure: Annotated[Many, "Shares of the examples; of any mixture when left out."] = None,
     level: Annotated[Real, "Chance to be beyond."] = 0.05,
-    **options: Any,
-) -> None:
+) -> Answer:
     """How far, at a given level, the operator is from its mean, and the bulk from its edges.
 
     The deviation is ||J - E J|| for an operator J of trace 1: Bernstein's bound, and the forms
@@ -218,7 +238,7 @@ def bounds(
         "form_38": concentration.paper_deviation(level, N, M),
     }
     tables = {"deviation": deviation, "band": {"M": M, "lower": lower, "upper": upper}}
-    show(tables, options, "bounds", N=N, M=M, r=r, level=level, proxy=proxy)
+    return Answer(tables, {"N": N, "M": M, "r": r, "level": level, "proxy": proxy})
 
 
 def _check_shares(exposure: Any) -> None:
@@ -238,8 +258,7 @@ def spike(
     eigenvalue: Annotated[Many, "Measured eigenvalues to turn into strengths."] = None,
     alpha: Alpha = FALSE_ALARM,
     seed: Seed = 0,
-    **options: Any,
-) -> None:
+) -> Answer:
     """Where an archetype's eigenvalue lands, how its eigenvector aligns, and the inverse.
 
     The first tables are the laws of large matrices, by which an archetype below the threshold is
@@ -290,7 +309,7 @@ def spike(
     if eigenvalue is not None:
         strength = spikes.strength(eigenvalue, q, variance)
         tables["inverse"] = {"eigenvalue": eigenvalue, "kappa": strength}
-    show(tables, options, "spike", q=q, variance=variance, kappa=kappa)
+    return Answer(tables, {"q": q, "variance": variance, "kappa": kappa})
 
 
 @prediction
@@ -301,8 +320,7 @@ def phase(
     exposure: Annotated[Many, "Exposures to place in the diagram."] = None,
     power: Power = 0.9,
     alpha: Alpha = FALSE_ALARM,
-    **options: Any,
-) -> None:
+) -> Answer:
     """Which exposures can be seen at which quality, from N sites and M examples.
 
     Example: hopfed theory phase --N 400 --M 1600 --r 0.2,0.5 --figure phase.png
@@ -318,7 +336,7 @@ def phase(
         diagram = {"r": quality, "exposure": exposure, "detectable": margin > 1, "margin": margin}
         diagram["eigenvalue"] = spikes.outlier(margin * np.sqrt(q), q, 1 - quality**2)
         tables["diagram"] = diagram | {"overlap": spikes.overlap(margin * np.sqrt(q), q)}
-    show(tables, options, "phase", N=N, M=M, power=power, false_alarm=alpha)
+    return Answer(tables, {"N": N, "M": M, "power": power, "false_alarm": alpha})
 
 
 @prediction
@@ -328,8 +346,7 @@ def capacity(
     ] = "0,0.1,0.5,1,2,5,10,inf",
     alpha: Annotated[Many, "Loads at which to give the magnetisation."] = None,
     temperature: Annotated[Many, "Temperatures at which to give Hebb's capacity."] = None,
-    **options: Any,
-) -> None:
+) -> Answer:
     """How many archetypes an associative memory holds: Hebb, dreaming, projector.
 
     Example: hopfed theory capacity --t 0,1 --alpha 0.1,0.3 --figure capacity.png
@@ -348,7 +365,7 @@ def capacity(
     if temperature is not None:
         load = storage.thermal_capacity(temperature)
         tables["temperature"] = {"temperature": temperature, "capacity": load}
-    show(tables, options, "capacity", t=t)
+    return Answer(tables, {"t": t})
 
 
 @prediction
@@ -362,8 +379,7 @@ def basins(
     ),
     cues: Annotated[Whole, "For each load and share."] = 40,
     seed: Seed = 0,
-    **options: Any,
-) -> None:
+) -> Answer:
     """How damaged a cue may be at each load: random patterns are stored and recalled.
 
     The edge of the basin is the share of turned sites at which half of the cues come back to an
@@ -384,17 +400,12 @@ def basins(
     first |= {name: held for name, held in optional.items() if not np.isnan(held).all()}
     first |= {"overlap": found.overlap[:, 0], "overlap_by_theory": found.law}
     each = {"load": found.loads[:, None], "flips": found.flips, "recalled": found.recalled}
-    tables = {"basins": first, "recalled": each | {"overlap": found.overlap}}
-    if not options["as_json"]:
-        del tables["recalled"]
-    show(tables, options, "basins", found=found)
+    recalled = {"recalled": each | {"overlap": found.overlap}}
+    return Answer({"basins": first}, {"found": found}, recalled)
 
 
-_PRIVATE = {"epsilon": None, "delta": 1e-5, "clients": 1, "rounds": 1}  # with their defaults
-_GRADED = ("missing", "rates", "M")
 _EXPOSURES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-
-_MEANINGS, _PROMISED = TABLE["plan"], TABLE["promises"]  # name -> what it means
+_MEANINGS, _PROMISED = words()["plan"], words()["promises"]  # name -> what it means
 _FIELDS = {"M_boundary": "boundary", "M": "samples"} | {n: n for n in list(_MEANINGS)[3:]}
 
 
@@ -428,8 +439,7 @@ def plan(
     delta: Annotated[Number, "With --epsilon. [default: 1e-5]"] = None,
     clients: Annotated[Whole, "With --epsilon: clients with equal data. [default: 1]"] = None,
     rounds: Annotated[Whole, "With --epsilon: releases it covers. [default: 1]"] = None,
-    **options: Any,
-) -> None:
+) -> Answer:
     """How many examples a study needs to see its archetypes, all of them, and to resolve them.
 
     The shares are those of one study if they add up to at most 1. M is then for seeing each with
@@ -446,118 +456,141 @@ def plan(
 
     Example: hopfed theory plan --r 0.6 --N 1000 --K 20
     """
-    given = {name: value for name, value in locals().items() if name != "options"}
     if K is not None and exposure is not None:
         raise ArgumentError("--K", "left out beside --exposure", K)
     if K is not None and K < 1:
         raise ArgumentError("--K", "at least 1", K)
-    equal = np.array(_EXPOSURES) if K is None else np.full(K, 1 / K)
-    exposure = equal if exposure is None else np.asarray(exposure)
-    private = [name for name in _PRIVATE if given[name] is not None]
-    graded = [name for name in _GRADED if given[name] is not None]
+    if exposure is None:
+        exposure = np.array(_EXPOSURES) if K is None else np.full(K, 1 / K)
+    budget = {"epsilon": epsilon, "delta": delta, "clients": clients, "rounds": rounds}
+    private = {name: value for name, value in budget.items() if value is not None}
+    graded = {"missing": missing, "rates": rates, "M": M}
+    graded = {name: value for name, value in graded.items() if value is not None}
     if private and epsilon is None:
-        raise ArgumentError("--epsilon", f"given beside --{private[0]}", "none")
-    if (private or graded) and options["figure"] is not None:
-        flag = (private or graded)[0]
-        raise ArgumentError("--figure", f"left out beside --{flag}", options["figure"])
+        raise ArgumentError("--epsilon", f"given beside --{next(iter(private))}", "none")
+    figure = click.get_current_context().params["figure"]
+    if (private or graded) and figure is not None:
+        raise ArgumentError(
+            "--figure", f"left out beside --{next(iter(private or graded))}", figure
+        )
     if private and graded:
-        raise ArgumentError("--epsilon", f"left out beside --{graded[0]}", epsilon)
+        raise ArgumentError("--epsilon", f"left out beside --{next(iter(graded))}", epsilon)
     if graded:
-        _graded(exposure, given, options)
-    elif r is None:
+        return _graded(N, r, exposure, graded, (power, alpha, stronger, M))
+    if r is None:
         raise ArgumentError("--r", "given, or --rates A,B", "neither")
-    else:
-        _plain(exposure, given, options)
+    how = {"N": N, "power": power, "stronger": stronger, "false_alarm": alpha}
+    return _plain(r, exposure, how, private)
 
 
-def _plain(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+def _plain(r: float, exposure: np.ndarray, how: dict[str, Any], private: dict[str, Any]) -> Answer:
     """The plan for archetypes of signs, and the one beside privacy noise."""
-    from hopfed.theory import planning, private
-
-    r, N = given["r"], given["N"]
-    arguments = {name: given[name] for name in ("N", "power", "stronger")}
-    arguments["false_alarm"] = given["alpha"]
-    shares = np.array(list(dict.fromkeys(exposure.tolist())))
-    together = not given["stronger"] and exposure.sum() <= 1 + 1e-9
-    boundary = planning.minimal_samples(r, shares, N)
-    beside: dict[str, Columns] = {}
-    if given["epsilon"] is not None:  # first, for what is wrong with it is said at once
-        held: dict[str, Any] = _PRIVATE | {n: given[n] for n in _PRIVATE if given[n] is not None}
-        z = private.noise_multiplier(held["epsilon"], held["delta"], held["rounds"])
-        found = private.plan(r, shares, multiplier=z, clients=held["clients"], **arguments)
-        least = private.minimal_samples(r, shares, N, z, held["clients"])
-        beside["privacy"] = held | {"noise_multiplier": z}
-        beside["private_plan"] = _columns(shares, least, found)
-    if together:
-        tables = _together(r, exposure, shares, arguments)
-    else:
-        tables = {"plan": _columns(shares, boundary, planning.plan(r, shares, **arguments))}
-    samples = tables["plan"]["M"]
-    tables |= beside
-    show(tables, options, "plan", r=r, exposure=shares, samples=samples, **arguments)
-    if not options["as_json"]:
-        names = {name for columns in tables.values() for name in columns}
-        _explain({name: said for name, said in _MEANINGS.items() if name in names})
-        if together:
-            _explain(_PROMISED)
-        if beside:
-            out.print(f"\n{PRIVATE}")
-
-
-def _together(
-    r: float, exposure: np.ndarray, shares: np.ndarray, arguments: Mapping[str, Any]
-) -> dict[str, Columns]:
-    """Tables of each share, and of the three promises, for one study of all archetypes."""
     from hopfed.theory import planning, spikes, study
+    from hopfed.theory import private as noise
 
-    N = arguments["N"]
-    with err.status("planning"):
-        found = study.promises(r, exposure, N, arguments["power"], arguments["false_alarm"])
-    place = np.searchsorted(-found.exposures, -shares)
-    M = found.each[place]
-    enough = np.minimum(M, study.MOST)
-    each = {
-        "exposure": shares,
-        "M_boundary": planning.minimal_samples(r, shares, N),
-        "M": M,
-        "power": found.each_power[place],
-        "overlap": spikes.overlap(spikes.spike_strength(r, shares, N), N / enough),
-        "margin": planning.margin(r, shares, N, enough),
-    }
-    sizes, powers = ([*held.values()] for held in (found.samples, found.powers))
-    promised = {"promise": [*study.PROMISES], "M": sizes, "power": powers}
-    return {"plan": each, "promises": promised}
+    N, shares = how["N"], np.array(list(dict.fromkeys(exposure.tolist())))
+    boundary = planning.minimal_samples(r, shares, N)
+
+    def columns(least: np.ndarray, found: Any) -> Columns:
+        names = ("power", "threshold", "eigenvalue", "overlap", "margin")
+        held = {"exposure": shares, "M_boundary": least, "M": found.samples}
+        return held | {name: getattr(found, name) for name in names}
+
+    beside: dict[str, Columns] = {}
+    if private:  # first, for what is wrong with it is said at once
+        held = {"epsilon": None, "delta": 1e-5, "clients": 1, "rounds": 1} | private
+        z = noise.noise_multiplier(held["epsilon"], held["delta"], held["rounds"])
+        found = noise.plan(r, shares, multiplier=z, clients=held["clients"], **how)
+        least = noise.minimal_samples(r, shares, N, z, held["clients"])
+        beside = {"privacy": held | {"noise_multiplier": z}, "private_plan": columns(least, found)}
+    meanings = [_MEANINGS]
+    if how["stronger"] or exposure.sum() > 1 + 1e-9:
+        tables = {"plan": columns(boundary, planning.plan(r, shares, **how))}
+    else:  # one study of all archetypes: each share, and three promises
+        with err.status("planning"):
+            whole = study.promises(r, exposure, N, how["power"], how["false_alarm"])
+        place = np.searchsorted(-whole.exposures, -shares)
+        M = whole.each[place]
+        enough = np.minimum(M, study.MOST)
+        each = {"exposure": shares, "M_boundary": boundary, "M": M}
+        each |= {"power": whole.each_power[place]}
+        each |= {"overlap": spikes.overlap(spikes.spike_strength(r, shares, N), N / enough)}
+        each |= {"margin": planning.margin(r, shares, N, enough)}
+        sizes, powers = ([*held.values()] for held in (whole.samples, whole.powers))
+        promised = {"promise": [*study.PROMISES], "M": sizes, "power": powers}
+        tables, meanings = {"plan": each, "promises": promised}, [_MEANINGS, _PROMISED]
+    drawn = {"r": r, "exposure": shares, "samples": tables["plan"]["M"]} | how
+    tables |= beside
+    names = {name for table in tables.values() for name in table}
+    meanings[0] = {name: said for name, said in _MEANINGS.items() if name in names}
+    return Answer(tables, drawn, meanings=meanings, words=PRIVATE if beside else "")
 
 
-def _columns(exposure: np.ndarray, boundary: np.ndarray, plan: Any) -> Columns:
-    fields = ("power", "threshold", "eigenvalue", "overlap", "margin")
-    columns = {"exposure": exposure, "M_boundary": boundary, "M": plan.samples}
-    return columns | {f: getattr(plan, f) for f in fields}
-
-
-def _graded(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+def _graded(
+    N: int, r: float | None, exposure: np.ndarray, given: Mapping[str, Any], settings: Iterable[Any]
+) -> Answer:
     """The plan for graded classes with gaps."""
     from hopfed.theory.graded_planning import ClassLaw, plan
 
-    rates = given["rates"] if given["rates"] != "symmetric" else None
-    law = ClassLaw(rates, given["r"], given["missing"] or 0.0)
-    settings = [given[name] for name in ("power", "alpha", "stronger", "M")]
+    rates = given.get("rates")
+    law = ClassLaw(None if rates == "symmetric" else rates, r, given.get("missing", 0.0))
     with err.status("planning"):
-        found = plan(law, exposure, given["N"], *settings)
+        found = plan(law, exposure, N, *settings)
     columns = {name: getattr(found, field) for name, field in _FIELDS.items()}
-    if options["as_json"]:
-        show({"plan": {"exposure": exposure} | columns}, options, "plan")
-        return
-    grid = table("exposure", *map(cell, exposure))  # a line for each number, and what it means
-    for name, values in columns.items():
-        grid.add_row(name, *map(cell, values))
-    out.print(grid)
-    _explain(_MEANINGS)
+    tables = {"plan": {"exposure": exposure} | columns}
+    return Answer(tables, {}, meanings=[_MEANINGS], turned=True)
 
 
-def _explain(meanings: Mapping[str, str]) -> None:
-    """Say what is in a table, a line for each name."""
-    out.print("")
-    width = max(map(len, meanings))
-    for name, meaning in meanings.items():
-        out.print(f"{name:<{width}}  {meaning}")
+@click.command("spectrum", cls=Command)
+@click.argument("file", type=PATH)
+@click.option("--null", default="", help=NULLS)
+@option("--level", "False-alarm rate.", FINITE, 0.01)
+@option("--columns", "Or standardised, or raw.", default="centred")
+@option("--ignore", "Columns to leave out.", multiple=True, metavar="COLUMN,...")
+@option("--n-rows", "FILE is a covariance of so many rows.", WHOLE)
+@option("--draws", "Most scrambled matrices for an eigenvalue.", WHOLE)
+@option("--seed", "Of what is drawn.", SEED, 0)
+@json_option
+@figure_option
+@overwrite_option
+def spectrum_command(
+    file: Path, figure: Path | None, as_json: bool, ignore: tuple[str, ...], **options: Any
+) -> None:
+    """Count the components of a table beyond its noise.
+
+    FILE holds a number in each cell, or a gap. Each component has a p-value; what the null takes
+    for granted is checked, and the status is "doubtful" where it does not hold.
+
+    Example: hopfed spectrum returns.csv --columns standardised --figure spectrum.pdf
+    """
+    from hopfed.spectral.spectrum import spectrum
+    from hopfed.tables.formats import read_numbers
+
+    left = [name for part in ignore for name in part.split(",")]
+    try:
+        with naming_options():
+            found = spectrum(read_numbers(file, gaps=True, ignore=left), **options)
+    except ArgumentError as error:
+        if error.argument != "X":
+            raise
+        raise DataError(f"{file}: the table must be {error.rule}, got {error.got}") from None
+    if figure is not None:
+        from hopfed.figures import save
+
+        save(found.plot(), figure)
+    if as_json:
+        return print_json(found.to_dict())
+    columns = (found.eigenvalues, found.p_values, found.overlaps, found.overlap_errors)
+    numbers = list(zip(*(held[:LISTED] for held in columns), strict=False))[: found.n_components]
+    rows = [(k, *(f"{x:.3g}" for x in row)) for k, row in enumerate(numbers, start=1)]
+    if rows:
+        print_table(("component", "eigenvalue", "p-value", "squared overlap", "error"), rows)
+    rest = "" if len(found.p_values) == found.n_components else f"; p = {found.p_values[-1]:.2g}"
+    out.print(
+        f"{found.n_components} components above the edge of {found.edge:.4g}, of "
+        f"{found.shape[1]:,} columns and {found.shape[0]:,} degrees of freedom (null "
+        f"{found.null}, level {found.level:g}); the next eigenvalue is noise{rest}"
+    )
+    for line in (f"status: {found.status}", *found.advice):
+        out.print(line)
+    say_wrote(figure)

@@ -1,7 +1,9 @@
 """HTML page about run files: one self-contained file that needs no network.
 
 Figures are vector graphics, which a click enlarges. The page contains each run's arrays and summary
-as downloads. It follows the reader's light or dark scheme, and can be printed.
+as downloads. It follows the reader's light or dark scheme, and can be printed. Every text of a run
+is escaped, and shown as one harmless line. Of archetypes the answer comes first, then the rows,
+then the evidence.
 """
 
 from __future__ import annotations
@@ -10,21 +12,136 @@ import base64
 import io
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from hopfed._lib.arrays import to_host
 from hopfed._lib.settings import describe
-from hopfed.archetypes.storage import KIND, has_archetypes
+from hopfed.archetypes import display, storage
+from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.assignment import ALPHA, table_of
+from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import CLAIMS
-from hopfed.experiments.pictures import drawer
-from hopfed.report.sections import PARTS, Answers, rendered, sections
 from hopfed.report.tables import differences, side_by_side, tables_of
 from hopfed.runs import Run, blaming
+from hopfed.spectral.rows import seen_times
 
 MOST = 16 << 20  # largest number of bytes of compressed arrays in a page
+NAME = 200  # characters of the name of a row
+NONE = "none of these"
+TEXT = 10_000  # characters of any text
+
+
+def _harmless(value: Any) -> Any:
+    """A value as the page holds it: nothing in it steers a terminal; markup is left as it is."""
+    return value if isinstance(value, Markup) else shown(value, TEXT)
+
+
+def _pluses(found: Archetypes) -> list[str]:
+    """What +1 stands for in each column, where the coding of a table says it."""
+    codes = () if found.coding is None else found.coding.codes
+    return [code.plus or "this level" for code in codes for _ in range(code.width)]
+
+
+def _clients(run: Run, sizes: Sequence[int]) -> list[str]:
+    """Names of clients, where each gave a file of its own name."""
+    files = [Path(str(path)).name for path in run.config.get("files") or []]
+    return files if len(set(files)) == len(files) == len(sizes) else []
+
+
+PARTS = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    undefined=StrictUndefined,
+    finalize=_harmless,
+)
+PARTS.globals |= {
+    "CERTAIN": display.CERTAIN,
+    "NONE": NONE,
+    "brief": partial(shown, most=display.LONGEST),
+    "isfinite": np.isfinite,
+    "median": np.median,
+    "names_of": storage.names_of,
+    "names_of_clients": _clients,
+    "none_told": display.none_told,
+    "pluses_of": _pluses,
+    "sides_of": display.sides_of,
+    "telling": display.telling,
+}
+
+
+def rendered(part: str, *values: Any) -> Markup:
+    """Return a part of the page, a macro of parts.html, as markup."""
+    made: Markup = getattr(PARTS.get_template("parts.html").module, part)(*values)
+    return made
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What archetypes say of the M rows of some tables, one table after the other.
+
+    Of each row its name or number, its nearest archetype (-1 for none of these), the probability of
+    that, and how many of its N entries are missing; the rows of each table; and the archetypes.
+    """
+
+    files: tuple[str, ...]
+    names: list[Any]
+    archetype: np.ndarray
+    probability: np.ndarray
+    gaps: np.ndarray
+    sizes: tuple[int, ...]
+    found: Archetypes = field(repr=False)
+
+    def counts(self) -> np.ndarray:
+        """Return rows of each table (L, K + 1) that are of none, and of each of K archetypes."""
+        parts = np.split(self.archetype + 1, np.cumsum(self.sizes)[:-1])
+        return np.array([np.bincount(part, minlength=len(self.found) + 1) for part in parts])
+
+    def lines(self, files: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Of each row its file, name, archetype from 1 on or 0, probability and gaps."""
+        names = [shown(name, NAME) for name in self.names]
+        each = (files[i] for i in np.repeat(np.arange(len(files)), self.sizes).tolist())
+        numbers = (self.archetype + 1).tolist(), self.probability.tolist(), self.gaps.tolist()
+        return list(zip(each, names, *numbers, strict=True))
+
+
+def answers_of(found: Archetypes, files: Sequence[str | Path], alpha: float = ALPHA) -> Answers:
+    """Ask archetypes about the rows of tables, read as the one that they come from."""
+    names: list[Any] = []
+    assigned, gaps, sizes = [], [], []
+    for path in files:
+        table = table_of(found, path)
+        assigned.append(found.assign(table, alpha=alpha))
+        names += range(1, len(table) + 1) if table.ids is None else table.ids.tolist()
+        seen = to_host(seen_times(table.held, np.ones(table.shape[1])))
+        gaps.append(table.shape[1] - np.rint(seen).astype(np.int64).ravel())
+        sizes.append(len(table))
+    archetype = np.concatenate([each.archetype for each in assigned])
+    probability = np.concatenate([each.probability for each in assigned])
+    held = tuple(map(str, files)), names, archetype, probability
+    return Answers(*held, np.concatenate(gaps), tuple(sizes), found)
+
+
+def sections(name: str, run: Run, answers: Answers | None = None) -> Markup:
+    """Return the part of the page that says what was found, the most important first.
+
+    Of a run of a recovery, of which older ones know less, or another that has archetypes; and of
+    rows, where some were asked about.
+    """
+    try:
+        found = storage.of_run(run) if answers is None else answers.found
+    except (ArgumentError, DataError) as error:
+        message = f"{name}: not archetypes as hopfed writes them: {error}"
+        raise RunFileError(message) from error
+    files = [] if answers is None else [shown(Path(path).name, NAME) for path in answers.files]
+    return rendered("recovered", found, run, answers, files, run.kind == storage.KIND)
 
 
 def page(runs: Mapping[str, Run], answers: Answers | None = None) -> str:
@@ -33,11 +150,10 @@ def page(runs: Mapping[str, Run], answers: Answers | None = None) -> str:
     Nothing in the page may load anything, nor may a script run but its own: its policy says so to
     the browser.
     """
-    kinds = list(dict.fromkeys(run.kind for run in runs.values()))
-    body = []
+    held, body = list(runs.values()), []
+    kinds = list(dict.fromkeys(run.kind for run in held))
     if len(runs) > 1 and len(kinds) == 1:
         with blaming(", ".join(runs), kinds[0]):
-            held = list(runs.values())
             differ = differences([run.config for run in held])
             several = list(runs), differ, side_by_side(held), _figure(held)
             body.append(rendered("comparison", *several))
@@ -58,30 +174,23 @@ def _fingerprint(template: str, tag: str) -> Markup:
 
 def _section(name: str, run: Run, order: int, answers: Answers | None) -> Markup:
     """Section of one run: its claim, results, figure, settings, versions and data."""
-    is_recovery = run.kind == KIND
-    empty = is_recovery and not len(run.arrays["archetypes/patterns"])
-    drawn = not empty or "spectrum/eigenvalues" in run.arrays  # patterns, or why there are none
-    found = sections(name, run, answers) if is_recovery or has_archetypes(run) else []
-    links = _downloads(name, run)
-    return rendered(
-        "section",
-        order,
-        name,
-        run,
-        CLAIMS.get(run.kind),
-        found,
-        tables_of(run),
-        is_recovery,
-        _figure([run]) if drawn else "",
-        [(key, describe(value)) for key, value in run.config.items()],
-        [(n, f"{a.dtype} {list(a.shape)}") for n, a in sorted(run.arrays.items())],
-        links,
-        len(links) < 2,
+    own = run.kind == storage.KIND
+    # Of a recovery patterns are drawn, or why there are none.
+    drawn = (
+        not own or len(run.arrays["archetypes/patterns"]) or "spectrum/eigenvalues" in run.arrays
     )
+    found = sections(name, run, answers) if own or storage.has_archetypes(run) else ""
+    results = found, tables_of(run), own, _figure([run]) if drawn else ""
+    settings = [(key, describe(value)) for key, value in run.config.items()]
+    shapes = [(n, f"{a.dtype} {list(a.shape)}") for n, a in sorted(run.arrays.items())]
+    about = order, name, run, CLAIMS.get(run.kind)
+    return rendered("section", *about, *results, settings, shapes, _downloads(name, run))
 
 
 def _figure(runs: Sequence[Run]) -> str:
     """Address of the figure of one run, or of several together; empty where there is none."""
+    from hopfed.experiments.pictures import drawer
+
     draw = drawer(runs[0].kind, several=len(runs) > 1, whole=True)
     if draw is None:
         return ""
@@ -92,23 +201,20 @@ def _figure(runs: Sequence[Run]) -> str:
     return _address("image/svg+xml", buffer.getvalue())
 
 
-def _downloads(name: str, run: Run) -> list[dict[str, str]]:
-    """The summary, and the arrays unless they are too large for a page."""
+def _downloads(name: str, run: Run) -> list[tuple[str, str, Markup]]:
+    """What can be had of a run: words, a name, and an address; no arrays too large for a page."""
     held = {"kind": run.kind, "config": run.config, "summary": run.summary}
     text = json.dumps(held | {"provenance": run.provenance}, indent=1).encode()
-    buffer = io.BytesIO()
+    buffer, stem = io.BytesIO(), name.rpartition(".")[0] or name
     # HDF5 marks strings by metadata of the dtype, which .npz cannot store.
     plain = {n.replace("/", "."): a.astype(a.dtype.str) for n, a in run.arrays.items()}
     np.savez_compressed(buffer, **plain)  # type: ignore[arg-type]
-    links = [(".json", "application/json", text, "settings and summary (.json)")]
+    summary = _address("application/json", text)
+    links = [("settings and summary (.json)", f"{stem}.json", summary)]
     if buffer.tell() <= MOST:
-        what = "all arrays, including those of the figure (.npz)"
-        links.append((".npz", "application/octet-stream", buffer.getvalue(), what))
-    stem = name.rpartition(".")[0] or name
-    return [
-        {"name": stem + ending, "data": _address(kind, data), "words": words}
-        for ending, kind, data, words in links
-    ]
+        arrays = _address("application/octet-stream", buffer.getvalue())
+        links.append(("all arrays, including those of the figure (.npz)", f"{stem}.npz", arrays))
+    return links
 
 
 def _address(kind: str, data: bytes) -> Markup:

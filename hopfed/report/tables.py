@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import describe, require
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import NAMES, OTHERS, Table, compared, config_of, find
 from hopfed.runs import Run, require_seeds
+from hopfed.tables.writers import write
 
 KNOWN = (*NAMES, *OTHERS)
 
@@ -32,13 +35,18 @@ def load_complete(path: str | Path, begun: bool = False) -> Run:
     if not (run.complete or (begun and run.committed)):
         run = Run.load(path, complete=True)  # which says how it is finished
     if run.kind in KNOWN:
-        try:
-            config = config_of(run)
-        except (ArgumentError, TypeError) as error:
-            raise RunFileError(f"{path}: these are not settings of {run.kind}: {error}") from None
+        config = settings_in(run, path)
         rounds = getattr(config, "units", getattr(config, "rounds", 1))
         require_seeds(run, path, rounds if hasattr(find(run.kind), "measure_round") else None)
     return run
+
+
+def settings_in(run: Run, path: str | Path) -> Any:
+    """Settings of a run of an experiment, as they are in its file."""
+    try:
+        return config_of(run)
+    except (ArgumentError, TypeError) as error:
+        raise RunFileError(f"{path}: these are not settings of {run.kind}: {error}") from None
 
 
 def differences(held: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
@@ -79,18 +87,11 @@ def side_by_side(runs: Sequence[Run]) -> list[tuple[str, ...]]:
 
 
 HEADS = {  # numbers of a federation of networks -> what heads their column in a paper
-    "test": "accuracy",
-    "decile": "worst tenth",
-    "auc": "AUC",
-    "f1": "F1",
-    "balanced": "balanced accuracy",
-    "loss": "test loss",
-    "megabytes_up": "MB up",
-    "megabytes_down": "MB down",
-    "gigaflops": "GFLOP",
-    "epsilon": "epsilon",
+    "test": "accuracy", "decile": "worst tenth", "auc": "AUC", "f1": "F1",
+    "balanced": "balanced accuracy", "loss": "test loss", "megabytes_up": "MB up",
+    "megabytes_down": "MB down", "gigaflops": "GFLOP", "epsilon": "epsilon",
     "record_epsilon": "epsilon of an example",
-}
+}  # fmt: skip
 
 
 def for_papers(runs: Sequence[Run]) -> tuple[list[str], dict[str, np.ndarray]]:
@@ -110,15 +111,19 @@ def for_papers(runs: Sequence[Run]) -> tuple[list[str], dict[str, np.ndarray]]:
     return methods, found
 
 
-def latex(methods: Sequence[str], numbers: Mapping[str, np.ndarray]) -> str:
-    """Return what `for_papers` found as a tabular of LaTeX, which needs no package."""
-    rows = [["method", *numbers]]
-    for i, method in enumerate(methods):
-        rows.append([method, *(_in_latex(*pair[:, i].tolist()) for pair in numbers.values())])
-    lines = [" & ".join(row) + r" \\" for row in rows]
-    lines = [re.sub(r"(?<!\\)([_#%])", r"\\\1", line) for line in lines]
+def write_for_papers(methods: Sequence[str], numbers: Mapping[str, np.ndarray], path: Path) -> None:
+    """Write what `for_papers` found: a .csv file, or a tabular of LaTeX, which needs no package."""
+    if path.suffix.lower() == ".csv":
+        pairs = (((head, m), (f"{head} +-", e)) for head, (m, e) in numbers.items())
+        write(path, [("method", methods), *chain.from_iterable(pairs)])
+        return
+    columns = [[_in_latex(m, e) for m, e in pair.T.tolist()] for pair in numbers.values()]
+    rows = [["method", *numbers], *zip(methods, *columns, strict=True)]
+    lines = [re.sub(r"(?<!\\)([_#%])", r"\\\1", " & ".join(row) + r" \\") for row in rows]
     body = "\n".join((r"\hline", lines[0], r"\hline", *lines[1:], r"\hline"))
-    return f"\\begin{{tabular}}{{l{'r' * len(numbers)}}}\n{body}\n\\end{{tabular}}\n"
+    made = f"\\begin{{tabular}}{{l{'r' * len(numbers)}}}\n{body}\n\\end{{tabular}}\n"
+    with replacing(path) as temporary:
+        temporary.write_text(made, encoding="utf-8")
 
 
 def _in_latex(mean: float, error: float) -> str:

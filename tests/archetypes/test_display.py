@@ -10,7 +10,7 @@ import hopfed
 from hopfed.archetypes.display import telling
 from hopfed.archetypes.storage import as_run
 from hopfed.errors import ArgumentError
-from hopfed.report.sections import sections
+from hopfed.report.page import sections
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J"
 

@@ -10,21 +10,16 @@ import pytest
 from emulator.device import Emulated
 
 from hopfed import bench
-from hopfed.bench import Way, Work, measure_point
+from hopfed.bench import Way, measure_point
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.kernels.cuda import device as devices
 
 TINY = {
-    "gram": {"M": 30, "N": 130},
-    "build": {"M": 130, "N": 30},
-    "products": {"M": 40, "N": 130, "k": 3},
-    "gaps-gram": {"M": 30, "N": 130},
-    "eig": {"M": 60, "N": 150, "K": 2},
-    "dream": {"M": 20, "N": 60},
-    "layered": {"S": 2, "L": 3, "N": 200, "R": 5},
-    "heatbath": {"S": 3, "N": 100, "R": 5},
-    "e2e": {"M": 120, "N": 100, "K": 2},
-}
+    "gram": {"M": 30, "N": 130}, "build": {"M": 130, "N": 30}, "gaps-gram": {"M": 30, "N": 130},
+    "products": {"M": 40, "N": 130, "k": 3}, "eig": {"M": 60, "N": 150, "K": 2},
+    "dream": {"M": 20, "N": 60}, "layered": {"S": 2, "L": 3, "N": 200, "R": 5},
+    "heatbath": {"S": 3, "N": 100, "R": 5}, "e2e": {"M": 120, "N": 100, "K": 2},
+}  # fmt: skip
 ON_THE_HOST = {("eig", "SciPy svds"), ("e2e", "the paper's, dense"), ("e2e", "k-means on raw data")}
 NEEDS_CXX = pytest.mark.skipif(not (which("g++") or which("c++")), reason="no C++ compiler")
 
@@ -69,7 +64,7 @@ def toy(run=np.sum, gap=lambda a, b: abs(a - b), **second):
     def work(draw, N):
         x = np.arange(N, dtype=float)
         obvious = Way("obvious", run, lambda: x, **second)
-        return Work(gap, (Way("ours", np.sum, lambda: x), obvious))
+        return gap, (Way("ours", np.sum, lambda: x), obvious)
 
     return work
 

@@ -1,6 +1,5 @@
 """Files of others: no code in them runs, and no other file is read or lost."""
 
-import csv
 import json
 import os
 import shutil
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import lines_of, written
 
 from hopfed import runs
 from hopfed._lib.settings import to_plain
@@ -32,51 +32,47 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+QUICK = ("--clients", 3, "--rounds", 1, "--models", "mlp:4")
+
+
 @pytest.mark.parametrize(
     "text",
     [
         'models = ["evil.py:Net"]',
         'models = ["timm:/evil.py:Net"]',
         'method = "evil:Net"',
-        'method = "evil.py:Net"',
         'keep = "elsewhere/states"',
         "lr = " + "9" * 5_000,
         "options = 3",
-        '" models" = ["evil.py:Net"]',  # a name with a space is the same name
-        '"models\\t" = ["evil.py:Net"]',
+        '"models\\t" = ["evil.py:Net"]',  # a name with a space is the same name
         '[options]\n" models" = ["evil.py:Net"]',
-        '" keep" = "elsewhere/states"',
         '[options]\n"keep " = "elsewhere/states"',
     ],
 )
 def test_a_file_of_settings_runs_no_code_and_names_no_folder(hopfed, folder, text):
     pytest.importorskip("torch")
     (folder / "s.toml").write_text(text + "\n")
-    quick = ("--clients", 3, "--rounds", 1, "--models", "mlp:4")
-    given = quick[:4] if "models" in text else quick
+    given = QUICK[:4] if "models" in text else QUICK
+    before = sorted(folder.iterdir())
     hopfed.refused("fl", "run", "fedavg", "--config", "s.toml", *given, "--out", "o.h5")
-    assert not (folder / "ran").exists()
-    assert not (folder / "elsewhere").exists()
-    assert not (folder / "o.h5").exists()
+    assert sorted(folder.iterdir()) == before
 
 
 def test_a_run_file_names_no_folder_to_write_and_no_code_in_a_folder_like_a_library(hopfed, folder):
     pytest.importorskip("torch")
-    quick = ("--clients", 3, "--models", "mlp:4", "--rounds")
-    assert hopfed("fl", "run", "fedavg", *quick, 1, "--out", "a.h5")[0] == 0
+    hopfed.done("fl", "run", "fedavg", *QUICK, "--out", "a.h5")
     run = Run.load("a.h5")
     changes = {"keep": str(folder / "out")}, {"models": ["timm:/evil.py:Net"]}
     for change in (*changes, {"method": "evil.py:Net"}, {"method": "evil:Net"}):
         replace(run, config=run.config | change | {"seeds": 2}).save("evil.h5")
         assert "names" in hopfed.refused("run", "fl", "--resume", "--out", "evil.h5")
-        assert not (folder / "out").exists()
-        assert not (folder / "ran").exists()
+        assert not {"out", "ran"} & set(os.listdir())
 
 
 def test_what_the_command_line_names_a_file_may_name(hopfed, folder):
     pytest.importorskip("torch")
     (folder / "s.toml").write_text('models = ["evil.py:Net"]\nlr = 0.1\n')
-    given = ("--config", "s.toml", "--clients", 3, "--rounds", 1, "--models", "evil.py:Net")
+    given = ("--config", "s.toml", *QUICK[:4], "--models", "evil.py:Net")
     assert "network for inputs" in hopfed("fl", "run", "fedavg", *given)[2]
     assert (folder / "ran").exists()
 
@@ -90,9 +86,8 @@ def test_networks_are_kept_where_nobody_else_keeps_anything(hopfed, folder):
     thesis.parent.mkdir(parents=True)
     thesis.write_text("of years")
     quick = ("--preset", "quick", "--set", "keep=work", "--set", "models=mlp:4")
-    resumed = ("--resume", "--out", "new.h5")
-    for command in (("run", "fl"), ("run", "fl", *resumed)):
-        hopfed.refused(*command, *quick)
+    for more in ((), ("--resume", "--out", "new.h5")):
+        hopfed.refused("run", "fl", *quick, *more)
     error = hopfed.refused("sweep", "fl", *quick, "--grid", "lr=0.1,0.2", "--out", "out")
     assert "keep must be left out" in error
     assert thesis.read_text() == "of years"
@@ -112,13 +107,14 @@ UNFIT = (
     ({"shape": [1, 10**6, 10**6]}, "of memory"),
     ({"models": ["lstm:1000000"] * 3, "images": False, "tokens": 9, "mean": None, "std": None},
      "of memory"),
+    ({"classes": ["a"] * 99_999}, r"99,999 classes, more than everyone\.pt has bytes"),
+    ({"classes": ["a"] * (1 << 22)}, "bytes, above 16,777,216"),
 )  # fmt: skip
 
 
 def test_kept_networks_that_fit_nothing_are_one_line(hopfed, folder):
     torch = pytest.importorskip("torch")
-    quick = ("--models", "mlp:4", "--clients", 3, "--rounds", 1, "--keep", "states")
-    hopfed.done("fl", "run", "fedavg", *quick)
+    hopfed.done("fl", "run", "fedavg", *QUICK, "--keep", "states")
     about = folder / "states" / "seed-0" / "model.json"
     whole = json.loads(about.read_text())
     for change, words in UNFIT:
@@ -132,31 +128,14 @@ def test_kept_networks_that_fit_nothing_are_one_line(hopfed, folder):
     assert "weights_only" not in str(said.value), "no advice to let it run code"
 
 
-def test_kept_networks_of_more_classes_than_their_files_hold_are_refused(tmp_path):
-    about = {"method": "fedavg", "round": 1, "seed": 0, "alone": True, "classes": ["a"] * 200}
-    about |= {"models": ["mlp:16"], "files": ["everyone.pt"], "shape": [1, 8, 8]}
-    (tmp_path / "everyone.pt").write_bytes(bytes(100))
-    (tmp_path / "model.json").write_text(json.dumps(about))
-    with pytest.raises(DataError, match=r"200 classes, more than everyone\.pt has bytes"):
-        read(tmp_path, 0)
-    (tmp_path / "model.json").write_text(json.dumps(about | {"classes": ["a"] * (1 << 22)}))
-    with pytest.raises(DataError, match="bytes, above 16,777,216"):
-        read(tmp_path, 0)
-
-
 def test_a_folder_of_kept_memories_that_says_other_things_is_one_line(hopfed, folder):
     pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
     rows = np.random.default_rng(0).normal(size=(90, 3)).round(3)
-    table = np.column_stack([rows, np.where(rows[:, 0] > 0, "a", "b")])
-    np.savetxt("data.csv", [["p", "q", "r", "label"], *table], fmt="%s", delimiter=",")
+    kinds = np.where(rows[:, 0] > 0, "a", "b")
+    written("data.csv", ["p", "q", "r", "label"], np.column_stack([rows, kinds]))
     quick = ("--models", "mlp:4", "--clients", 2, "--rounds", 1, "--partition", "iid")
     hopfed.done("fl", "run", "knn-per", "--data", "data.csv", *quick, "--keep", "states")
     folder = folder / "states" / "seed-0"
-
-    def predict(words):
-        assert words in hopfed.refused("fl", "predict", folder, "data.csv", "--out", "o.csv")
-        assert not Path("o.csv").exists()
-
     whole = json.loads((folder / "model.json").read_text())
     changes = [
         ({"seed": "x"}, "seed is 'x'"),
@@ -166,14 +145,14 @@ def test_a_folder_of_kept_memories_that_says_other_things_is_one_line(hopfed, fo
         ({"classes": ["a"] * 9}, "9 classes, but"),
         *(({name: None}, f"{name} is None") for name in ("method", "round", "alone")),
         ({"examples": None}, "other examples than those"),
+        *(({name: ...}, f"'{name}' is missing") for name in ("seed", "method", "classes")),
+        ({"examples": ...}, "lacks what"),
     ]
     for change, words in changes:
-        (folder / "model.json").write_text(json.dumps(whole | change))
-        predict(words)
-    for name in ("seed", "method", "round", "alone", "classes", "examples"):
-        left = {key: value for key, value in whole.items() if key != name}
-        (folder / "model.json").write_text(json.dumps(left))
-        predict("lacks what" if name == "examples" else f"'{name}' is missing")
+        held = {name: value for name, value in (whole | change).items() if value is not ...}
+        (folder / "model.json").write_text(json.dumps(held))
+        assert words in hopfed.refused("fl", "predict", folder, "data.csv", "--out", "o.csv")
+        assert not Path("o.csv").exists()
 
 
 # Folders of sweeps
@@ -197,7 +176,7 @@ def test_a_sweep_takes_the_place_of_no_other_file(hopfed, folder, name, link):
 
 
 def test_a_sweep_goes_on_in_its_own_folder_and_follows_no_link(hopfed, folder):
-    assert hopfed(*SWEEP, "N=40", "--out", "out")[0] == 0
+    hopfed.done(*SWEEP, "N=40", "--out", "out")
     shutil.copy("out/N=40.h5", "mine.h5")
     (folder / "out" / "N=50.h5").symlink_to(folder / "mine.h5")
     before = (folder / "mine.h5").read_bytes()
@@ -208,30 +187,23 @@ def test_a_sweep_goes_on_in_its_own_folder_and_follows_no_link(hopfed, folder):
 
 
 def test_no_reason_in_the_table_of_a_sweep_is_a_formula(hopfed, folder):
-    assert hopfed(*SWEEP, "N=40,50", "--out", "out")[0] == 0
+    hopfed.done(*SWEEP, "N=40,50", "--out", "out")
     run = Run.load("out/N=50.h5")
     replace(run, config=run.config | {"N_test": "1;=HYPERLINK(1)"}).save("out/N=50.h5")
     assert hopfed(*SWEEP, "N=40,50", "--out", "out")[0] == 1
-    with open("out/table.csv", newline="", encoding="utf-8") as file:
-        reason = list(csv.DictReader(file))[1]["status"]
-    assert "HYPERLINK" in reason
+    reason = next(cell for cell in lines_of("out/table.csv")[2] if "HYPERLINK" in cell)
     assert ";=" not in reason
 
 
 # Run files that are continued
 
 
-@pytest.mark.parametrize(
-    ("kind", "setting", "file"),
-    [
-        ("tables", "data", "../mine"),
-        ("capacity", "data", "mine.npz"),
-        ("fl", "weights", "nets/mine.pt"),
-    ],
-)
-def test_a_run_that_is_resumed_reads_no_file_that_it_alone_names(
-    hopfed, tmp_path, kind, setting, file
-):
+OTHERS = ("tables data ../mine", "capacity data mine.npz", "fl weights nets/mine.pt")
+
+
+@pytest.mark.parametrize("line", OTHERS)
+def test_a_run_that_is_resumed_reads_no_file_that_it_alone_names(hopfed, tmp_path, line):
+    kind, setting, file = line.split()
     if kind == "fl":
         pytest.importorskip("torch")
     out = tmp_path / "theirs.h5"
@@ -251,14 +223,11 @@ DATA = "rows/of$\\frac$x.npz"  # would be a formula in a label
 
 
 @pytest.fixture
-def marker(tmp_path, monkeypatch):
-    """Where the module `spy_of_a_run_file` leaves a file when it is imported."""
-    folder = tmp_path / "modules"
-    folder.mkdir()
-    marker = folder / "imported"
-    (folder / f"{NAME}.py").write_text(f"open({str(marker)!r}, 'w').close()\n")
+def marker(folder, monkeypatch):
+    """What the module `spy_of_a_run_file` leaves when it is imported."""
+    (folder / f"{NAME}.py").write_text(EVIL)
     monkeypatch.syspath_prepend(str(folder))
-    yield marker
+    yield folder / "ran"
     sys.modules.pop(NAME, None)
 
 
@@ -266,10 +235,9 @@ def run_of(kind, committed=1):
     """A run file of `hopfed fl run`, complete or not yet begun, whose method is the spy."""
     config = to_plain(Config(method=f"{NAME}:Method", data=DATA, clients=2, rounds=1))
     shape = (committed, 1, 2)
-    numbers = {n: np.full(shape, 0.5) for n in ("validation", "test", "client/flops")}
-    traffic = {f"traffic/{way}": np.ones(shape, int) for way in ("up", "down")}
-    arrays = {"seeds": np.arange(committed), **numbers, **traffic} if committed else {}
-    arrays |= {"seeds": np.arange(committed)}
+    arrays = {n: np.full(shape, 0.5) for n in ("validation", "test", "client/flops")}
+    arrays |= {f"traffic/{way}": np.ones(shape, int) for way in ("up", "down")}
+    arrays = (arrays if committed else {}) | {"seeds": np.arange(committed)}
     return Run(kind, config, arrays, {"test": [0.5, None]}, committed=committed, planned=1)
 
 

@@ -1,9 +1,8 @@
 """Files of a federation, given to `export`, `assign` and `complete` as those of a recovery are."""
 
-import csv
-
 import numpy as np
 import pytest
+from helpers import lines_of, written
 
 from hopfed import load
 from hopfed._lib.settings import to_plain
@@ -29,15 +28,11 @@ def rows():
     return draw_examples(rademacher(K, N, rng), 1500, 0.8, rng)[:2]
 
 
-def written(path, x, names=NAMES, order=None):
+def table(path, x, order=range(N)):
     """Write rows as a table of yes and no, with columns in some order."""
-    order = range(len(names)) if order is None else order
-    with open(path, "w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow([names[j] for j in order])
-        words = {1: "yes", -1: "no", 0: ""}
-        table.writerows([[words[int(row[j])] for j in order] for row in x])
-    return path
+    words = {1: "yes", -1: "no", 0: ""}
+    cells = [[words[int(row[j])] for j in order] for row in x]
+    return written(path, [NAMES[j] for j in order], cells)
 
 
 def served(path, x, **settings):
@@ -53,14 +48,9 @@ def served(path, x, **settings):
     return told
 
 
-def read(path):
-    with open(path, newline="") as file:
-        return list(csv.reader(file))
-
-
 def agreeing(path, labels):
     """Part of the rows in a file of `assign` whose archetypes divide them as the labels do."""
-    got = np.array([int(row[1] or 0) for row in read(path)[1:]])
+    got = np.array([int(row[1] or 0) for row in lines_of(path)[1:]])
     return sum(np.bincount(labels[got == k]).max() for k in set(got) - {0}) / len(labels)
 
 
@@ -76,18 +66,18 @@ def test_the_file_of_a_server_answers(rows, way, hopfed, tmp_path):
         settings, order = {"names": NAMES}, range(N)[::-1]
     told = served(tmp_path / "run.h5", x, **settings)
     assert len(told.patterns) == K
-    table = written(tmp_path / "rows.csv", x, order=order)
-    _, errors = hopfed.done("assign", tmp_path / "run.h5", table, "--out", tmp_path / "a.csv")
+    rows_file = table(tmp_path / "rows.csv", x, order=order)
+    _, errors = hopfed.done("assign", tmp_path / "run.h5", rows_file, "--out", tmp_path / "a.csv")
     assert "does not say how many rows" in errors
     assert agreeing(tmp_path / "a.csv", labels) > 0.99
     status, _, errors = hopfed("export", tmp_path / "run.h5", "--out", tmp_path / "e.csv")
-    head, *lines = read(tmp_path / "e.csv")
+    head, *lines = lines_of(tmp_path / "e.csv")
     assert (status, len(lines)) == (0, K), errors
     assert (head[2] == NAMES[0]) == (way == "told names")
     gaps = x * (np.random.default_rng(1).random(x.shape) > 0.1)
-    table = written(tmp_path / "gaps.csv", gaps, order=order)
-    hopfed.done("complete", tmp_path / "run.h5", table, "--out", tmp_path / "w.csv")
-    head, *lines = read(tmp_path / "w.csv")
+    rows_file = table(tmp_path / "gaps.csv", gaps, order=order)
+    hopfed.done("complete", tmp_path / "run.h5", rows_file, "--out", tmp_path / "w.csv")
+    head, *lines = lines_of(tmp_path / "w.csv")
     whole = np.where(np.array(lines) == "yes", 1, -1)[:, [head.index(name) for name in NAMES]]
     assert (whole == x)[gaps != 0].all()
     assert (whole == x)[gaps == 0].mean() > 0.85
@@ -101,8 +91,8 @@ def test_the_page_of_a_server_opens_with_the_archetypes(rows, hopfed, tmp_path):
     assert "3 archetypes, in 40 columns" in page
     assert "question 39" in page
     assert "- of the rows" not in page
-    table = written(tmp_path / "rows.csv", x, order=range(N)[::-1])
-    asked = "report", tmp_path / "run.h5", "--rows", table, "--out", tmp_path / "rows.html"
+    rows_file = table(tmp_path / "rows.csv", x, order=range(N)[::-1])
+    asked = "report", tmp_path / "run.h5", "--rows", rows_file, "--out", tmp_path / "rows.html"
     hopfed.done(*asked)
     page = (tmp_path / "rows.html").read_text()
     assert "question 39" in page
@@ -116,8 +106,8 @@ def test_answers_of_a_poor_fit_say_so(hopfed, tmp_path):
     rng = np.random.default_rng(5)
     x = np.where(rng.random((1500, N)) < rng.random(N), 1, -1)
     served(tmp_path / "run.h5", x)
-    table = written(tmp_path / "rows.csv", x)
-    _, errors = hopfed.done("assign", tmp_path / "run.h5", table, "--out", tmp_path / "a.csv")
+    rows_file = table(tmp_path / "rows.csv", x)
+    _, errors = hopfed.done("assign", tmp_path / "run.h5", rows_file, "--out", tmp_path / "a.csv")
     assert "is a poor fit: The rows of most clients are not noisy copies" in errors
     hopfed.done("report", tmp_path / "run.h5", "--out", tmp_path / "p.html")
     assert "Verdict: poor fit." in (tmp_path / "p.html").read_text()
@@ -126,22 +116,22 @@ def test_answers_of_a_poor_fit_say_so(hopfed, tmp_path):
 @pytest.mark.parametrize("graded", [False, True])
 def test_the_file_of_a_client_answers(rows, graded, hopfed, tmp_path):
     x, labels = rows
-    own = read_table(str(written(tmp_path / "own.csv", x)))
+    own = read_table(str(table(tmp_path / "own.csv", x)))
     settings = {"graded": True} if graded else {}
     told = served(tmp_path / "run.h5", sorted_by_name(x), **settings)
     assert len(told.patterns) == K
     order = np.argsort(np.argsort(NAMES))
     _finish(told.message(), N, tmp_path / "found.h5", order, NAMES, own.coding)
     assert load(tmp_path / "found.h5").coding == own.coding
-    table = written(tmp_path / "rows.csv", x, order=range(N)[::-1])
-    given = "assign", tmp_path / "found.h5", table, "--out", tmp_path / "a.csv"
+    rows_file = table(tmp_path / "rows.csv", x, order=range(N)[::-1])
+    given = "assign", tmp_path / "found.h5", rows_file, "--out", tmp_path / "a.csv"
     _, errors = hopfed.done(*given)
     assert ("does not say how many rows" in errors) != graded
     assert agreeing(tmp_path / "a.csv", labels) > 0.98
     error = hopfed.refused(*given, "--overwrite", "--ignore", "question 0")
     assert "--ignore must be left out" in error
     assert hopfed("export", tmp_path / "found.h5", "--out", tmp_path / "e.csv")[0] == 0
-    assert read(tmp_path / "e.csv")[0][2:] == list(NAMES)
+    assert lines_of(tmp_path / "e.csv")[0][2:] == list(NAMES)
 
 
 def test_a_run_that_is_continued_keeps_its_archetypes_apart(rows, tmp_path):

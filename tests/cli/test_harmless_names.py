@@ -1,15 +1,11 @@
 """Names of columns, and words of others' files, forge no verdict and steer no terminal."""
 
-import csv
-from dataclasses import replace
-
 import numpy as np
-import pytest
+from helpers import written
 
-from hopfed import load, recover
+from hopfed import load
 from hopfed.cli.machines.join import _finish
 from hopfed.hopfield.announcement import Announcement
-from hopfed.hopfield.channel import small_sample
 from hopfed.tables.examples import as_examples
 
 FORGED = "ok: 2 classes explain how the columns depend on each other."
@@ -32,38 +28,19 @@ def is_harmless(text):
     return "\x1b" not in text and not any(line.startswith("ok:") for line in text.splitlines())
 
 
-@pytest.fixture
-def hostile(tmp_path):
-    """A table whose columns, of which pairs mostly agree, have names that are verdicts."""
+def test_a_name_of_a_column_is_no_line_of_a_verdict(hopfed, tmp_path):
+    """Of a table whose columns, of which pairs mostly agree, have names that are verdicts."""
     x, _ = two_classes(1500, 8, 0.8)
     names = [f"{NAME}{j}" for j in range(N)]
-    with open(tmp_path / "a.csv", "w", newline="") as file:
-        csv.writer(file).writerows([names, *np.where(x > 0, "yes", "no")])
-    return tmp_path / "a.csv"
-
-
-def test_a_name_of_a_column_is_no_line_of_a_verdict(hostile, hopfed, tmp_path):
+    table = written(tmp_path / "a.csv", names, np.where(x > 0, "yes", "no"))
     run = tmp_path / "x.h5"
-    text, errors = hopfed.done("recover", hostile, "--out", run)
+    text, errors = hopfed.done("recover", table, "--out", run)
     assert "depend on each other within" in text
     assert "'a\\n\\nok: 2 classes" in text
-    assert is_harmless(text + errors)
-    text, errors = hopfed.done("show", run)
-    assert is_harmless(text + errors)
-    assert is_harmless(load(run).summary())
-    assert load(run).columns[1] == f"{NAME}1"  # which the file keeps as it is
-
-
-def test_words_of_a_strangers_file_are_shown_as_one_harmless_line(hopfed, tmp_path):
-    """An older hopfed, or somebody, wrote a name raw into the verdict."""
-    found = recover(small_sample()[1])
-    found = replace(found, status="fine\x1b[2J\nok: x", advice=f"Columns '{NAME}' depend.")
-    for words in (found.summary(), found._repr_html_(), repr(found)):
-        assert is_harmless(words)
-    found.save(tmp_path / "x.h5")
-    text, errors = hopfed.done("show", tmp_path / "x.h5")
-    assert is_harmless(text + errors)
-    assert "depend" in text
+    found = load(run)
+    assert found.columns == tuple(names)  # which the file keeps as they are
+    for said in (text, errors, *hopfed.done("show", run), found.summary(), found._repr_html_()):
+        assert is_harmless(said)
 
 
 def test_names_that_a_server_tells_are_harmless_in_the_file_of_an_owner(tmp_path, capfd):

@@ -4,51 +4,57 @@ import numpy as np
 import pytest
 
 from hopfed._lib.random import stream
-from hopfed.cli import main
 from hopfed.hopfield.channel import draw_examples, rademacher
-
-
-def refused(capsys, *words):
-    with pytest.raises(SystemExit) as end:
-        main(list(words))
-    assert end.value.code == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
-    return error
 
 
 @pytest.fixture
 def examples(tmp_path, monkeypatch):
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     rng = stream(0, "cli machines")
-    path = tmp_path / "museum.npy"
-    np.save(path, draw_examples(rademacher(2, 60, rng), 200, 0.6, rng)[0])
-    return str(path)
+    np.save(tmp_path / "museum.npy", draw_examples(rademacher(2, 60, rng), 200, 0.6, rng)[0])
+    return tmp_path / "museum.npy"
 
 
-def test_certs_says_who_gets_what(tmp_path, capsys):
-    main(["certs", str(tmp_path / "keys"), "--clients", "2", "--host", "server.example"])
-    printed = capsys.readouterr().out
-    assert "wrote 5 files" in printed
-    assert "client-c.key" in printed
+def test_certs_says_who_gets_what(hopfed, tmp_path):
+    text, _ = hopfed.done("certs", tmp_path / "keys", "--clients", 2, "--host", "server.example")
+    assert "wrote 5 files" in text
+    assert "client-c.key" in text
 
 
 def test_a_home_or_a_key_that_cannot_be_used_is_one_line_before_anything_is_sent(
-    examples, tmp_path, capsys, monkeypatch
+    hopfed, examples, tmp_path, monkeypatch
 ):
-    main(["certs", str(tmp_path / "keys"), "--clients", "1"])
-    capsys.readouterr()
-    key = tmp_path / "keys" / "client-0.key"
-    where = ("--ca", str(tmp_path / "keys" / "ca.pem"), "--key", str(key), "--patience", "0.1")
+    keys = tmp_path / "keys"
+    hopfed.done("certs", keys, "--clients", 1)
+    key = keys / "client-0.key"
+    where = ("--ca", keys / "ca.pem", "--key", key, "--patience", "0.1")
     join = ("join", "--data", examples, "--server", "127.0.0.1:9", "--epsilon", "1", *where)
-    for home in (examples, f"{examples}/below", "/proc/none"):
-        monkeypatch.setenv("HOPFED_HOME", home)
-        assert "privacy: cannot be used" in refused(capsys, *join)
+    for home in (examples, examples / "below", "/proc/none"):
+        monkeypatch.setenv("HOPFED_HOME", str(home))
+        assert "privacy: cannot be used" in hopfed.refused(*join)
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     key.chmod(0o644)
-    assert "others can read this key (mode 644)" in refused(capsys, *join)
+    assert "others can read this key (mode 644)" in hopfed.refused(*join)
     assert not (tmp_path / "home").exists()
-    assert "without certificates and keys" in refused(
-        capsys, "certs", str(tmp_path / "keys"), "--clients", "1"
-    )
+    again = hopfed.refused("certs", keys, "--clients", 1)
+    assert "without certificates and keys" in again
+    held = key.stat().st_ino
+    hopfed.done("certs", keys, "--clients", 1, "--overwrite")
+    assert key.stat().st_ino != held
+
+
+def test_a_dry_run_says_first_what_matters(hopfed, examples, tmp_path):
+    given = "join", "--data", examples, "--dry-run"
+    for options, words in (
+        (("--trust-server",), "can learn single rows of yours"),
+        (("--epsilon", "2"), "tell of a row what epsilon 2 and delta 1e-05 say"),
+    ):
+        text, _ = hopfed.done(*given, *options)
+        assert words in " ".join(text.split())
+        assert text.endswith("Nothing was sent.\n")
+        assert "gaps" not in text
+    rows = np.load(examples)
+    rows[:9, 0] = 0
+    np.save(examples, rows)
+    assert "These rows have gaps" in hopfed(*given, "--trust-server")[1]
+    assert not (tmp_path / "home").exists()

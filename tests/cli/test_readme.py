@@ -62,13 +62,18 @@ def test_its_commands_exist_with_their_options(line, tmp_path, monkeypatch):
         assert not any(word.startswith("-") for word in words)  # only named, not shown
 
 
+def transcript(page, command, end):
+    """The words of a command that a page shows, and the lines printed, to one that begins so."""
+    lines = page.splitlines()
+    start = next(i for i, line in enumerate(lines) if f"$ hopfed {command}" in line)
+    last = next(i for i in range(start, len(lines)) if lines[i].startswith(end))
+    return shlex.split(lines[start].strip())[2:], lines[start + 1 : last]
+
+
 def test_a_transcript_is_what_the_command_prints(hopfed):
-    lines = PHYSICS.splitlines()
-    start = next(i for i, line in enumerate(lines) if "$ hopfed theory plan --r 0.6" in line)
-    status, text, _ = hopfed(*shlex.split(lines[start].strip())[2:])
-    shown = lines[start + 1 : lines.index("    ...", start)]
+    words, shown = transcript(PHYSICS, "theory plan --r 0.6", "    ...")
+    text, _ = hopfed.done(*words)
     printed = [line.split() for line in text.splitlines()]
-    assert status == 0
     assert len(shown) > 5
     assert printed[: len(shown)] == [line.split() for line in shown]
 
@@ -84,13 +89,10 @@ def rounded(word):
 def test_the_recovery_of_three_owners_is_what_the_command_prints(hopfed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     owners_files.main()
-    lines = TABLES.splitlines()
-    start = next(i for i, line in enumerate(lines) if "$ hopfed recover museum.npy" in line)
-    end = next(i for i, line in enumerate(lines) if line.startswith("![spectrum"))
-    status, text, _ = hopfed(*shlex.split(lines[start].strip())[2:])
+    words, lines = transcript(TABLES, "recover museum.npy", "![spectrum")
+    text, _ = hopfed.done(*words)
     text = re.sub(r"; \d+\.\d+ s\n", "; ...\n", text.partition("archetype ")[2])  # seconds vary
-    shown = "\n".join(lines[start + 1 : end]).partition("archetype ")[2]
-    assert status == 0
+    shown = "\n".join(lines).partition("archetype ")[2]
     assert [rounded(word) for word in text.split()] == [rounded(word) for word in shown.split()]
 
 

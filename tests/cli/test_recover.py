@@ -5,7 +5,7 @@ import json
 import h5py
 import numpy as np
 import pytest
-from helpers import rest_slow, sample
+from helpers import sample
 
 from hopfed.archetypes.overlap import retrieval
 
@@ -47,25 +47,10 @@ def test_json(hopfed, three_files):
     assert report["quality"] == pytest.approx(0.7, abs=0.02)
 
 
-@pytest.mark.parametrize("suffix", rest_slow([".png", ".pdf", ".svg"], 1))
-def test_single_file_split_over_clients(hopfed, three_files, tmp_path, suffix):
-    _, files = three_files
-    figure = tmp_path / f"f{suffix}"
-    text, _ = hopfed.done("recover", files[0], "--clients", 4, "--figure", figure)
+def test_a_single_file_is_split_over_clients(hopfed, three_files, tmp_path):
+    text, _ = hopfed.done("recover", three_files[1][0], "--clients", 4, "--quality", "0.7")
     assert "4 client(s)" in text
-    assert figure.stat().st_size > 1000
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--alpha", "0.01"),
-        ("--quality", "0.7"),
-    ],
-)
-def test_options(hopfed, three_files, options):
-    text, _ = hopfed.done("recover", *three_files[1], "--json", *options)
-    assert json.loads(text)["n_archetypes"] >= 4
+    assert "quality r = 0.700" in text
 
 
 def test_noise_is_reported_as_noise(hopfed, tmp_path):

@@ -50,16 +50,18 @@ def test_list(hopfed):
 
 
 def test_show(hopfed, run_file, tmp_path):
-    status, out, _ = hopfed("show", run_file)
-    assert status == 0
+    out, _ = hopfed.done("show", run_file)
     for word in ("bbp, complete", "100,200", "numpy", "float64 [3, 2, 10]", "measured"):
         assert word in out
     shown = json.loads(hopfed("show", run_file, "--json")[1])
     assert shown["committed"] == shown["planned"] == 3
     for name, scores in (("a", [0.9, 0.8]), ("b", [0.9, 0.7])):
         summary = {"scores": scores, "n_detected": 2, "status": "ok"}
-        Run("recover", {"seed": 0}, {"x": np.ones(2)}, summary).save(tmp_path / f"{name}.h5")
-    assert "0.9, 0.8" in hopfed("show", tmp_path / "a.h5")[1]
+        config = {"seed": 0, "note": "word " * 400}  # which is cut
+        Run("recover", config, {"x": np.ones(2)}, summary).save(tmp_path / f"{name}.h5")
+    out, _ = hopfed.done("show", tmp_path / "a.h5")
+    assert "0.9, 0.8" in out
+    assert 10 < out.count("word") < 70
     status, out, _ = hopfed("compare", tmp_path / "a.h5", tmp_path / "b.h5")
     assert (status, "0.9, 0.7" in out, "1 of 1 arrays" in out) == (0, True, True)
 
@@ -101,3 +103,14 @@ def test_the_whole_picture_has_what_the_first_one_leaves_out(hopfed, panels, tmp
     assert hopfed("report", panels, "--out", page)[0] == 0
     (picture,) = set(re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page.read_text()))
     assert b64decode(picture).decode().count("r = 0.7") == 1
+
+
+def test_a_sweep_goes_on_or_begins_anew(hopfed, tmp_path):
+    quick = ("--preset", "quick", "--set", "M=40", "--seeds", "1")
+    words = ("sweep", "bbp", *quick, "--grid", "N=30,40", "--out", tmp_path)
+    hopfed.done(*words)
+    held = (tmp_path / "N=30.h5").stat().st_ino
+    hopfed.done(*words)
+    assert (tmp_path / "N=30.h5").stat().st_ino == held
+    hopfed.done(*words, "--overwrite")
+    assert (tmp_path / "N=30.h5").stat().st_ino != held

@@ -41,23 +41,26 @@ def test_help_says_of_each_command_what_its_own_help_does(hopfed):
         assert f"{name} {said}".split() in [line.split() for line in out.splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("package", "names"),
-    [
-        (hopfed, "recover theory"),
-        (hopfed.theory, "planning spikes"),
-        (hopfed.kernels, "gram pack"),
-        (hopfed.figures, "save theory"),
-        (hopfed.experiments, "NAMES find mp"),
-        (hopfed.cli, "main theory"),
-        (hopfed.testing, "check_gram signs"),
-    ],
-)
-def test_packages_list_their_names_and_nothing_that_they_import(package, names):
-    assert set(names.split()) <= set(dir(package))
+PACKAGES = {
+    hopfed: "recover theory", hopfed.theory: "planning spikes", hopfed.kernels: "gram pack",
+    hopfed.figures: "save theory", hopfed.experiments: "NAMES find mp", hopfed.cli: "main theory",
+    hopfed.testing: "check_gram signs",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_packages_list_their_names_and_nothing_that_they_import(package):
+    assert set(PACKAGES[package].split()) <= set(dir(package))
     assert not {"Any", "annotations", "np"} & set(dir(package))
     for name in dir(package):
         getattr(package, name)
+
+
+def test_every_command_that_writes_takes_overwrite():
+    for path, command in commands():
+        name, taken = " ".join(path), {parameter.name for parameter in command.params}
+        writes = bool(taken & {"out_file", "figure"}) or name in ("certs", "sweep")
+        assert ("overwrite" in taken) == writes, name
 
 
 def test_without_a_command_the_page_of_commands_comes(hopfed):
@@ -66,6 +69,14 @@ def test_without_a_command_the_page_of_commands_comes(hopfed):
         assert (status, text) == (2, "")
         assert error.startswith("Usage: hopfed")
         assert "\n  -h, --help" in error
+
+
+@pytest.mark.parametrize("command", ["figure", "sweep"])
+def test_a_shell_is_told_how_a_word_goes_on(hopfed, monkeypatch, command):
+    words = {"_HOPFED_COMPLETE": "bash_complete", "COMP_WORDS": f"hopfed {command} --"}
+    for name, text in (words | {"COMP_CWORD": "2"}).items():
+        monkeypatch.setenv(name, text)
+    assert "plain,--out" in hopfed.done()[0]
 
 
 def test_the_parts_are_shown_where_the_system_does_not_say_which_cores(hopfed, monkeypatch):
@@ -78,6 +89,6 @@ def test_the_parts_are_shown_where_the_system_does_not_say_which_cores(hopfed, m
 def test_the_table_names_what_there_is():
     """Options and commands that are named exist."""
     known = set().union(*({o for p in each.params for o in p.opts} for _, each in commands()))
-    for row in words.TABLE["option"]:
+    for row in words()["option"]:
         assert {option for option in row if option} <= known | {"--weights", "words"}
-    assert set(words.TABLE["command"]) == set(cli.list_commands(None))
+    assert set(words()["command"]) == set(cli.list_commands(None))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import sample
+from helpers import lines_of, sample, written
 from memory.oracle import corrupted, random_signs
 
 from hopfed.experiments.worked import woven_letters
@@ -16,45 +16,50 @@ from hopfed.runs import Run
 
 
 @pytest.fixture
-def patterns(tmp_path):
+def patterns(tmp_path, monkeypatch):
     """Six patterns and damaged copies of them, as files."""
+    monkeypatch.chdir(tmp_path)
     xi = random_signs((6, 100), 1)
-    np.save(tmp_path / "patterns.npy", xi)
-    np.save(tmp_path / "cues.npy", corrupted(xi, 0.15, 2))
+    np.save("patterns.npy", xi)
+    np.save("cues.npy", corrupted(xi, 0.15, 2))
     return xi
 
 
-def test_damaged_patterns_are_recalled(hopfed, patterns, tmp_path):
-    memory, cues, out = tmp_path / "m.h5", tmp_path / "cues.npy", tmp_path / "out.npy"
-    text, _ = hopfed.done("store", tmp_path / "patterns.npy", "--out", memory)
+def test_damaged_patterns_are_recalled(hopfed, patterns):
+    text, _ = hopfed.done("store", "patterns.npy", "--out", "m.h5")
     assert "6 patterns of 100 sites by Projector()" in text
-    figure = tmp_path / "f.png"
-    text, _ = hopfed.done("recall", memory, cues, "--out", out, "--figure", figure)
-    np.testing.assert_array_equal(np.load(out), patterns)
-    assert figure.read_bytes().startswith(b"\x89PNG")
+    text, _ = hopfed.done("recall", "m.h5", "cues.npy", "--out", "out.npy", "--figure", "f.png")
+    np.testing.assert_array_equal(np.load("out.npy"), patterns)
+    assert Path("f.png").read_bytes().startswith(b"\x89PNG")
     assert text.count("1.0000") == text.count("yes") == 6
+    assert "opposite" not in text
+    # An overlap of -1 is not shown as if the pattern were recalled.
+    np.save("opposite.npy", np.stack([-patterns[2], patterns[1]]))
+    text, _ = hopfed.done("recall", "m.h5", "opposite.npy")
+    assert "nearest to the opposite of that pattern" in text.replace("\n", " ")
+    said = json.loads(hopfed("recall", "m.h5", "opposite.npy", "--json")[1])
+    assert (said["nearest"], said["overlap"]) == ([2, 1], [-1, 1])
 
 
-def test_everything_goes_to_a_run_file_that_can_be_drawn(hopfed, patterns, tmp_path):
-    memory, cues, out = tmp_path / "m.h5", tmp_path / "cues.npy", tmp_path / "r.h5"
+def test_everything_goes_to_a_run_file_that_can_be_drawn(hopfed, patterns):
     options = ("--rule", "dense", "--set", "n=4", "--json")
-    status, text, _ = hopfed("store", tmp_path / "patterns.npy", "--out", memory, *options)
-    assert (status, json.loads(text)["settings"]) == (0, {"n": 4})
-    assert load(memory).rule == Dense(4)
+    text, _ = hopfed.done("store", "patterns.npy", "--out", "m.h5", *options)
+    assert json.loads(text)["settings"] == {"n": 4}
+    assert load("m.h5").rule == Dense(4)
     hot = ("--temperature", "0.1:0", "--updates", "20", "--order", "synchronous", "--seed", "3")
-    text, _ = hopfed.done("recall", memory, cues, "--out", out, *hot, "--json")
-    run = Run.load(out)
+    text, _ = hopfed.done("recall", "m.h5", "cues.npy", "--out", "r.h5", *hot, "--json")
+    run = Run.load("r.h5")
     assert json.loads(text) == run.summary
     np.testing.assert_array_equal(run.summary["nearest"], range(6))
     direct = AssociativeMemory.store(patterns, Dense(4)).recall(
-        np.load(cues), temperature=0.1 * (1 - np.minimum(np.arange(20) / 18, 1)), updates=20,
+        np.load("cues.npy"), temperature=0.1 * (1 - np.minimum(np.arange(20) / 18, 1)), updates=20,
         order="synchronous", seed=3,
     )  # fmt: skip
     np.testing.assert_array_equal(run.arrays["states"], direct.states)
     marks, steps = run.arrays["steps/updates"], run.arrays["steps/states"]
     assert marks[0] == 1
     assert steps.shape == (len(marks), 6, 100)
-    assert hopfed("figure", out, "--out", tmp_path / "f.svg")[0] == 0
+    hopfed.done("figure", "r.h5", "--out", "f.svg")
 
 
 @pytest.mark.slow
@@ -83,29 +88,26 @@ def test_gaps_and_graded_patterns(hopfed, tmp_path):
     memory, out = tmp_path / "m.h5", tmp_path / "out.npy"
     text, _ = hopfed.done("store", tmp_path / "means.csv", "--out", memory)
     assert "2 graded patterns" in text
-    assert hopfed("recall", memory, tmp_path / "cues.csv", "--out", out)[0] == 0
+    recall = ("recall", memory, tmp_path / "cues.csv", "--out", out)
+    hopfed.done(*recall)
     found = np.load(out)
     np.testing.assert_array_equal(found[[0, 1, 1], [0, 0, 2]], [1, -1, 1])
     wanted = AssociativeMemory.store(means).recall([[1, 0, 0, 0], [-1, 0, 1, 0]]).states
     np.testing.assert_allclose(found, wanted)
-    assert (
-        hopfed("recall", memory, tmp_path / "cues.csv", "--free", "--out", out, "--overwrite")[0]
-        == 0
-    )
+    hopfed.done(*recall, "--free", "--overwrite")
     assert np.abs(np.load(out)).max() < 1
 
 
-def test_a_cue_of_ones_and_gaps_is_none_of_bits(hopfed, patterns, tmp_path):
+def test_a_cue_of_ones_and_gaps_is_none_of_bits(hopfed, patterns):
     """Its gaps were marked with NaN, and stay gaps when the figure takes a part of the cues."""
-    memory, cues, out = tmp_path / "m.h5", tmp_path / "ones.npy", tmp_path / "out.h5"
-    np.save(cues, np.where(patterns > 0, 1, np.nan))
-    assert hopfed("store", tmp_path / "patterns.npy", "--out", memory)[0] == 0
-    assert hopfed("recall", memory, cues, "--out", out)[0] == 0
-    run = Run.load(out)
+    np.save("ones.npy", np.where(patterns > 0, 1, np.nan))
+    hopfed.done("store", "patterns.npy", "--out", "m.h5")
+    hopfed.done("recall", "m.h5", "ones.npy", "--out", "out.h5")
+    run = Run.load("out.h5")
     assert sorted(np.unique(run.arrays["cues"])) == [0, 1]
     for states in (run.arrays["states"], *run.arrays["steps/states"]):
         assert (states[patterns > 0] == 1).all()
-    wanted = AssociativeMemory.store(patterns, "projector").recall(np.load(cues)).states
+    wanted = AssociativeMemory.store(patterns, "projector").recall(np.load("ones.npy")).states
     np.testing.assert_array_equal(run.arrays["states"], wanted)
 
 
@@ -115,23 +117,20 @@ def test_words_and_names_go_in_and_come_out(hopfed, tmp_path, monkeypatch):
     names = [f"q{j}" for j in range(50)]
     animals = ["ant", "bee", "cat", "dog"]
 
-    def table(rows, ids, order):
-        words = {1: "yes", -1: "no", 0: ""}
-        lines = [",".join(["id", *(names[j] for j in order)])]
-        for name, row in zip(ids, rows, strict=True):
-            lines.append(",".join([name, *(words[v] for v in row[order])]))
-        return "\n".join(lines)
+    def table(path, rows, ids, order):
+        cells = np.array(["", "yes", "no"])[rows[:, order]]  # 0, 1 and -1
+        written(path, ["id", *(names[j] for j in order)], np.column_stack([ids, cells]))
 
-    Path("animals.csv").write_text(table(xi, animals, np.arange(50)))
-    assert hopfed("store", "animals.csv", "--out", "m.h5")[0] == 0
+    table("animals.csv", xi, animals, np.arange(50))
+    hopfed.done("store", "animals.csv", "--out", "m.h5")
     cues = np.where(np.arange(50) < 15, 0, xi[[2, 0]])
-    Path("cues.csv").write_text(table(cues, ["first", "second"], np.arange(50)[::-1]))
+    table("cues.csv", cues, ["first", "second"], np.arange(50)[::-1])
     text, _ = hopfed.done("recall", "m.h5", "cues.csv", "--out", "out.csv")
     lines = [line.split() for line in text.splitlines()]
     assert lines[1][:3] == ["first", "cat", "1.0000"]
     assert lines[2][:3] == ["second", "ant", "1.0000"]
     assert "y/yes is +1, n/no is -1 ('q0', 'q1', 'q2', 'q3', 'q4' and 45 more)." in text
-    head, *found = [line.split(",") for line in Path("out.csv").read_text().splitlines()]
+    head, *found = lines_of("out.csv")
     assert head == ["id", *names]
     assert [row[0] for row in found] == ["first", "second"]
     np.testing.assert_array_equal(np.array([row[1:] for row in found], int), xi[[2, 0]])
@@ -147,18 +146,6 @@ def test_words_and_names_go_in_and_come_out(hopfed, tmp_path, monkeypatch):
     np.testing.assert_array_equal(np.load("plain.npy"), xi[[2, 0]])
 
 
-def test_the_opposite_of_a_pattern_is_said_to_be(hopfed, patterns, tmp_path):
-    """The table showed an overlap of -1 as if the pattern were recalled, and --json one of 1."""
-    memory, cues = tmp_path / "m.h5", tmp_path / "opposite.npy"
-    np.save(cues, np.stack([-patterns[2], patterns[1]]))
-    assert hopfed("store", tmp_path / "patterns.npy", "--out", memory)[0] == 0
-    _, text, _ = hopfed("recall", memory, cues)
-    assert "nearest to the opposite of that pattern" in text.replace("\n", " ")
-    said = json.loads(hopfed("recall", memory, cues, "--json")[1])
-    assert (said["nearest"], said["overlap"]) == ([2, 1], [-1, 1])
-    assert "opposite" not in hopfed("recall", memory, tmp_path / "cues.npy")[1]
-
-
 def test_columns_of_numbers_are_matched_by_name(hopfed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("means.csv").write_text("a,b,c\n0.9,0.8,-0.9\n-0.9,-0.8,0.9\n")
@@ -168,24 +155,21 @@ def test_columns_of_numbers_are_matched_by_name(hopfed, tmp_path, monkeypatch):
     asked = ("recall", "m.h5", "cues.csv", "--out", "out.csv", "--figure", "out.png")
     assert hopfed(*asked)[0] == 0
     assert Path("out.png").read_bytes().startswith(b"\x89PNG")  # was left out beside a named .csv
-    head, *found = [line.split(",") for line in Path("out.csv").read_text().splitlines()]
+    head, *found = lines_of("out.csv")
     assert head == ["a", "b", "c"]
     assert np.sign(np.array(found, float)).tolist() == [[1, 1, -1], [-1, -1, 1]]
 
 
-def test_a_recovery_and_an_operator_of_examples_are_stored(hopfed, tmp_path):
+def test_a_recovery_and_an_operator_of_examples_are_stored(hopfed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     xi, eta = sample(4, 150, 900, 0.8, 0)
-    np.save(tmp_path / "examples.npy", eta)
-    np.save(tmp_path / "cues.npy", corrupted(xi, 0.2, 1))
-    assert hopfed("recover", tmp_path / "examples.npy", "--out", tmp_path / "run.h5")[0] == 0
-    text, _ = hopfed.done("store", tmp_path / "run.h5", "--out", tmp_path / "m.h5")
-    assert "4 patterns of 150 sites" in text
-    text, _ = hopfed.done(
-        "store", tmp_path / "examples.npy", "--operator", "--out", tmp_path / "o.h5"
-    )
-    assert "an operator of 4 components" in text
-    for name in ("m.h5", "o.h5"):
-        out = tmp_path / f"out-{name}.npy"
-        assert hopfed("recall", tmp_path / name, tmp_path / "cues.npy", "--out", out)[0] == 0
-        overlaps = np.abs((np.load(out) * xi.astype(int)).mean(axis=1))
+    np.save("examples.npy", eta)
+    np.save("cues.npy", corrupted(xi, 0.2, 1))
+    hopfed.done("recover", "examples.npy", "--out", "run.h5")
+    for given, words in (("run.h5", "4 patterns of 150"), ("examples.npy", "of 4 components")):
+        operator = ["--operator"] * given.endswith(".npy")
+        text, _ = hopfed.done("store", given, *operator, "--out", "m.h5", "--overwrite")
+        assert words in text
+        hopfed.done("recall", "m.h5", "cues.npy", "--out", "out.npy", "--overwrite")
+        overlaps = np.abs((np.load("out.npy") * xi.astype(int)).mean(axis=1))
         assert overlaps.min() > 0.97

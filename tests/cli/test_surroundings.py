@@ -39,9 +39,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def told(*arguments, **options):
-    return subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, check=False, **options
-    )
+    """What a process of the command prints, as bytes."""
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, check=False, **options)
 
 
 @pytest.mark.parametrize("seconds", [0.05, 0.5])
@@ -68,7 +67,8 @@ def test_ctrl_c_at_any_time_is_one_line(folder, seconds, command):
         Run.load("x.h5")
 
 
-LOST = """
+RUNS = {
+    "lost": """
 class Met:  # a callback of Python's own, as of an import: what it raises is printed and forgotten
     def __del__(self):
         signal.raise_signal(signal.SIGINT)
@@ -76,37 +76,37 @@ class Met:  # a callback of Python's own, as of an import: what it raises is pri
 def run():
     Met()
     time.sleep(20)
-"""
-REPLACED = """
+""",
+    "replaced": """
 def run():  # as NumPy's "expected a message argument", when it is cut off while it loads
     try:
         signal.raise_signal(signal.SIGINT)
     except KeyboardInterrupt:
         pass
     raise TypeError("expected a message argument")
-"""
-
-
-@pytest.mark.parametrize("run", [LOST, REPLACED])
-def test_an_interrupt_that_a_library_loses_or_replaces(run):
-    script = f"""
+""",
+}
+COMMAND_OF = """
 import signal, sys, time
 import hopfed.__main__ as command
-{run}
+{}
 sys.modules["hopfed.cli"] = type(sys)("hopfed.cli")
 sys.modules["hopfed.cli"].main = run
 signal.signal(signal.SIGINT, signal.default_int_handler)
 command.main()
 """
-    command = [sys.executable, "-c", script]
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_an_interrupt_that_a_library_loses_or_replaces(kind):
+    command = [sys.executable, "-c", COMMAND_OF.format(RUNS[kind])]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (answer.returncode, answer.stderr) == (130, "interrupted\n")
 
 
 def test_nobody_reads_on(folder):
-    with subprocess.Popen(
-        [*COMMAND, "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*COMMAND, "list"], **both) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 1
@@ -114,37 +114,28 @@ def test_nobody_reads_on(folder):
 
 @pytest.mark.parametrize("command", ["list", "--help", "show run.h5 --json"])
 def test_standard_output_is_full_or_closed(folder, command):
-    if os.path.exists("/dev/full"):
-        with open("/dev/full", "w") as full:
-            answer = subprocess.run(
-                [*COMMAND, *command.split()], stdout=full, stderr=subprocess.PIPE, check=False
-            )
-        assert answer.returncode == 2
-        assert answer.stderr == b"error: No space left on device\n"
-    closed = subprocess.run(
-        ["sh", "-c", f'exec "$@" {command} >&-', "sh", *COMMAND],
-        stderr=subprocess.PIPE,
-        check=False,
-    )
-    assert (closed.returncode, closed.stderr) == (0, b"")
+    shell = {"to /dev/full": (2, b"error: No space left on device\n"), "closed": (0, b"")}
+    for where, expected in shell.items():
+        if where == "closed" or os.path.exists("/dev/full"):
+            to = ">&-" if where == "closed" else ">/dev/full"
+            words = ["sh", "-c", f'exec "$@" {command} {to}', "sh", *COMMAND]
+            answer = subprocess.run(words, stderr=subprocess.PIPE, check=False)
+            assert (answer.returncode, answer.stderr) == expected
 
 
-@pytest.mark.parametrize(
-    "environment",
-    rest_slow(
-        [
-            {"HOME": "/nonexistent", "HOPFED_HOME": "/proc/none"},
-            {"HOME": None, "XDG_CACHE_HOME": "/proc/none", "XDG_CONFIG_HOME": "/proc/none"},
-            {"NUMBA_CACHE_DIR": "/proc/none", "MPLCONFIGDIR": "/proc/none"},
-        ],
-        0,
-    ),
-)
+HOMES = [
+    {"HOME": "/nonexistent", "HOPFED_HOME": "/proc/none"},
+    {"HOME": None, "XDG_CACHE_HOME": "/proc/none", "XDG_CONFIG_HOME": "/proc/none"},
+    {"NUMBA_CACHE_DIR": "/proc/none", "MPLCONFIGDIR": "/proc/none"},
+]
+
+
+@pytest.mark.parametrize("environment", rest_slow(HOMES, 0))
 def test_homes_that_take_nothing(folder, environment):
     held = {k: v for k, v in (os.environ | environment).items() if v is not None}
     answer = told("recover", "a.npy", "--out", "x.h5", "--figure", "x.png", env=held)
     assert answer.returncode == 0, answer.stderr
-    assert "Traceback" not in answer.stderr
+    assert b"Traceback" not in answer.stderr
     assert Run.load("x.h5").kind == "recover"
 
 
@@ -155,22 +146,15 @@ ODD = ("[/b].h5", "a\x1b[31mred.h5", ":smile:.h5", "two\nlines.h5", "\udcff.h5",
 def test_odd_names_are_shown_and_not_obeyed(hopfed, folder, name):
     os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
     os.rename("run.h5", name)
-    assert hopfed("show", name)[0] == 0
-    status, out, err = hopfed("compare", name, name)
-    assert (status, err) == (0, "")
-    assert shown(name) in out.replace("…", "")
-    for command, target in (("report", f"{name}.html"), ("recover", f"{name}.h5")):
-        source = name if command == "report" else "a.npy"
-        status, out, err = hopfed(command, source, "--out", target)
-        assert (status, err) == (0, "")
-        assert f"wrote {shown(target)}" in out
+    hopfed.done("show", name)
+    assert shown(name) in hopfed.done("compare", name, name)[0].replace("…", "")
+    for command, source in (("report", name), ("recover", "a.npy")):
+        target = f"{name}.{'html' if command == 'report' else 'h5'}"
+        out, err = hopfed.done(command, source, "--out", target)
+        assert (err, f"wrote {shown(target)}" in out) == ("", True)
         assert os.path.exists(target)
-    status, out, err = hopfed("show", f"lost {name}")
-    assert (status, out) == (2, "")
-    assert err.count("\n") == 1
-    for text in (out, err):
-        assert "\x1b" not in text
-        assert "\u202e" not in text
+    for text in (out, hopfed.refused("show", f"lost {name}")):
+        assert not {"\x1b", "\u202e"} & set(text)
 
 
 @pytest.mark.parametrize("length", [255, 256])
@@ -185,26 +169,17 @@ def test_long_names(hopfed, folder, length):
     assert sorted(os.listdir()) == sorted(["a.npy", "run.h5"] + [name] * (length == 255))
 
 
-@pytest.mark.parametrize(
-    "locale",
-    rest_slow(
-        [
-            {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-            {"LC_ALL": "C"},
-            {"PYTHONIOENCODING": "ascii"},
-        ],
-        1,
-    ),
-)
+LOCALES = [
+    {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    {"LC_ALL": "C"},
+    {"PYTHONIOENCODING": "ascii"},
+]
+
+
+@pytest.mark.parametrize("locale", rest_slow(LOCALES, 1))
 def test_terminals_that_know_few_letters(folder, locale):
-    config = {"owner": "Müller ± 1"}
     name = os.fsdecode("grüß\xff.h5".encode("latin-1"))  # bytes that are no UTF-8
-    Run("recover", config, {"x": np.ones(3)}, {"n_detected": 2}).save(name)
-    answer = subprocess.run(
-        [*COMMAND, "show", os.fsencode(name)],
-        capture_output=True,
-        check=False,
-        env=os.environ | locale,
-    )
+    Run("recover", {"owner": "Müller ± 1"}, {"x": np.ones(3)}, {"n_detected": 2}).save(name)
+    answer = told("show", os.fsencode(name), env=os.environ | locale)
     assert (answer.returncode, answer.stderr) == (0, b"")
     assert b"ller" in answer.stdout

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers import DATA
+from helpers import data_file, written
 
 NAMES = [f"q{j}" for j in range(30)]
 
@@ -15,14 +15,12 @@ def rows(seed=0, m=600):
     return rng.random((m, 30)) < T[rng.integers(3, size=m)]
 
 
-def write(path, x, order=None, extra=()):
-    order = list(range(30)) if order is None else list(order)
-    lines = [",".join(["id", *(NAMES[j] for j in order), *(name for name, _ in extra)])]
-    for k, row in enumerate(x):
-        cells = ["yes" if row[j] else "no" for j in order]
-        lines.append(",".join([f"{path.stem}{k}", *cells, *(cell(k) for _, cell in extra)]))
-    path.write_text("\n".join(lines))
-    return path
+def write(path, x, order=range(30), extra=()):
+    cells = [
+        [f"{path.stem}{k}", *("yes" if row[j] else "no" for j in order), *(c(k) for _, c in extra)]
+        for k, row in enumerate(x)
+    ]
+    return written(path, ["id", *(NAMES[j] for j in order), *(name for name, _ in extra)], cells)
 
 
 def test_owners_are_matched_by_name(hopfed, tmp_path):
@@ -57,23 +55,18 @@ def test_a_dry_run_says_what_was_read(hopfed, tmp_path):
     assert not list(tmp_path.glob("*.h5"))
 
 
-REAL = DATA / "tables"
+TABLES = {  # with options, rows and columns
+    "ability": ((), (1525, 16), "person"),
+    "soybean": (("--ignore", "Class", "--binarize", "levels"), (683, 83), None),
+    "zoo": (("--ignore", "type", "--binarize", "legs=2"), (101, 16), "animal_name"),
+}
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="the tables are not at hand; set HOPFED_DATA")
-@pytest.mark.parametrize(
-    ("name", "options", "shape", "ids"),
-    [
-        ("ability", (), (1525, 16), "person"),
-        ("mushroom", ("--ignore", "class"), (8124, 111), None),
-        ("soybean", ("--ignore", "Class", "--binarize", "levels"), (683, 83), None),
-        ("verbal_aggression", (), (316, 24), "id"),
-        ("votes", ("--ignore", "party"), (435, 16), "member"),
-        ("zoo", ("--ignore", "type", "--binarize", "legs=2"), (101, 16), "animal_name"),
-    ],
-)
-def test_real_tables(hopfed, name, options, shape, ids):
-    text, _ = hopfed.done("recover", REAL / f"{name}.csv", *options, "--dry-run", "--json")
+@pytest.mark.parametrize("name", TABLES)
+def test_real_tables(hopfed, name):
+    options, shape, ids = TABLES[name]
+    path = data_file(f"tables/{name}.csv")
+    text, _ = hopfed.done("recover", path, *options, "--dry-run", "--json")
     said = json.loads(text)
     assert (said["rows"], said["columns"]) == shape
     assert said["ids"] == ([] if ids is None else [ids])

@@ -7,15 +7,8 @@ import pytest
 from helpers import rest_slow
 
 from hopfed.cli import theory as command
-from hopfed.theory import (
-    concentration,
-    marchenko_pastur,
-    planning,
-    spikes,
-    storage,
-    study,
-    tracy_widom,
-)
+from hopfed.theory import concentration, planning, spikes, storage, study, tracy_widom
+from hopfed.theory import marchenko_pastur as mp
 from hopfed.theory.graded_planning import ClassLaw, plan
 
 
@@ -45,9 +38,9 @@ def test_laws_of_noise(tables):
     assert (got["edges"]["lower"][0], got["edges"]["upper"][0]) == (0.5, 4.5)
     q, x = got["values"]["q"], got["values"]["x"]
     assert (q.tolist(), x.tolist()) == ([0.25, 0.25, 4, 4], [1, 3, 1, 3])
-    np.testing.assert_array_equal(got["values"]["density"], marchenko_pastur.pdf(x, q, 2))
+    np.testing.assert_array_equal(got["values"]["density"], mp.pdf(x, q, 2))
     held = got["quantiles"]
-    want = marchenko_pastur.quantile(held["p"], held["q"], 2)
+    want = mp.quantile(held["p"], held["q"], 2)
     np.testing.assert_array_equal(held["x"], want)
     got = tables("tw --p 0.95,0.99 --at 0 --N 25 --M 100 --variance 2")
     centre, scale = tracy_widom.wishart_scaling(100, 25)
@@ -71,10 +64,8 @@ def test_bounds(tables):
 def test_spikes_by_strength_and_by_exposure(tables):
     got = tables("spike --kappa 0.5,2 --q 0.5 --eigenvalue 3.75,1")
     assert got["spikes"]["detectable"].tolist() == [False, True]
-    assert (got["spikes"]["eigenvalue"][1], got["spikes"]["overlap"][1]) == (
-        pytest.approx(3.75),
-        pytest.approx(0.7),
-    )
+    held = [got["spikes"][name][1] for name in ("eigenvalue", "overlap")]
+    np.testing.assert_allclose(held, [3.75, 0.7])
     assert got["inverse"]["kappa"].tolist() == [pytest.approx(2), None]
     got = tables("spike --N 400 --M 1600 --r 0.2 --exposure 0.5,0.3")
     kappa = spikes.spike_strength(0.2, np.array([0.5, 0.3]), 400)
@@ -126,21 +117,18 @@ def test_graded_classes_are_planned(theory, tables):
     assert (status, lines[: 2 * len(names)]) == (0, names * 2)  # a line, and a meaning, for each
 
 
-@pytest.mark.parametrize(
-    "line",
-    rest_slow(
-        [
-            "mp --q 0.25,1,4",
-            "spike --kappa 0.5,1,2 --q 0.5",
-            "tw",
-            "phase --N 400 --M 1600",
-            "plan --r 0.3 --N 400 --exposure 0.1,0.01",
-            "capacity --t 0,1",
-            "bounds --N 400 --M 1000 --exposure 0.5,0.5",
-        ],
-        2,
-    ),
-)
+FIGURES = """
+mp --q 0.25,1,4
+spike --kappa 0.5,1,2 --q 0.5
+tw
+phase --N 400 --M 1600
+plan --r 0.3 --N 400 --exposure 0.1,0.01
+capacity --t 0,1
+bounds --N 400 --M 1000 --exposure 0.5,0.5
+"""
+
+
+@pytest.mark.parametrize("line", rest_slow(FIGURES.strip().splitlines(), 2))
 def test_figures(theory, tmp_path, line):
     figure = tmp_path / "figure.svg"
     status, out, err = theory(f"{line} --figure {figure}")

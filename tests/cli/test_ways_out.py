@@ -2,19 +2,15 @@
 
 import numpy as np
 import pytest
-
-from hopfed import read_table
-from hopfed.errors import ArgumentError
+from helpers import written
 
 NAMES = [f"q{j}" for j in range(12)]
 COLOURS = ["blue", "green", "red"]
 
 
-def written(path, words, colours, names=(*NAMES, "colour")):
-    lines = [",".join(names)]
-    lines += [",".join([*row, colour]) for row, colour in zip(words, colours, strict=True)]
-    path.write_text("\n".join(lines) + "\n")
-    return path
+def table(path, words, colours, names=(*NAMES, "colour")):
+    rows = [[*row, colour] for row, colour in zip(words, colours, strict=True)]
+    return written(path, names, rows)
 
 
 @pytest.fixture
@@ -25,7 +21,7 @@ def survey(tmp_path, hopfed):
     yes = (rng.random((300, 12)) < 0.9) == (kind[:, None] == (np.arange(12) % 2))
     words = np.where(yes, "yes", "no")
     colours = rng.choice(COLOURS, 300)
-    path, run = written(tmp_path / "a.csv", words, colours), tmp_path / "run.h5"
+    path, run = table(tmp_path / "a.csv", words, colours), tmp_path / "run.h5"
     assert hopfed("recover", path, "--out", run)[0] == 0
     return run, words[:20], colours[:20]
 
@@ -36,9 +32,9 @@ def test_words_that_are_not_known_are_told_of_all_columns_at_once(
 ):
     run, words, colours = survey
     words, colours = words.astype("U20"), colours.astype("U20")
-    colours[3], words[5, 2], words[1, 2], words[7, 4] = "violet", "maybe", '"well, no"', "-5"
+    colours[3], words[5, 2], words[1, 2], words[7, 4] = "violet", "maybe", "well, no", "-5"
     made = tmp_path / "o.csv"
-    path = written(tmp_path / "b.csv", words, colours)
+    path = table(tmp_path / "b.csv", words, colours)
     status, text, errors = hopfed(command, run, path, "--out", made)
     assert (status, text, made.exists()) == (2, "", False)
     for said in (
@@ -56,7 +52,7 @@ def test_words_that_are_not_known_are_told_of_all_columns_at_once(
 
 def test_many_columns_of_unknown_words_are_ten_and_a_number(survey, hopfed, tmp_path):
     run, words, colours = survey
-    path = written(tmp_path / "b.csv", np.full_like(words, "maybe", "U5"), colours)
+    path = table(tmp_path / "b.csv", np.full_like(words, "maybe", "U5"), colours)
     status, _, errors = hopfed("assign", run, path, "--out", tmp_path / "o.csv")
     assert status == 2
     assert errors.count("'maybe' was not there") == 10
@@ -68,22 +64,21 @@ def test_many_columns_of_unknown_words_are_ten_and_a_number(survey, hopfed, tmp_
 def test_a_column_that_a_file_lacks_may_be_blank(survey, hopfed, tmp_path, command):
     run, words, _ = survey
     blank, made = [""] * len(words), tmp_path / "o.csv"
-    lacks = tmp_path / "b.csv"
-    lacks.write_text("\n".join(",".join(row) for row in [NAMES, *words.tolist()]))
+    lacks = written(tmp_path / "b.csv", NAMES, words)
     status, _, errors = hopfed(command, run, lacks, "--out", made)
     assert status == 2
     assert errors.rstrip().endswith(
         "lacks the column(s) 'colour'; add them with blank cells, which are missing"
     )
-    _, errors = hopfed.done(command, run, written(tmp_path / "c.csv", words, blank), "--out", made)
-    near = written(tmp_path / "d.csv", words, ["red"] * len(words), [*NAMES, "colours"])
+    _, errors = hopfed.done(command, run, table(tmp_path / "c.csv", words, blank), "--out", made)
+    near = table(tmp_path / "d.csv", words, ["red"] * len(words), [*NAMES, "colours"])
     _, _, errors = hopfed(command, run, near, "--out", tmp_path / "p.csv")
     assert errors.rstrip().endswith("'colour' (if 'colours' is 'colour', rename it)")
 
 
 def test_what_a_word_stands_for_is_not_turned(survey, hopfed, tmp_path):
     run, words, colours = survey
-    path = written(tmp_path / "b.csv", words, colours)
+    path = table(tmp_path / "b.csv", words, colours)
     given = "--words", "yes=-1", "--out", tmp_path / "o.csv"
     status, _, errors = hopfed("assign", run, path, *given)
     assert status == 2
@@ -92,16 +87,10 @@ def test_what_a_word_stands_for_is_not_turned(survey, hopfed, tmp_path):
 
 def test_other_words_are_taken_for_those_that_they_stand_for(survey, hopfed, tmp_path):
     run, words, colours = survey
-    codes = written(tmp_path / "b.csv", np.where(words == "yes", "1", "2"), colours)
-    same = written(tmp_path / "c.csv", words, colours)
+    codes = table(tmp_path / "b.csv", np.where(words == "yes", "1", "2"), colours)
+    same = table(tmp_path / "c.csv", words, colours)
     assert hopfed("assign", run, same, "--out", tmp_path / "same.csv")[0] == 0
     given = "assign", run, codes, "--out", tmp_path / "o.csv"
     assert "or say +1 or -1: --words 2=missing,1=missing" in hopfed(*given)[2]
     assert hopfed(*given, "--words", "1=+1,2=-1")[0] == 0
     assert (tmp_path / "o.csv").read_text() == (tmp_path / "same.csv").read_text()
-
-
-def test_columns_of_numbers_take_no_signs():
-    coding = read_table({"kg": [1, 2, 3, 9]}, binarize=2.5).coding
-    with pytest.raises(ArgumentError, match="words must be for missing entries, or words of"):
-        read_table({"kg": ["much", "1"]}, coding=coding, words={"much": 1})

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 import hopfed
 from hopfed import kernels, read_table
 from hopfed.cli.tables.reading import choices_of
-from hopfed.errors import ColumnsError, DataError
+from hopfed.errors import ArgumentError, ColumnsError, DataError
 from hopfed.kernels import unpack
 from hopfed.sklearn import ArchetypeMixture
 from hopfed.tables.options import Choices
@@ -278,3 +278,9 @@ def test_gaps_are_filled_with_the_answers_that_are_likely():
     due = ["bus;train" if kind else "bike;car" for kind in kinds[:20]]
     assert sum(a == b for a, b in zip(given, due, strict=False)) >= 18
     assert given[20:30] == ways[20:30]
+
+
+def test_columns_of_numbers_take_no_signs():
+    coding = read_table({"kg": [1, 2, 3, 9]}, binarize=2.5).coding
+    with pytest.raises(ArgumentError, match="words must be for missing entries, or words of"):
+        read_table({"kg": ["much", "1"]}, coding=coding, words={"much": 1})

@@ -107,7 +107,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
 
     from hopfed.archetypes.storage import holding
     from hopfed.cli.runs import print_summary
-    from hopfed.cli.tables.relate import print_relation
+    from hopfed.cli.tables.answers import print_relation
     from hopfed.experiments import find
     from hopfed.experiments.runner import execute
     from hopfed.federation.faults import TooFewClientsError

@@ -1,23 +1,22 @@
-"""`hopfed assign`, `complete` and `export`: files of what archetypes say about tables."""
+"""What archetypes say of tables: `hopfed assign`, `complete`, `export` and `relate`."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 import numpy as np
 
 from hopfed.cli.numbers import FINITE
 from hopfed.cli.options import FILES, RUN, file_option, flag, json_option, option
-from hopfed.cli.outputs import check_outputs, out_option
-from hopfed.cli.printing import err, out, shown, table
-from hopfed.cli.tables.reading import NAMES, by_code, choices_of, read, table_options
+from hopfed.cli.outputs import command, figure_option, out_option
+from hopfed.cli.printing import err, out, print_json, print_table, say_wrote, shown
+from hopfed.cli.tables import reading
 from hopfed.errors import ArgumentError
-from hopfed.runs import Run
+from hopfed.runs import Run, blaming
+from hopfed.tables import writers
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
@@ -28,23 +27,22 @@ ORDERS = {  # of the columns of a federation
     "sorted": "the sorted names of the owners' columns, capitals first",
     "ordered": "the columns of the owners",
 }
+ROWS = "Archetype and probability of each row: .csv, .json, .parquet or .h5."
+FOUND = "The archetypes, or the rounds: .csv, .json, .parquet or .h5."
 ALPHA = "Share of the archetypes' own rows that may be called none of these."
 LIKE = "Write a .csv as this text file is: what separates cells, decimal commas, ends of lines."
+COVARIATE = "In place of an outcome: what rows are of one archetype or another by; may be repeated."
 
 
-def _out(what: str) -> Any:
-    return out_option(f"{what}: .csv, .json, .parquet or .h5.", required=True)
-
-
-@click.command("assign")
+@command("assign")
 @RUN
 @FILES
-@table_options
-@_out("Archetype and probability of each row")
+@reading.table_options
+@out_option(ROWS, writers.ENDINGS, required=True)
 @option("--alpha", ALPHA, FINITE, 0.001)
 @json_option
 def assign_command(
-    run_file: Path, files: tuple[Path, ...], out_file: Path, alpha: float, **options: Any
+    run_file: Path, files: Sequence[Path], out_file: Path, alpha: float, **options: Any
 ) -> None:
     """Say to which archetype of RUN each row of the FILEs belongs.
 
@@ -58,46 +56,41 @@ def assign_command(
 
     Example: hopfed assign run.h5 survey.csv --out rows.csv
     """
-    files = _check(run_file, files, out_file)
-    from hopfed.report.sections import NONE, answers_of
+    from hopfed.report.page import NONE, answers_of
     from hopfed.tables.formats import source_of
-    from hopfed.tables.writers import write
 
     found = found_for(run_file, files, options)
     with err.status("assigning"):
         answers = answers_of(found, files, alpha)
-        archetype = answers.archetype
-        columns: list[Any] = [("file", np.repeat(answers.files, answers.sizes).tolist())]
-        columns = [
-            *columns[: len(files) > 1],
+        columns: list[writers.Column] = [
+            ("file", np.repeat(answers.files, answers.sizes).tolist()),
             ("id", answers.names),
-            ("archetype", [k + 1 if k >= 0 else None for k in archetype.tolist()]),
+            ("archetype", [k + 1 if k >= 0 else None for k in answers.archetype.tolist()]),
             ("probability", answers.probability),
         ]
-        words = found.coding.entries() if found.coding is not None else frozenset()
-        write(out_file, columns, dialect=source_of(files[0], words=words).dialect)
-    counts = answers.counts().sum(axis=0)
+        words = frozenset() if found.coding is None else found.coding.entries()
+        dialect = source_of(files[0], words=words).dialect
+        writers.write(out_file, columns[len(files) == 1 :], dialect=dialect)
+    none, *counts = answers.counts().sum(axis=0).tolist()
+    rows = none + sum(counts)
     if options["as_json"]:
-        made = {"rows": len(archetype), "none": int(counts[0]), "archetypes": counts[1:].tolist()}
-        print(json.dumps(made))
-        return
-    grid, total = table("archetype", "rows", "share"), max(int(counts.sum()), 1)
-    for k, n in [*enumerate(counts[1 : LISTED + 1], start=1), (NONE, counts[0])]:
-        grid.add_row(str(k), f"{n:,}", f"{n / total:.1%}")
-    out.print(grid)
-    if len(counts) > LISTED + 1:
-        out.print(f"... and {len(counts) - LISTED - 1} archetypes more (--json holds all)")
-    out.print(f"wrote {shown(out_file)}")
+        return print_json({"rows": rows, "none": none, "archetypes": counts})
+    lines = [*enumerate(counts[:LISTED], start=1), (NONE, none)]
+    shares = [(k, f"{n:,}", f"{n / max(rows, 1):.1%}") for k, n in lines]
+    print_table(("archetype", "rows", "share"), shares)
+    if len(counts) > LISTED:
+        out.print(f"... and {len(counts) - LISTED} archetypes more (--json holds all)")
+    say_wrote(out_file)
 
 
-@click.command("complete")
+@command("complete")
 @RUN
 @FILES
-@table_options
-@out_option("The rows without gaps: .csv or .parquet.", required=True)
+@reading.table_options
+@out_option("The rows without gaps: .csv or .parquet.", writers.STREAMED, required=True)
 @flag("--skipped", "Fill questions, too, that another column says were skipped.")
 def complete_command(
-    run_file: Path, files: tuple[Path, ...], out_file: Path, skipped: bool, **options: Any
+    run_file: Path, files: Sequence[Path], out_file: Path, skipped: bool, **options: Any
 ) -> None:
     """Fill the gaps of FILEs with what archetypes make likelier.
 
@@ -109,9 +102,6 @@ def complete_command(
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
     from hopfed.archetypes.completion import Filling
-    from hopfed.tables.writers import STREAMED
-
-    files = _check(run_file, files, out_file, STREAMED)
     from hopfed.tables.remarks import skipped as lines_of
     from hopfed.tables.table import check_columns, listed
 
@@ -132,9 +122,9 @@ def complete_command(
         out.print(f"{blank:,} {rows} blank")
     if left:
         out.print(f"{left:,} cells stay blank, as skipped questions (--skipped fills them):")
-    told = [lines_of(filling.skips, filling.coding) for filling in fillings] if left else []
-    for line in dict.fromkeys(line for lines in told for line in lines):
-        out.print(f"- {line}")
+        lines = (line for each in fillings for line in lines_of(each.skips, each.coding))
+        for line in dict.fromkeys(lines):
+            out.print(f"- {line}")
     whys = {
         "unknown": f"no row that {shown(run_file)} comes from has an entry there",
         "cut": "numbers were cut there, and none is known",
@@ -142,12 +132,35 @@ def complete_command(
     for kind, why in whys.items():
         if names := dict.fromkeys(name for each in fillings for name in getattr(each, kind)):
             out.print(f"gaps in {listed([*names])} stay blank: {why}")
-    out.print(f"wrote {shown(out_file)}")
+    say_wrote(out_file)
 
 
-@click.command("export")
+def _write_filled(fillings: list[Any], files: Sequence[Path], out_file: Path) -> list[Any]:
+    """Write completed tables one below the other; return cells, filled, right, blank and left."""
+    import pyarrow as pa
+
+    from hopfed.archetypes.completion import of_kind
+
+    totals: list[Any] = []  # of each block
+    with writers.writing(out_file, replace(fillings[0].dialect, verbatim=True)) as add:
+        types = dict(fillings[0].types)  # in Arrow, in the first table's order
+        for name, kind in (pair for filling in fillings[1:] for pair in filling.types.items()):
+            types[name] = kind if types[name] == kind else pa.string()
+        for path, filling in zip(files, fillings, strict=True):
+            for part in filling.blocks():
+                totals.append((part.cells, part.filled, part.right, part.blank, part.left))
+                arrays = dict(part.columns)
+                columns: list[Any] = [(name, of_kind(arrays[name], k)) for name, k in types.items()]
+                if len(files) > 1:
+                    label = writers.text_cell(str(path))
+                    columns.insert(0, ("file", pa.array([label] * len(part.gaps))))
+                add(columns)
+    return [sum(column) for column in zip(*totals, strict=True)]
+
+
+@command("export")
 @RUN
-@_out("The archetypes, or the rounds")
+@out_option(FOUND, writers.ENDINGS, required=True)
 @file_option("--like", LIKE, metavar="FILE")
 def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     """Write the archetypes of RUN as a table for other programs.
@@ -161,10 +174,7 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
 
     Example: hopfed export run.h5 --out archetypes.csv
     """
-    _check(run_file, () if like is None else (like,), out_file)
     from hopfed.archetypes.storage import loaded, only_signs, write
-    from hopfed.runs import blaming
-    from hopfed.tables import writers
     from hopfed.tables.formats import source_of
 
     run, said = Run.load(run_file), ""
@@ -192,20 +202,7 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     out.print(f"wrote {shown(out_file)}{said}")
 
 
-def _check(
-    run_file: Path, files: tuple[Path, ...], out_file: Path, endings: tuple[str, ...] = ()
-) -> tuple[Path, ...]:
-    """Refuse an output that cannot be written, or would be an input; return all of the files."""
-    from hopfed.tables.files import files_of
-    from hopfed.tables.writers import ENDINGS, check_ending
-
-    every = tuple(file for given in files for file in files_of(given))
-    endings = check_ending("--out", out_file, endings or ENDINGS)
-    check_outputs(("--out", out_file, endings), inputs=(run_file, *every))
-    return every
-
-
-def _pluses(found: Any) -> str:
+def _pluses(found: Archetypes) -> str:
     """What +1 stands for in the columns of a table, where the names do not say it."""
     from hopfed.archetypes.assignment import unknown_columns
 
@@ -214,35 +211,76 @@ def _pluses(found: Any) -> str:
     void = {found.coding.columns[j] for j in unknown_columns(found).nonzero()[0]}
     pairs = zip(found.coding.names, found.coding.codes, strict=True)
     codes = {name: "" if name in void else code.plus for name, code in pairs}
-    parts = [f"{shown(plus)} in {names}" for plus, names in by_code(codes) if plus]
+    parts = [f"{shown(plus)} in {names}" for plus, names in reading.by_code(codes) if plus]
     more = ["others in other columns"] * (len(parts) > MEANT)
     return f"; +1 is {', '.join(parts[:MEANT] + more)}" if parts else ""
 
 
-def _write_filled(fillings: list[Any], files: tuple[Path, ...], out_file: Path) -> list[Any]:
-    """Write completed tables one below the other; return cells, filled, right, blank and left."""
-    import pyarrow as pa
+@command("relate")
+@RUN
+@FILES
+@reading.table_options
+@option("--column", "Outcome: means of its numbers, or rates of its words.")
+@option("--covariate covariates", COVARIATE, multiple=True, metavar="COLUMN")
+@option("--weights", "Numbers: how often a row counts.", metavar="COLUMN")
+@out_option("The table, as .csv.", (".csv",))
+@figure_option
+@json_option
+def relate_command(
+    run_file: Path, files: Sequence[Path], column: str | None, **options: Any
+) -> None:
+    """Say what archetypes of RUN have to do with a column of FILEs.
 
-    from hopfed.archetypes.completion import of_kind
-    from hopfed.tables.writers import text_cell, writing
+    RUN and the FILEs are as for `hopfed assign`; the FILEs are those that RUN comes from. Means,
+    rates or log odds of each archetype are told with standard errors, which count that rows are not
+    sure of their archetype, and Wald's test that archetypes are alike.
 
-    totals: list[Any] = []  # of each block
-    with writing(out_file, replace(fillings[0].dialect, verbatim=True)) as add:
-        types = dict(fillings[0].types)  # in Arrow, in the first table's order
-        for name, kind in (pair for filling in fillings[1:] for pair in filling.types.items()):
-            types[name] = kind if types[name] == kind else pa.string()
-        for path, filling in zip(files, fillings, strict=True):
-            for part in filling.blocks():
-                totals.append((part.cells, part.filled, part.right, part.blank, part.left))
-                arrays = dict(part.columns)
-                columns: list[Any] = [(name, of_kind(arrays[name], k)) for name, k in types.items()]
-                if len(files) > 1:
-                    columns.insert(0, ("file", pa.array([text_cell(str(path))] * len(part.gaps))))
-                add(columns)
-    return [sum(column) for column in zip(*totals, strict=True)]
+    Example: hopfed relate run.h5 people.csv --column age
+    """
+    from hopfed.archetypes.assignment import table_of
+    from hopfed.archetypes.relate import related
+    from hopfed.kernels import concatenate
+
+    covariates, weights = options["covariates"], options["weights"]
+    if (column is None) == (not covariates):
+        got = "neither" if column is None else "both"
+        raise ArgumentError("--column", "given, or --covariate", got)
+    found = found_for(run_file, files, options)
+    wanted = list(dict.fromkeys(covariates)) if column is None else [column]
+    named = [*wanted, *filter(None, [weights])]
+    own = set() if found.coding is None else set(found.coding.names)
+    if known := sorted(own.intersection(named)):
+        rule = "no column that the archetypes come from: `hopfed export` writes their means there"
+        raise ArgumentError("--column", rule, known[0])
+    with err.status("relating"):
+        words = frozenset() if found.coding is None else found.coding.entries()
+        beside = reading.columns_beside(files, named, words)
+        often = None if weights is None else reading.numbers_in(beside[weights])
+        rows = concatenate([table_of(found, path).held for path in files])
+        chosen = [beside[name] for name in wanted]
+        answer = related(found, [rows], [chosen], column is not None, [often])
+    if options["figure"] is not None:
+        answer.plot(options["figure"])
+    if options["out_file"] is not None:
+        answer.to_csv(options["out_file"])
+    if options["as_json"]:
+        made = {"table": answer.table(), "tests": answer.tests, "rows": answer.rows}
+        return print_json(made | {"left_out": answer.left_out})
+    print_relation(answer)
+    say_wrote(options["out_file"], options["figure"])
 
 
-# Archetypes from the files of `hopfed recover`, `serve` and `join`, to be applied to tables
+def print_relation(answer: Any) -> None:
+    """Print what archetypes have to do with something; or the sentence why that is not known."""
+    if isinstance(answer, str):
+        out.print(f"relate: {shown(answer)}")
+        return
+    columns = answer.table()
+    rows = zip(*columns.values(), strict=True)
+    cells = ([f"{x:.4g}" if isinstance(x, float) else x for x in row] for row in rows)
+    print_table(columns, cells)
+    for line in answer.sentences():
+        out.print(line)
 
 
 def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Archetypes:
@@ -253,18 +291,18 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
     from hopfed.tables.reading import with_words
 
     run = Run.load(path, complete=True)
-    found, given = loaded(run, path), choices_of(options)
+    found, given = loaded(run, path), reading.choices_of(options)
     if found.coding is not None:
         coding = with_words(found.coding, given)
         if coding is not None:
             found = replace(found, coding=coding)
         elif given != Choices():
-            held = {name: options[name] for name in NAMES if options[name] not in (None, ())}
+            held = {n: options[n] for n in reading.NAMES if options[n] not in (None, ())}
             rule = "left out, but for what further words stand for: RUN says how columns are read"
             got = (repr(v) if isinstance(v, str) else ", ".join(v) for v in held.values())
             raise ArgumentError(", ".join(f"--{name}" for name in held), rule, "; ".join(got))
     elif len(found):
-        found = coded_as(found, read(files, options, least=1)[0], str(files[0]))
+        found = coded_as(found, reading.read(files, options, least=1)[0], str(files[0]))
     if found.status == "poor fit":
         err.print(f"{shown(path)} is a poor fit: {shown(found.advice)}", soft_wrap=True)
     if len(found) > 1 and not np.isfinite(found.shares).any():

@@ -12,7 +12,7 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.cli.options import option
-from hopfed.cli.printing import out, progress_bar, shown, table
+from hopfed.cli.printing import out, print_table, progress_bar, shown
 from hopfed.errors import ArgumentError, DataError
 
 QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
@@ -113,20 +113,24 @@ def read(
         return read_tables(files, watch=watch, columns=options.get("columns", "same"), **how)
 
 
-def columns_beside(path: Path, names: Sequence[str], words: frozenset[str]) -> dict[str, list[Any]]:
-    """Cells of columns of these names in a file, block by block; `words` name no column."""
+def columns_beside(
+    files: Sequence[Path], names: Sequence[str], words: frozenset[str]
+) -> dict[str, Any]:
+    """Columns of these names in files, one below the other; `words` name no column."""
+    from hopfed.archetypes.relate import of_cells
     from hopfed.tables.choosing import no_columns
     from hopfed.tables.formats import source_of
     from hopfed.tables.words import Cells
 
-    source = source_of(path, words=words)
-    if unknown := [name for name in names if name not in source.names]:
-        raise no_columns(source.label, unknown, source.names)
     found: dict[str, list[Any]] = {name: [] for name in names}
-    for block in source.blocks():
-        for name, held in found.items():
-            held.append(Cells(block[source.names.index(name)]))
-    return found
+    for path in files:
+        source = source_of(path, words=words)
+        if unknown := [name for name in names if name not in source.names]:
+            raise no_columns(source.label, unknown, source.names)
+        for block in source.blocks():
+            for name, held in found.items():
+                held.append(Cells(block[source.names.index(name)]))
+    return {name: of_cells(name, held) for name, held in found.items()}
 
 
 def numbers_in(column: Any) -> np.ndarray:
@@ -137,35 +141,35 @@ def numbers_in(column: Any) -> np.ndarray:
     return found
 
 
+def column_in(files: Sequence[Path], options: dict[str, Any], option: str) -> list[Any]:
+    """In each file the column that an option names, which is left out of the features then."""
+    name, words = options[option], choices_of(options).entries()
+    found = [columns_beside([path], [name], words)[name] for path in files]
+    options["ignore"] = (*options["ignore"], name)
+    return found
+
+
 def weights_in(files: Sequence[Path], options: dict[str, Any]) -> list[np.ndarray]:
-    """Weights of the rows of each file, in the column that is named, which is left out then."""
-    from hopfed.archetypes.relate import of_cells
+    """Weights of the rows of each file."""
     from hopfed.archetypes.weights import weights_of
 
-    name, words = options["weights"], choices_of(options).entries()
-    cells = [columns_beside(path, [name], words)[name] for path in files]
-    options["ignore"] = (*options["ignore"], name)
-    return [weights_of(numbers_in(of_cells(name, held)), sum(map(len, held))) for held in cells]
+    columns = column_in(files, options, "weights")
+    return [weights_of(numbers_in(column), len(column.values)) for column in columns]
 
 
 def outcome_in(file: Path, options: dict[str, Any]) -> Any:
-    """The column beside the features that an option names, which is left out of them then."""
-    from hopfed.archetypes.relate import of_cells
-
-    name = options["outcome"]
-    held = columns_beside(file, [name], choices_of(options).entries())[name]
-    options["ignore"] = (*options["ignore"], name)
-    return of_cells(name, held)
+    """The column beside the features that an option names."""
+    return column_in([file], options, "outcome")[0]
 
 
 def check_varying(tables: Sequence[Any], channel: str) -> None:
     """Refuse tables in which there is nothing to find, before anything is said of them."""
+    from hopfed.tables.remarks import TICKED
+    from hopfed.tables.table import listed
+
     sums, seen = _moments(tables)
     gaps = (seen < sum(len(t) for t in tables)).any()
     if (channel == "graded" or gaps) and (np.abs(sums) < seen).sum() < 2:
-        from hopfed.tables.remarks import TICKED
-        from hopfed.tables.table import listed
-
         ticked = [line for line in tables[0].notes if line.startswith(TICKED)]
         alike = [str(tables[0].columns[j]) for j in np.flatnonzero(np.abs(sums) >= seen).tolist()]
         few = "fewer than two columns hold both values"
@@ -173,25 +177,21 @@ def check_varying(tables: Sequence[Any], channel: str) -> None:
         raise DataError("; ".join([few, *ticked]))
 
 
-def _moments(tables: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of the entries of each column over all tables, and how many there are."""
+def _moments(tables: Sequence[Any]) -> np.ndarray:
+    """Sums of the entries of each column over all tables, and how many there are: (2, N)."""
     from hopfed.spectral.rows import column_moments
 
-    found: np.ndarray = np.sum([column_moments(t.rows) for t in tables], axis=0)
-    return found[0], found[1]
+    return np.sum([column_moments(t.rows) for t in tables], axis=0)
 
 
 def notes_of(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
     """What was odd, each line once, led by the files that it is said of where these are some."""
-    names = [str(path) for path in files]
-    found = []
+    names, found = [str(path) for path in files], []
     for line in dict.fromkeys(line for held in tables for line in held.notes):
         said = [i for i, held in enumerate(tables) if line in held.notes]
         known = len(said) == len(tables) or len(names) != len(tables)
-        if known or any(line.startswith(name) for name in names):
-            found.append(line)
-        else:
-            found.append(f"{', '.join(names[i] for i in said)}: {line}")
+        known = known or any(line.startswith(name) for name in names)
+        found.append(line if known else f"{', '.join(names[i] for i in said)}: {line}")
     return found
 
 
@@ -199,25 +199,25 @@ def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
     """What was read, and what theory expects to be found in it: plain values."""
     from hopfed.theory import planning
 
-    first = tables[0]
-    sums, seen = _moments(tables)
+    first, (sums, seen) = tables[0], _moments(tables)
     M, N = sum(len(t) for t in tables), first.shape[1]
     with np.errstate(invalid="ignore"):
-        rates = (1 + sums / seen) / 2
-    missing = M * N - int(seen.sum())
+        rates = np.where(seen, (1 + sums / seen) / 2, np.nan)
+    missing = (M * N - int(seen.sum())) / (M * N)
     expected = []  # smallest share of the rows that an archetype of each quality is found with
     for r in QUALITIES:
-        kept = r * np.sqrt(1 - missing / (M * N))  # a gap is a loss of quality
+        kept = r * np.sqrt(1 - missing)  # a gap is a loss of quality
         share = float(planning.exposure_needed(kept, N, M)) if kept > 0 else np.nan
         expected.append({"quality": r, "smallest_share": share, "rows": share * M})
-    names = [str(path) for path in files] if len(files) == len(tables) else [str(files[0])]
-    sizes = [len(t) for t in tables] if len(files) == len(tables) else [M]
+    parts = [(str(path), len(t)) for path, t in zip(files, tables, strict=False)]
+    if len(files) != len(tables):
+        parts = [(str(files[0]), M)]
     return {
-        "files": [{"file": name, "rows": size} for name, size in zip(names, sizes, strict=True)],
+        "files": [{"file": name, "rows": size} for name, size in parts],
         "rows": M,
         "columns": N,
-        "missing": missing / (M * N),
-        "rates": dict(zip(first.columns, np.where(seen, rates, np.nan).tolist(), strict=True)),
+        "missing": missing,
+        "rates": dict(zip(first.columns, rates.tolist(), strict=True)),
         "codes": {n: str(c) for n, c in zip(first.coding.names, first.coding.codes, strict=True)},
         "ids": list(first.coding.ids),
         "left_out": list(first.coding.ignored),
@@ -231,22 +231,20 @@ def print_description(said: dict[str, Any]) -> None:
     for part in said["files"]:
         out.print(f"{shown(part['file'])}: {part['rows']:,} rows")
     gaps = f"{said['missing']:.1%} of the entries missing" if said["missing"] else "no gaps"
-    rates = np.array(list(said["rates"].values()), float)
-    known = rates[~np.isnan(rates)]
-    spread = f"; +1 in {known.min():.0%} to {known.max():.0%} of the rows" if len(known) else ""
+    known = [rate for rate in said["rates"].values() if rate == rate]
+    spread = f"; +1 in {min(known):.0%} to {max(known):.0%} of the rows" if known else ""
     columns = f"{said['columns']:,} column{'s' * (said['columns'] != 1)}"
     out.print(f"{said['rows']:,} rows, {columns}, {gaps}{spread}")
-    for code, names in by_code(said["codes"])[:SHOWN]:
-        out.print(f"  {shown(code)}: {shown(names)}")
-    for line in said["notes"]:
+    codings = [f"{shown(code)}: {shown(names)}" for code, names in by_code(said["codes"])[:SHOWN]]
+    for line in (*codings, *said["notes"]):
         out.print(f"  {shown(line)}")
     out.print("")
-    grid = table("quality", "smallest share found", "rows of it")
+    rows = []
     for line in said["expected"]:
-        share = line["smallest_share"]
-        cells = (f"{share:.4f}", f"{line['rows']:,.0f}") if share == share else ("none", "-")
-        grid.add_row(f"{line['quality']:g}", *cells)
-    out.print(grid)
+        share, held = line["smallest_share"], line["rows"]
+        known_of = (f"{share:.4f}", f"{held:,.0f}") if share == share else ("none", "-")
+        rows.append((f"{line['quality']:g}", *known_of))
+    print_table(("quality", "smallest share found", "rows of it"), rows)
     out.print(
         "theory: found with power 0.9, of archetypes whose columns agree in (1 + quality) / 2 of "
         "their rows"
