@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -80,15 +80,13 @@ class Held:
         self.why = self.why or unfit(cells.array.type)
         if self.why:
             self.different = self.different and not before
-        elif self.many:
+            return
+        if self.many:
             values = as_numbers(cells.array, self.missing) if self.numeric else None
             self.numeric = values is not None
             if values is not None and self.kept is not None:
                 self.kept.append(values[~np.isnan(values)])
-        else:
-            self._add_words(cells, before)
-
-    def _add_words(self, cells: Cells, before: int) -> None:
+            return
         pairs = zip(cells.words, cells.counts.tolist(), strict=True)
         held = [(w, n, k) for k, (w, n) in enumerate(pairs) if n]
         fresh = {word: k for word, _, k in held if word not in self.words}
@@ -165,8 +163,8 @@ class Held:
         return cut if cut < values[-1] and near else float(values[misses.argmin()])
 
 
-def begin(source: Source, choices: Choices) -> None:
-    """Prepare a source for what its columns hold."""
+def looked(source: Source, choices: Choices) -> Iterator[list[Cells]]:
+    """Look at what the columns of a source hold but for those left out, and yield its blocks."""
     source.held = []
     for name in source.names:
         gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
@@ -174,13 +172,12 @@ def begin(source: Source, choices: Choices) -> None:
         held.missing = held.missing | gone if gone else held.missing  # one set for all, as a rule
         held.most = COMBINED if choices.of(name) == "answers" else MOST
         source.held.append(held)
-
-
-def look(source: Source, cells: Sequence[Cells], left: Collection[str] = ()) -> None:
-    """Look at a block of rows of a source, but for the columns that are `left` out."""
-    for name, column, some in zip(source.names, source.held, cells, strict=True):
-        if name not in left:
-            column.add(some)
+    for block in source.blocks():
+        cells = [Cells(array) for array in block]
+        for name, held, some in zip(source.names, source.held, cells, strict=True):
+            if name not in choices.ignore:
+                held.add(some)
+        yield cells
 
 
 def together(parts: Sequence[Source], label: str) -> Source:
@@ -200,7 +197,7 @@ class Column:
     """What a column of some tables holds, and what was told of it."""
 
     def __init__(self, place: int, name: str, parts: Sequence[Held], choices: Choices, free: bool):
-        self.place, self.name, self.parts = place, name, parts
+        self.place, self.name = place, name
         self.free = free  # nobody said anything of it
         self.held = Held.together(parts)
         self.given = choices.signs(name)  # codes of the words that were given
@@ -208,6 +205,8 @@ class Column:
         self.unsaid: set[str] = set()  # words that are taken for no answer
         self.code: Any = None  # how it is coded, once that is decided
         self.tokens = self._tokens(self.held)  # words that may be entries
+        alone = len(parts) == 1
+        self.each = [self.tokens] if alone else [self._tokens(part) for part in parts]
         self.shown = shown(name, 60)  # its name in a line
         self.called = f"column '{self.shown}'"
         self.blanks = self.held.words.get("", 0)
@@ -236,10 +235,10 @@ class Column:
         return set() if self.held.many else self.numbers_of(self.tokens)
 
     @cached_property
-    def each(self) -> list[set[str]]:
-        """Words in each table that may be entries."""
-        alone = len(self.parts) == 1
-        return [self.tokens if alone else self._tokens(part) for part in self.parts]
+    def levels(self) -> set[str]:
+        """Categories that its words stand for."""
+        missing = MISSING - MAYBE_LEVEL | self.gone.keys()
+        return {level(word) for word in self.held.words if canonical(word) not in missing}
 
     def meanings(self, known: Collection[str] = ()) -> dict[str, int] | None:
         """Code of each word that is not told, if those of each table are of one family."""
@@ -471,8 +470,7 @@ class Decider:
         """Code of a column of categories."""
         if c.held.many:
             return self._many_words(c, "more than 1,000")
-        missing = MISSING - MAYBE_LEVEL | c.gone.keys()
-        levels = {level(w) for w in c.held.words if canonical(w) not in missing}
+        levels = c.levels
         sure = sure or bool(self.choices.of(c.name)) or self.choices.cut(c.name) == "levels"
         if not sure and self._is_of_another_kind(c, levels):
             return None
@@ -483,8 +481,7 @@ class Decider:
     def _ordinal(self, c: Column) -> Code | None:
         """Code of a column of ordered answers."""
         gone = c.gone | dict.fromkeys(c.unsaid, GONE)
-        missing = MISSING - MAYBE_LEVEL | gone.keys()
-        levels = {level(w) for w in c.held.words if canonical(w) not in missing}
+        levels = {word for word in c.levels if canonical(word) not in c.unsaid}
         order = tuple(map(level, map(str, self.choices.ordinal[c.name])))
         if len(levels) > LEVELS or c.held.many:
             return self._fault(c, f"holds more than {LEVELS} levels")

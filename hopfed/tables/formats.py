@@ -444,10 +444,8 @@ def _of_numbers(given: Any, label: str) -> Source:
         for part in parts():
             yield [as_arrow(part[:, j]) for j in range(columns)]
 
-    source = Source(label, made_up(columns), blocks, numbers=parts)
-    if isinstance(given, np.ndarray | Rows):
-        source.whole = given if isinstance(given, Rows) else given.reshape(rows, columns)
-    return source
+    held = given if isinstance(given, Rows) else None
+    return Source(label, made_up(columns), blocks, numbers=parts, rows=held)
 
 
 def _of_rows(given: Any, label: str) -> Source:

@@ -14,7 +14,7 @@ from hopfed.tables.options import Choices
 from hopfed.tables.reading import with_words
 from hopfed.tables.remarks import copies, far_codes, oddities, skipped
 from hopfed.tables.table import listed, named
-from hopfed.tables.text import doubtful, layout, sniff, with_commas
+from hopfed.tables.text import decimals, layout, sniff
 from hopfed.tables.words import (
     as_numbers,
     canonical,
@@ -48,16 +48,18 @@ CASES = [
     (lambda: as_numbers(pa.array(["1", "?"])), None),
     (lambda: Held(Counter({"no": 3, "yes": 5, "": 1})).commonest(), "yes (5x), no (3x)"),
     (lambda: Held(Counter({"1": 2, "2": 1, "9": 1})).threshold("median"), 1.5),
-    (lambda: list(map(bool, doubtful([["346", "6.372"], ["346", "1.5"]], True))), [True, False]),
-    (lambda: list(map(bool, doubtful([["346", "6.372"], ["1.5"]], False))), [False, False]),
+    (lambda: list(decimals([["346", "6.372", "1,5"], ["6.372", "1.5", "2"]], ";")[1]), [0]),
+    (lambda: decimals([["346", "1.5"], ["6.372", ""]], ";")[1], {}),
     (lambda: sniff(["a;b", "1,5;2,5", "0,5;1,5"])[0], ";"),
     (lambda: (sniff(["a  b", "1  2"])[0], sniff(["a", "1"])[0]), (" ", ",")),
-    (lambda: sorted(with_commas([["A", "1,5", "1,500"], ["B", "2", "2,250"]], ";")), [1]),
+    (lambda: sorted(decimals([["A", "1,5", "1,500"], ["B", "2", "2,250"]], ";")[0]), [1]),
     (lambda: layout([["Survey", ""], ["", ""], ["id", "tea"], ["1", "yes"]]).names, ("id", "tea")),
     (lambda: layout(MERGED).names, ("", "tea hot", "tea cold")),
     (lambda: in_order(["often", "never", "Sometimes"]), ("never", "Sometimes", "often")),
     (lambda: layout([["yes", "no"], ["no", "no"]]).names, None),
     (lambda: layout([["1990", "1991", "1992"], ["0", "1", ""]]).names, ("1990", "1991", "1992")),
+    (lambda: layout([["0.5", "1.5"], ["1", "0"], ["0", "1"]]).names, ("0.5", "1.5")),
+    (lambda: layout([["0.5", "1"], ["1", "0"], ["0", "1"]]).names, None),  # 1 may be an entry
     (lambda: named(["a ", "", "a"], "a.csv")[0], ("a", "column 2", "a (2)")),
     (lambda: numbered(["share", "tea", "share"]), ["share", "tea", "share (2)"]),
     (lambda: listed("abcdefg"), "'a', 'b', 'c', 'd', 'e' and 2 more"),

@@ -217,3 +217,14 @@ def test_cells_with_ends_of_lines_are_read_wherever_a_block_ends(tmp_path, monke
     monkeypatch.setattr("hopfed.tables.text.BLOCK", block)
     monkeypatch.setattr("hopfed.tables.text.ROWS", 0)
     assert signs(hopfed.read_table(tmp_path / "a.csv")) == signs(whole)
+
+
+@pytest.mark.parametrize("cell", ['"x,0\n0,1,1\n1,y"', '"x,0\n0,y"'])
+def test_rows_that_a_quotation_mark_joins_are_noted(tmp_path, cell):
+    """A mark that opens in one cell and closes in a later row made one row of several."""
+    path = write(tmp_path / "a.csv", f"a,b,c\n1,z,1\n1,{cell},0\n0,x,1\n0,y,1\n")
+    table = hopfed.read_table(path, words={"b": "category"})
+    assert len(table) == 4
+    assert table.notes[0].startswith("row 2: 'b' holds line ends, and delimiters of whole rows")
+    path.write_text('a,b,c\n1,z,1\n1,"x, or\ny",0\n0,x,1\n0,y,1\n')
+    assert not any("whole rows" in line for line in hopfed.read_table(path).notes)
