@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -111,27 +112,15 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
         return Named(read_numbers(file))
     if choices == Choices() and (coding is None or _given(coding.names) is None):
         source = source_of(file)
-        values = _numbers(source)
-        if values is not None and not (np.abs(values) > 1).any():
-            return Named(values, _given(source.names))
+        with suppress(DataError):  # of words
+            values = read_numbers(source, gaps=True)
+            if not (np.abs(values) > 1).any():
+                return Named(values, _given(source.names))
     [table] = read_coded([file], choices=choices, coding=coding, least=least)
     values = kernels.unpack(table.held).astype(np.float64)
     values[values == 0] = np.nan
     ids = None if table.ids is None else tuple(table.ids.tolist())
     return Named(values, _given(table.columns), ids, table.coding)
-
-
-def _numbers(source: Any) -> np.ndarray | None:
-    """Numbers of a source, NaN where one is missing; None if a cell is a word."""
-    from hopfed.tables.words import MISSING, as_numbers
-
-    parts = []
-    for block in source.blocks():
-        columns = [as_numbers(array, MISSING) for array in block]
-        if any(values is None for values in columns):
-            return None
-        parts.append(np.stack(columns, axis=1))  # type: ignore[arg-type]
-    return np.concatenate(parts) if parts else None
 
 
 @click.command("store")

@@ -62,7 +62,7 @@ class Choices:
         if not isinstance(self.ordinal, Mapping):
             names = (self.ordinal,) if isinstance(self.ordinal, str) else self.ordinal
             object.__setattr__(self, "ordinal", dict.fromkeys(names, ()))
-        for how in map(str, self._cuts().values()):
+        for how in map(str, self.cuts.values()):
             kind, _, share = how.partition(":")
             cut = number(share if kind == "quantile" else how)
             fits = cut is not None and math.isfinite(cut) and (kind != "quantile" or 0 < cut < 1)
@@ -136,23 +136,21 @@ class Choices:
         kept = tuple(name for name in found if name)
         return replace(self, ignore=kept, words=words or None, ordinal=ordered)
 
-    def _cuts(self) -> Mapping[str, Any]:
+    @property
+    def cuts(self) -> Mapping[str, Any]:
+        """Where the numbers of columns are cut, by name; "" for those of all others."""
         whole = {} if self.binarize is None else {"": self.binarize}
         return self.binarize if isinstance(self.binarize, Mapping) else whole
 
     def cut(self, column: str) -> Any:
         """Where the numbers of a column are cut, None if that was not said."""
-        return self._cuts().get(column, self._cuts().get(""))
-
-    def cuts_all(self, column: str) -> bool:
-        """Whether the numbers of a column are cut as all others are, and not by its own name."""
-        return column not in self._cuts() and "" in self._cuts()
+        return self.cuts.get(column, self.cuts.get(""))
 
     def named(self) -> set[str]:
         """Names of columns that are mentioned."""
         own = [*self.kinds, *(k for k, v in (self.words or {}).items() if isinstance(v, Mapping))]
         alone = [self.id] if self.id else []
-        return {*self.ignore, *alone, *own, *self._cuts(), *self.ordinal} - {""}
+        return {*self.ignore, *alone, *own, *self.cuts, *self.ordinal} - {""}
 
     def entries(self) -> frozenset[str]:
         """Return the words, in lower case, that have a given meaning: none names a column."""

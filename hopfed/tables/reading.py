@@ -44,7 +44,6 @@ from hopfed.tables.table import (
     listed,
     made_up,
     matched,
-    misspelt,
 )
 from hopfed.tables.words import GONE, Cells, as_numbers
 
@@ -206,7 +205,7 @@ def _decided(
 
     rows = None
     if len(sources) == 1:
-        rows = gathered(first, packed(), lambda: _again(packing), most)
+        rows = gathered(first, packed(), lambda: Packing(first, coding).blocks(), most)
     else:
         for _ in chain(*(looked(source, choices) for source in sources)):
             pass
@@ -221,7 +220,8 @@ def _coded(packing: Packing, notes: Sequence[str], least: int, rows: Rows | None
     """Turn cells into rows of bits, unless that was done, and say what is odd about them."""
     source, coding = packing.source, packing.coding
     if rows is None:
-        rows = gathered(source, packing.blocks(), lambda: _again(packing), packing.most)
+        blocks, most = packing.blocks(), packing.most
+        rows = gathered(source, blocks, lambda: Packing(source, coding).blocks(), most)
     if rows is None:
         raise DataError(f"{source.label}: at least two examples are needed, got 0")
     if rows.held:
@@ -229,12 +229,6 @@ def _coded(packing: Packing, notes: Sequence[str], least: int, rows: Rows | None
     lacks = [n for n, j in zip(coding.names, packing.places, strict=True) if j is None]
     lines = [lacking(source.label, lacks)] if lacks else []
     return _table(rows, coding, [*notes, *lines], packing.ids())
-
-
-def _again(packing: Packing | None) -> Iterator[Rows]:
-    """Read and pack a table once more."""
-    assert packing is not None
-    yield from Packing(packing.source, packing.coding, 0).blocks()
 
 
 def gathered(
@@ -320,9 +314,11 @@ class Packing:
             return list(range(len(names)))
         if not lacks or (coding.partial and len(lacks) < len(coding.names)):
             return [place.get(name) for name in coding.names]
-        more = [name for name in names if name not in {*coding.names, *coding.ids}]
-        way = misspelt(more, lacks) or "; add them with blank cells, which are missing"
-        raise DataError(f"{self.source.label}: lacks the column(s) {listed(lacks)}{way}")
+        known = {*coding.names, *coding.ids, *coding.ignored}
+        more = [name for name in names if name not in known]
+        way = f"rename {listed(more)}, or " if more else ""
+        way += "add them with blank cells, which are missing"
+        raise DataError(f"{self.source.label}: lacks the column(s) {listed(lacks)}; {way}")
 
     def packed(self, cells: list[Cells]) -> Rows:
         """Pack the rows of a block."""
@@ -352,7 +348,7 @@ class Packing:
         found, blank = kernels.pack(codes.T > 0), codes == GONE
         found = replace(found, seen=kernels.pack(~blank.T).signs) if blank.any() else found
         self._bytes += found.nbytes
-        if not self._holds():
+        if not self.holds:
             self._ids = []
         elif self._id is not None:
             names = [*(word.strip() for word in cells[self._id].words), ""]
@@ -361,7 +357,9 @@ class Packing:
             self._ids += [names[place] for place in cells[self._id].places.tolist()]
         return found
 
-    def _holds(self) -> bool:
+    @property
+    def holds(self) -> bool:
+        """Whether the rows so far take no more bytes than they may."""
         return self.most is None or self._bytes <= self.most
 
     def blocks(self) -> Iterator[Rows]:
@@ -371,8 +369,8 @@ class Packing:
 
     def ids(self) -> np.ndarray | None:
         """Return the names of the rows, None where they have none."""
-        if self._id is None or not self._holds():
-            return self.source.ids if self._holds() else None
+        if self._id is None or not self.holds:
+            return self.source.ids if self.holds else None
         longest = max(map(len, self._ids), default=0)
         if longest > LONG:  # an array keeps as much for each as for the longest
             raise DataError(
@@ -439,9 +437,8 @@ def read_partitions(
     given: Any, *, choices: Choices | None = None, coding: Coding | None = None
 ) -> Table:
     """Read a table that is in partitions, on Dask's workers; its bits stay there."""
-    dask = dask_itself()
+    dask, parts = dask_itself(), _parts_of(given)
     choices, notes = choices or Choices(), list[str]()
-    parts = _parts_of_collection(given) if is_partitioned(given) else _parts_of(given)
 
     def run(work: Any, *more: Any) -> list[Any]:
         return [dask.delayed(work, pure=False)(part.given, part.label, *more) for part in parts]
@@ -457,9 +454,9 @@ def read_partitions(
             return _table(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
     if coding is None:
         label = "examples" if is_partitioned(given) else parts[0].label
-        looked = together(dask.compute(*run(_looked, choices)), label)
-        coding, said = Decider([looked], choices).decide()
-        notes = [*looked.notes, *said]
+        whole = together(dask.compute(*run(_looked, choices)), label)
+        coding, said = Decider([whole], choices).decide()
+        notes = [*whole.notes, *said]
     return _table(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
 
 
@@ -471,19 +468,17 @@ class _Part(NamedTuple):
     plain: bool
 
 
-def _parts_of_collection(given: Any, label: str = "partition") -> list[_Part]:
-    plain = False
-    if hasattr(given, "rechunk"):
-        if given.ndim < 2:
-            raise DataError(f"examples must be rows of a table, got {given.ndim} axes")
-        given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
-        plain = given.dtype.kind in "biuf"
-    blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
-    return [_Part(block, f"{label} {i}", plain) for i, block in enumerate(blocks)]
-
-
-def _parts_of(given: Any) -> list[_Part]:
-    """Files, or of a zarr store as many chunks of its rows as make a partition."""
+def _parts_of(given: Any, label: str = "partition") -> list[_Part]:
+    """Partitions of a collection; files, and of a zarr store as many chunks as make a partition."""
+    if is_partitioned(given):
+        plain = False
+        if hasattr(given, "rechunk"):
+            if given.ndim < 2:
+                raise DataError(f"examples must be rows of a table, got {given.ndim} axes")
+            given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
+            plain = given.dtype.kind in "biuf"
+        blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
+        return [_Part(block, f"{label} {i}", plain) for i, block in enumerate(blocks)]
     found = []
     paths = [given] if isinstance(given, str | os.PathLike) else given
     for path in [file for each in paths for file in files_of(Path(each))]:
@@ -497,7 +492,7 @@ def _parts_of(given: Any) -> list[_Part]:
         width, chunk = math.prod(held.shape[1:]), held.chunks[0]
         rows = max(PART // max(width * chunk, 1), 1) * chunk
         whole = dask.array.from_zarr(held).rechunk((rows, *(-1,) * (held.ndim - 1)))
-        found += _parts_of_collection(whole, f"{path}, partition")
+        found += _parts_of(whole, f"{path}, partition")
     return found
 
 

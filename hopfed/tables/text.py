@@ -12,9 +12,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed.errors import BackendError, DataError, shown
@@ -44,18 +47,6 @@ _UNSIGNED = re.compile("[0-9]+([.,][0-9]+)?")
 _PERCENT = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?\s?%")
 
 
-class _Form(NamedTuple):
-    """How a text file is read; a space stands for any run of white space."""
-
-    encoding: str
-    delimiter: str
-    quote: str
-    width: int
-    skipped: int  # lines above the first row
-    quoted: bool  # whether cells may be in quotation marks
-    longest: int  # letters of one of the first lines
-
-
 def of_text(path: Path, words: Collection[str] = ()) -> Source:
     """Look at the first lines of a file, and return what reads it."""
     with reading(path, "cannot be read as text"), unpacked(path) as file:
@@ -77,10 +68,10 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
     dialect = Dialect("," if delimiter == " " else delimiter, bool(commas), mark, end, encoding)
     skipped, quote = ends[found.above - 1] if found.above else 0, _quote(lines, delimiter)
     quoted, longest = any(quote in line for line in lines), max(map(len, lines))
-    form = _Form(encoding, delimiter, quote, len(names), skipped, quoted, longest)
+    text = _Text(path, encoding, delimiter, quote, len(names), skipped, quoted, longest)
 
     def read() -> Iterator[Block]:
-        return pieces(_blocks(source, path, form), path, "cannot be read as text")
+        return pieces(text.blocks(source), path, "cannot be read as text")
 
     source = Source(str(path), names, read, notes=[*found.notes, *notes], dialect=dialect)
     source.commas, source.doubts = commas, {names[j]: why for j, why in doubts.items()}
@@ -325,84 +316,72 @@ def _is_second(row: Sequence[str], below: Sequence[Sequence[str]], blank: Sequen
 # All rows
 
 
-class _Lines:
-    """Whole lines of a text file as UTF-8, some bytes at a time, without blank ones at the end."""
+class _Text(NamedTuple):
+    """A text file of cells, and how it is read; a space stands for any run of white space."""
 
-    closed = False
+    path: Path
+    encoding: str
+    delimiter: str
+    quote: str
+    width: int
+    skipped: int
+    quoted: bool
+    longest: int
 
-    def __init__(self, file: BinaryIO, form: _Form, most: float):
-        self.file, self.form, self.most, self.skipped = file, form, most, form.skipped
-        plain = form.encoding == "utf-8"
-        self.decoder = None if plain else codecs.getincrementaldecoder(form.encoding)()
-        self.total, self.rest, self.last, self.blank = 0, b"", b"", False
+    def blocks(self, source: Source) -> Iterator[Block]:
+        """Yield all rows as arrays of text."""
+        rows, blank, lines = 0, False, self.skipped
+        with unpacked(self.path) as file:
+            for data in self._lines(file):
+                if source.watch is not None:
+                    with suppress(OSError):  # which file lies behind some packed ones is not said
+                        at = os.lseek(file.fileno(), 0, os.SEEK_CUR)
+                        source.watch(at / max(os.fstat(file.fileno()).st_size, 1))
+                blank = blank or _BLANK.search(data) is not None
+                if self.delimiter == " ":  # one between cells, and none at the edges of lines
+                    data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", data))
+                found = self._parsed(data, lines, rows)
+                if self.quoted and data.count(b"\n") > found.num_rows + lines:
+                    _note_joined(source, found.columns, rows, self.delimiter)
+                rows, lines = rows + found.num_rows, 0
+                for batch in found.to_batches():
+                    yield batch.columns
+            last = str(found.column(self.width - 1)[-1]) if self.quoted and found.num_rows else ""
+            if "\n" in last and not data.endswith(self.quote.encode()):
+                raise ValueError(f"row {rows}: a quotation mark is not closed before the end")
+        if blank and self.width > 1 and not any("blank lines" in n for n in source.notes):
+            source.notes.append("blank lines between rows are left out")
 
-    def read(self, size: int) -> bytes:
-        """Return so many bytes or more, fewer at the end."""
-        while given := bytes(self.file.read(max(size, len(self.rest)))):
-            self.total += len(given)
-            if self.total > self.most:
-                raise ValueError(f"it unpacks to more than {self.most:,} bytes: unpack it first")
-            given = given if self.decoder is None else self.decoder.decode(given).encode()
-            if b"\0" in given:
-                raise ValueError("it holds NUL bytes, so it is no text")
-            data = self.rest + given
-            end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1), 0)
-            end = len(data[:end].rstrip(b"\r\n"))  # blank lines may be the last ones
-            end = end and end + (2 if data[end : end + 2] == b"\r\n" else 1)
-            self.rest = data[end:]
-            if len(self.rest) > LONGEST:
-                raise ValueError("a line in it is too long")
-            if end and self.skipped and len(data[:end].splitlines()) <= self.skipped:
-                self.rest = data  # Arrow skips lines of a first piece alone
-            elif end:
-                self.skipped = 0
-                return self._narrowed(data[:end])
-        if self.decoder is not None:
-            self.decoder.decode(b"", final=True)
-        data, self.rest = self.rest.rstrip(b"\r\n"), b""
-        return self._narrowed(data) if data else b""
+    def _parsed(self, data: bytes, skipped: int, before: int) -> Any:
+        """Rows of some lines, `before` of which come others, as a table of text."""
+        import pyarrow as pa
+        from pyarrow import csv as arrow
 
-    def _narrowed(self, data: bytes) -> bytes:
-        self.blank = self.blank or _BLANK.search(data) is not None
-        if self.form.delimiter == " ":  # one between cells, and none at the edges of lines
-            data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", data))
-        self.last = data
-        return data
+        fault = ""
 
+        def refuse(row: Any) -> str:
+            nonlocal fault
+            at = "" if row.number is None else f" {before + row.number - skipped}"
+            held, due = row.actual_columns, row.expected_columns
+            cells = "cell" if held == 1 else "cells"
+            fault = f"row{at} has {held} {cells} instead of {due}: leave out what is no row"
+            return "error"
 
-def _blocks(source: Source, path: Path, form: _Form) -> Iterator[Block]:
-    """Yield all rows as arrays of text."""
-    import pyarrow as pa
-    from pyarrow import csv as arrow
-
-    rows, fault, names = 0, "", [str(j) for j in range(form.width)]
-
-    def refuse(row: Any) -> str:
-        nonlocal fault
-        at = "" if row.number is None else f" {row.number - form.skipped}"
-        held, due = row.actual_columns, row.expected_columns
-        cells = "cell" if held == 1 else "cells"
-        fault = f"row{at} has {held} {cells} instead of {due}: leave out what is no row"
-        return "error"
-
-    with unpacked(path) as file:
-        lines = _Lines(file, form, most_of(path))
-        # Each block costs something for each column.
-        size = min(max(BLOCK, ROWS * form.longest), MOST)
+        names = [str(j) for j in range(self.width)]
         try:
-            reader = arrow.open_csv(
-                pa.PythonFile(lines, "r"),
+            return arrow.read_csv(
+                pa.py_buffer(data),
                 read_options=arrow.ReadOptions(
                     use_threads=False,  # rows have numbers then
-                    block_size=size,
+                    block_size=len(data) + 1,
                     column_names=names,
-                    skip_rows=form.skipped,
+                    skip_rows=skipped,
                 ),
                 parse_options=arrow.ParseOptions(
-                    delimiter=form.delimiter,
-                    quote_char=form.quote,
-                    ignore_empty_lines=form.width > 1,
-                    newlines_in_values=form.quoted,
+                    delimiter=self.delimiter,
+                    quote_char=self.quote,
+                    ignore_empty_lines=self.width > 1,
+                    newlines_in_values=self.quoted,
                     invalid_row_handler=refuse,
                 ),
                 convert_options=arrow.ConvertOptions(
@@ -413,36 +392,58 @@ def _blocks(source: Source, path: Path, form: _Form) -> Iterator[Block]:
                     false_values=[],
                 ),
             )
-            last = ""
-            for batch in reader:
-                if source.watch is not None and hasattr(file, "fileno"):
-                    at = os.lseek(file.fileno(), 0, os.SEEK_CUR)  # of a packed file: packed
-                    source.watch(at / max(os.fstat(file.fileno()).st_size, 1))
-                if form.quoted and batch.num_rows:
-                    last = batch.column(form.width - 1)[-1].as_py()
-                    _note_joined(source, batch, rows, form.delimiter)
-                rows += batch.num_rows
-                yield batch.columns
         except pa.ArrowInvalid as error:
-            said = str(error)
-            if "straddl" in said:
-                said = f"behind row {rows} a quotation mark is not closed, or a cell is too long"
-            elif "invalid UTF8" in said:
-                said = "it is not UTF-8 text throughout: save it as UTF-8"
+            said = "it is not UTF-8 text throughout: save it as UTF-8"
+            said = said if "invalid UTF8" in str(error) else str(error)
             raise ValueError(fault or said) from None
-        if "\n" in last and not lines.last.endswith(form.quote.encode()):
-            raise ValueError(f"row {rows}: a quotation mark is not closed before the end")
-    if lines.blank and form.width > 1 and not any("blank lines" in n for n in source.notes):
-        source.notes.append("blank lines between rows are left out")
+
+    def _lines(self, file: BinaryIO) -> Iterator[bytes]:
+        """Whole lines as UTF-8, some bytes at a time, without blank ones at the end of all."""
+        decoder = None
+        if self.encoding != "utf-8":
+            decoder = codecs.getincrementaldecoder(self.encoding)()
+        # Each block costs something for each column.
+        size, most = min(max(BLOCK, ROWS * self.longest), MOST), most_of(self.path)
+        total, rest = 0, b""
+        while data := bytes(file.read(max(size, len(rest)))):
+            total += len(data)
+            if total > most:
+                raise ValueError(f"it unpacks to more than {most:,} bytes: unpack it first")
+            data = data if decoder is None else decoder.decode(data).encode()
+            if b"\0" in data:
+                raise ValueError("it holds NUL bytes, so it is no text")
+            data = rest + data
+            end = self._end(data, len(data) > CELL)
+            rest = data[end:]
+            if len(rest) > LONGEST:
+                raise ValueError("a line in it is too long")
+            if end:
+                yield data[:end]
+        if decoder is not None:
+            decoder.decode(b"", final=True)
+        if rest := rest.rstrip(b"\r\n"):
+            yield rest
+
+    def _end(self, data: bytes, anyhow: bool) -> int:
+        """Where the last line of some bytes ends that is followed by more, blank ones left out."""
+        end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1))
+        if self.quoted and not anyhow and end >= 0:
+            letters = np.frombuffer(data, np.uint8, end + 1)
+            quotes = np.flatnonzero(letters == ord(self.quote))
+            ends = np.flatnonzero((letters == 10) | (letters == 13))
+            ends = ends[np.searchsorted(quotes, ends) % 2 == 0]
+            end = int(ends[-1]) if len(ends) else -1
+        end = len(data[: max(end, 0)].rstrip(b"\r\n"))
+        return end and end + (2 if data[end : end + 2] == b"\r\n" else 1)
 
 
-def _note_joined(source: Source, batch: Any, before: int, delimiter: str) -> None:
+def _note_joined(source: Source, columns: Block, before: int, delimiter: str) -> None:
     """Note the first cell that holds whole rows, as where a quotation mark is not closed."""
     import pyarrow.compute as pc
 
-    for name, cells in zip(source.names, batch.columns, strict=True):
+    for name, cells in zip(source.names, columns, strict=True):
         ends = pc.count_substring_regex(cells, "\r\n?|\n")
-        others = pc.multiply(ends, len(source.names) - 1)  # delimiters of as many rows
+        others = pc.multiply(ends, len(columns) - 1)  # delimiters of as many rows
         alike = pc.equal(pc.count_substring(cells, delimiter), others)
         row = pc.index(pc.and_(alike, pc.greater(others, 0)), True).as_py()
         if row >= 0 and not any("whole rows" in line for line in source.notes):
