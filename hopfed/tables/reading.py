@@ -188,7 +188,7 @@ def _decided(
     choices = choices.among(first.names)
     packing: Packing | None = None
 
-    def packed() -> Iterator[Rows]:
+    def bits() -> Iterator[Rows]:
         """Look at a table alone, and pack it as its first rows say as long as that will do."""
         nonlocal packing
         for k, cells in enumerate(looked(first, choices)):
@@ -205,7 +205,7 @@ def _decided(
 
     rows = None
     if len(sources) == 1:
-        rows = gathered(first, packed(), lambda: Packing(first, coding).blocks(), most)
+        rows = gathered(first, bits(), lambda: Packing(first, coding).blocks(), most)
     else:
         for _ in chain(*(looked(source, choices) for source in sources)):
             pass
@@ -269,7 +269,8 @@ def _table(
 def _binary(source: Source, most: int | None) -> Table:
     """Pack an array of +-1, 0/1 or booleans, as `hopfed.tables.examples` does."""
     minus = zeros = False
-    for part in source.parts():
+    rows = source.rows
+    for part in source.parts() if rows is None else ():
         minus, zeros = minus or bool((part == -1).any()), zeros or bool((part == 0).any())
         if minus and zeros:
             break
@@ -280,7 +281,7 @@ def _binary(source: Source, most: int | None) -> Table:
             yield packed(part, source.label, (part == 0) if minus else None, before)
             before += len(part)
 
-    rows = source.rows or gathered(source, again(), again, most)
+    rows = gathered(source, again(), again, most) if rows is None else rows
     if rows is None or rows.held:
         rows = as_examples(rows, name=source.label, gaps=True)
     zero = [ZERO_IS_MISSING] if rows.gaps and minus and zeros else []
@@ -327,11 +328,12 @@ class Packing:
         odd: dict[str, tuple[str, list[str]]] = {}  # by column: a line, and the first words
         columns = zip(self.coding.names, self.coding.codes, self.places, strict=True)
         for name, code, j in columns:
-            part = (
-                np.full((code.width, rows), GONE, np.int8) if j is None else signs(code, cells[j])
-            )
-            parts.append(part)
-            if j is None or not (unknown := part[0] == UNKNOWN).any():
+            if j is None:
+                parts.append(np.full((code.width, rows), GONE, np.int8))
+                continue
+            parts.append(signs(code, cells[j]))
+            unknown = parts[-1][0] == UNKNOWN
+            if not unknown.any():
                 continue
             places = dict.fromkeys(cells[j].places[unknown].tolist())
             words = [cells[j].words[k].strip() for k in islice(places, WORDS + 1)]
