@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -105,22 +106,16 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
     from hopfed.tables.options import Choices
     from hopfed.tables.reading import read_tables
     from hopfed.tables.table import is_made_up
-    from hopfed.tables.words import MISSING, as_numbers
 
     choices = reading.choices_of(options)
     if file.suffix.lower() in ARRAYS and choices == Choices():
         return Named(read_numbers(file))
     if choices == Choices() and (coding is None or is_made_up(coding.names)):
         source = source_of(file)
-        blocks = ([as_numbers(array, MISSING) for array in block] for block in source.blocks())
-        parts = []
-        for columns in blocks:
-            if any(values is None or (np.abs(values) > 1).any() for values in columns):
-                break
-            parts.append(np.stack(columns, axis=1))  # type: ignore[arg-type]
-        else:
-            if parts:
-                return Named(np.concatenate(parts), source.names)
+        with suppress(DataError):  # of words
+            values = read_numbers(source, gaps=True)
+            if not (np.abs(values) > 1).any():
+                return Named(values, source.names)
     [table] = read_tables([file], choices=choices, coding=coding, least=least)
     values = kernels.unpack(table.held).astype(np.float64)
     values[values == 0] = np.nan

@@ -12,7 +12,7 @@ import os
 import stat
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -184,65 +184,57 @@ def _hdf5(path: Path) -> Stored:
 
     size = size_of(path)
 
-    def table_of(file: Any) -> Any:
+    @contextmanager
+    def begin() -> Iterator[Any]:
         tables: list[str] = []
 
         def collect(name: str, item: object) -> None:
             if isinstance(item, h5py.Dataset) and item.shape is not None and item.ndim >= 2:
                 tables.append(name)
 
-        file.visititems(collect)  # follows no links
-        table = file[_pick(path, tables)]
-        if table.is_virtual or table.external:
-            raise ValueError("its values are in other files")
-        return table
-
-    def read(step: int) -> Iterator[np.ndarray]:
         with hdf5_files.opened(path) as file:
-            yield from _slices(path, table_of(file), step)
+            file.visititems(collect)  # follows no links
+            table = file[_pick(path, tables)]
+            if table.is_virtual or table.external:
+                raise ValueError("its values are in other files")
+            yield table
 
     def tried() -> None:
-        held = looked()
+        held = _dataset(path, begin, size)
         if held.nbytes <= ROOM:
             row = math.prod(held.shape[1:]) * held.dtype.itemsize
-            for _ in read(max(held.chunk, LARGE // max(row, 1))):
+            for _ in held.read(max(held.chunk, LARGE // max(row, 1))):
                 pass
 
-    def looked() -> Stored:
-        with hdf5_files.opened(path) as file:
-            return _checked(path, table_of(file), size, read)
-
     survive(tried, size)
-    return looked()
+    return _dataset(path, begin, size)
 
 
-def _checked(
-    path: Path, table: Any, size: int, read: Callable[[int], Iterator[np.ndarray]]
-) -> Stored:
-    """What is said of a dataset that may be a table in a file of `size`; it is not read yet."""
-    if table.dtype.kind not in "biuf":
-        raise DataError(f"{path}: examples must be numbers, got {table.dtype}")
+def _dataset(path: Path, begin: Callable[[], AbstractContextManager[Any]], size: int) -> Stored:
+    """A dataset that may be a table in a file of `size`; it is not read yet."""
+    with begin() as table:
+        shape, dtype, chunks = tuple(table.shape), table.dtype, table.chunks or (1,)
+    if dtype.kind not in "biuf":
+        raise DataError(f"{path}: examples must be numbers, got {dtype}")
     # An axis of length 0 hides no other: an array of no rows is as wide as it says.
-    stated = math.prod(max(n, 1) for n in table.shape) * table.dtype.itemsize
-    if stated > max(DENSEST * size, SMALL):
-        raise ValueError(f"a table of {table.shape} cannot be in a file of {size:,} bytes")
-    chunk, said = max(int((table.chunks or [1])[0]), 1), f"cannot be read as {path.suffix[1:]}"
-    guarded = partial(pieces, path=path, said=said)
-    return Stored(tuple(table.shape), table.dtype, size, lambda n: guarded(read(n)), chunk)
+    if math.prod(max(n, 1) for n in shape) * dtype.itemsize > max(DENSEST * size, SMALL):
+        raise ValueError(f"a table of {shape} cannot be in a file of {size:,} bytes")
 
+    def read(step: int) -> Iterator[np.ndarray]:
+        needed = 2 * min(step, shape[0]) * math.prod(shape[1:]) + math.prod(chunks)
+        require_memory(dtype.itemsize * needed, str(path))
+        raise_limits(dtype.itemsize * (needed + math.prod(shape)))
+        with begin() as table:
+            for start in range(0, max(shape[0], 1), step):
+                yield np.asarray(table[start : min(start + step, shape[0])])
 
-def _slices(path: Path, table: Any, step: int) -> Iterator[np.ndarray]:
-    item, width, rows = table.dtype.itemsize, math.prod(table.shape[1:]), table.shape[0]
-    needed = item * (2 * min(step, rows) * width + math.prod(table.chunks or (1,)))
-    require_memory(needed, str(path))
-    raise_limits(needed + item * math.prod(table.shape))
-    for start in range(0, max(rows, 1), step):
-        yield np.asarray(table[start : min(start + step, rows)])
+    guarded = partial(pieces, path=path, said=f"cannot be read as {path.suffix[1:]}")
+    return Stored(shape, dtype, size, lambda n: guarded(read(n)), max(int(chunks[0]), 1))
 
 
 def _zarr(path: Path) -> Stored:
     held = zarr_array(path)
-    return _checked(path, held, _folder(path), partial(_slices, path, held))
+    return _dataset(path, lambda: nullcontext(held), _folder(path))
 
 
 def zarr_array(path: Path) -> Any:

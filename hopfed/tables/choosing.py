@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -28,7 +29,6 @@ from hopfed.tables.table import (
     columns_error,
     is_made_up,
     listed,
-    nearest,
     places_of,
 )
 from hopfed.tables.words import (
@@ -51,7 +51,6 @@ from hopfed.tables.words import (
     sorted_levels,
     spelt,
     token,
-    unfit,
 )
 
 MOST = 1000  # different words of a column that are kept
@@ -76,19 +75,22 @@ class Held:
 
     def add(self, cells: Cells) -> None:
         """Look at some more rows."""
+        import pyarrow.types as types
+
         before, self.rows = self.rows, self.rows + len(cells)
-        self.why = self.why or unfit(cells.array.type)
+        kind = cells.array.type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        if types.is_nested(kind) or types.is_temporal(kind):
+            self.why = f"holds {'lists or records' if types.is_nested(kind) else 'dates or times'}"
         if self.why:
             self.different = self.different and not before
-        elif self.many:
+            return
+        if self.many:
             values = as_numbers(cells.array, self.missing) if self.numeric else None
             self.numeric = values is not None
             if values is not None and self.kept is not None:
                 self.kept.append(values[~np.isnan(values)])
-        else:
-            self._add_words(cells, before)
-
-    def _add_words(self, cells: Cells, before: int) -> None:
+            return
         pairs = zip(cells.words, cells.counts.tolist(), strict=True)
         held = [(w, n, k) for k, (w, n) in enumerate(pairs) if n]
         fresh = {word: k for word, _, k in held if word not in self.words}
@@ -104,7 +106,7 @@ class Held:
                 self.words[word] += count
         self.many = len(self.words) > self.most
         if self.many and self.numeric and self.kept is not None:
-            self.kept.append(np.repeat(*self.values()))
+            self.kept.append(self.numbers())
 
     @classmethod
     def together(cls, parts: Sequence[Held]) -> Held:
@@ -122,21 +124,17 @@ class Held:
         whole.different = all(part.different for part in known)  # an owner may lack the column
         whole.many = len(whole.words) > whole.most or any(part.many for part in parts)
         if whole.many and parts[0].kept is not None:
-            each = [p.kept if p.many else [np.repeat(*p.values())] for p in parts if p.numeric]
-            whole.kept = [array for arrays in each for array in arrays or ()]
+            whole.kept = [part.numbers() for part in parts if part.numeric]
         return whole
 
-    def values(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers that it holds, ascending, and how often each occurs."""
+    def numbers(self) -> np.ndarray:
+        """Return all numbers that it holds."""
         if self.many and self.kept:
-            return np.unique(np.concatenate(self.kept), return_counts=True)
-        found: Counter[float] = Counter()
-        for word, count in self.words.items():
-            value = number(word)
-            if value is not None and canonical(word) not in self.missing:
-                found[value] += count
-        values = sorted(found)
-        return np.array(values, float), np.array([found[v] for v in values], int)
+            return np.concatenate(self.kept)
+        held = {w: n for w, n in self.words.items() if canonical(w) not in self.missing}
+        found = np.array([(number(w), n) for w, n in held.items() if number(w) is not None], float)
+        values, counts = found.reshape(-1, 2).T
+        return np.repeat(values, counts.astype(int))
 
     def commonest(self, most: int = 5) -> str:
         """Say what it mostly holds."""
@@ -149,13 +147,14 @@ class Held:
         kind, _, share = how.partition(":")
         if kind not in ("median", "mean", "quantile"):
             return float(how)
-        values, counts = self.values()
+        numbers = self.numbers()
+        values, counts = np.unique(numbers, return_counts=True)
         if not len(values):
             return math.nan
         if kind == "mean":
             return float(np.average(values, weights=counts))
         q = float(share) if share else 0.5
-        cut = float(np.quantile(np.repeat(values, counts), q))
+        cut = float(np.quantile(numbers, q))
         below = np.cumsum(counts)[:-1]
         if not len(below):
             return cut
@@ -165,8 +164,8 @@ class Held:
         return cut if cut < values[-1] and near else float(values[misses.argmin()])
 
 
-def begin(source: Source, choices: Choices) -> None:
-    """Prepare a source for what its columns hold."""
+def looked(source: Source, choices: Choices) -> Iterator[list[Cells]]:
+    """Look at what the columns of a source hold but for those left out, and yield its blocks."""
     source.held = []
     for name in source.names:
         gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
@@ -174,13 +173,12 @@ def begin(source: Source, choices: Choices) -> None:
         held.missing = held.missing | gone if gone else held.missing  # one set for all, as a rule
         held.most = COMBINED if choices.of(name) == "answers" else MOST
         source.held.append(held)
-
-
-def look(source: Source, cells: Sequence[Cells], left: Collection[str] = ()) -> None:
-    """Look at a block of rows of a source, but for the columns that are `left` out."""
-    for name, column, some in zip(source.names, source.held, cells, strict=True):
-        if name not in left:
-            column.add(some)
+    for block in source.blocks():
+        cells = [Cells(array) for array in block]
+        for name, held, some in zip(source.names, source.held, cells, strict=True):
+            if name not in choices.ignore:
+                held.add(some)
+        yield cells
 
 
 def together(parts: Sequence[Source], label: str) -> Source:
@@ -200,7 +198,7 @@ class Column:
     """What a column of some tables holds, and what was told of it."""
 
     def __init__(self, place: int, name: str, parts: Sequence[Held], choices: Choices, free: bool):
-        self.place, self.name, self.parts = place, name, parts
+        self.place, self.name = place, name
         self.free = free  # nobody said anything of it
         self.held = Held.together(parts)
         self.given = choices.signs(name)  # codes of the words that were given
@@ -208,6 +206,8 @@ class Column:
         self.unsaid: set[str] = set()  # words that are taken for no answer
         self.code: Any = None  # how it is coded, once that is decided
         self.tokens = self._tokens(self.held)  # words that may be entries
+        alone = len(parts) == 1
+        self.each = [self.tokens] if alone else [self._tokens(part) for part in parts]
         self.shown = shown(name, 60)  # its name in a line
         self.called = f"column '{self.shown}'"
         self.blanks = self.held.words.get("", 0)
@@ -236,10 +236,10 @@ class Column:
         return set() if self.held.many else self.numbers_of(self.tokens)
 
     @cached_property
-    def each(self) -> list[set[str]]:
-        """Words in each table that may be entries."""
-        alone = len(self.parts) == 1
-        return [self.tokens if alone else self._tokens(part) for part in self.parts]
+    def levels(self) -> set[str]:
+        """Categories that its words stand for."""
+        missing = MISSING - MAYBE_LEVEL | self.gone.keys()
+        return {level(word) for word in self.held.words if canonical(word) not in missing}
 
     def meanings(self, known: Collection[str] = ()) -> dict[str, int] | None:
         """Code of each word that is not told, if those of each table are of one family."""
@@ -419,9 +419,7 @@ class Decider:
             return self._answers(c)
         if kind == "ordinal":
             return self._ordinal(c)
-        if c.held.many and not c.held.numeric:
-            return self._many_words(c, "more than 1,000")
-        if kind:
+        if kind or (c.held.many and not c.held.numeric):
             return self._category(c)
         worded = any(number(w) is None and c.given[w] != GONE for w in said)
         if c.held.many or (rest and c.numbers and not worded):
@@ -439,7 +437,7 @@ class Decider:
     def _number(self, c: Column) -> Code | None:
         """Code of a column of numbers."""
         values, how = c.numbers_of(c.tokens), self.choices.cut(c.name)
-        gone, cut_all = tuple(c.gone.items()), self.choices.cuts_all(c.name)
+        gone, cut_all = tuple(c.gone.items()), how is not None and c.name not in self.choices.cuts
         if not c.held.many:
             if values <= TWO and (2.0 in values or self.ones):
                 return Code("words", (("1", -1), ("2", 1), *gone))
@@ -468,23 +466,26 @@ class Decider:
         return self._uncut(c, values, codes if coded else [])
 
     def _category(self, c: Column, sure: bool = False) -> Code | None:
-        """Code of a column of categories."""
-        if c.held.many:
-            return self._many_words(c, "more than 1,000")
-        missing = MISSING - MAYBE_LEVEL | c.gone.keys()
-        levels = {level(w) for w in c.held.words if canonical(w) not in missing}
+        """Code of a column of categories; too many may be names of rows that occur again."""
+        held, levels = c.held, c.levels
         sure = sure or bool(self.choices.of(c.name)) or self.choices.cut(c.name) == "levels"
-        if not sure and self._is_of_another_kind(c, levels):
+        if not sure and not held.many and self._is_of_another_kind(c, levels):
             return None
-        if len(levels) > LEVELS:
-            return self._many_words(c, str(len(levels)))
-        return Code("category", tuple(c.gone.items()), levels=sorted_levels(levels))
+        if not held.many and len(levels) <= LEVELS:
+            return Code("category", tuple(c.gone.items()), levels=sorted_levels(levels))
+        if self._is_dressed(c, {w.strip() for w in held.words if canonical(w) not in MISSING}):
+            return None
+        why = f"holds {'more than 1,000' if held.many else len(levels)} different words"
+        mark, answers = several_answers([word for word in held.words if word.strip()])
+        if mark:
+            why += f", combinations of {len(answers)} answers with '{mark}' between them"
+        few = bool(mark) and len(answers) <= LEVELS
+        return self._fault(c, why, *[("", {"words": {c.name: "answers"}})] * few)
 
     def _ordinal(self, c: Column) -> Code | None:
         """Code of a column of ordered answers."""
         gone = c.gone | dict.fromkeys(c.unsaid, GONE)
-        missing = MISSING - MAYBE_LEVEL | gone.keys()
-        levels = {level(w) for w in c.held.words if canonical(w) not in missing}
+        levels = {word for word in c.levels if canonical(word) not in c.unsaid}
         order = tuple(map(level, map(str, self.choices.ordinal[c.name])))
         if len(levels) > LEVELS or c.held.many:
             return self._fault(c, f"holds more than {LEVELS} levels")
@@ -573,19 +574,6 @@ class Decider:
         ways = [("", ways[0][1]), *ways[1:] * few]
         self._fault(c, why, *ways, called=f"{place}, {c.called}: '{shown(word, 40)}'")
 
-    def _many_words(self, c: Column, count: str) -> None:
-        """Refuse too many categories, which may be names of rows that come more than once."""
-        held, why = c.held, f"holds {count} different words"
-        if self._is_dressed(c, {w.strip() for w in held.words if canonical(w) not in MISSING}):
-            return
-        mark, answers = several_answers([word for word in held.words if word.strip()])
-        if mark:
-            why += f", combinations of {len(answers)} answers with '{mark}' between them"
-            few = len(answers) <= LEVELS
-            self._fault(c, why, *[("", {"words": {c.name: "answers"}})] * few)
-            return
-        self._fault(c, why)
-
     def _fault(
         self, c: Column, why: str, *given: tuple[str, dict[str, Any]], called: str = ""
     ) -> None:
@@ -658,8 +646,8 @@ class Decider:
 
 def no_columns(label: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
     """Return the error about columns that are not there, with those that they are like."""
-    meant = dict.fromkeys(nearest(unknown, names).values())
-    way = f"; did you mean {listed(list(meant))}?" if meant else ""
-    if not meant and names:
-        way = f"; there are {listed(names)}"
-    return DataError(f"{label}: there is no column {listed(unknown)}{way}")
+    held = {name[:60].strip().lower(): name for name in reversed(names[:10_000])}
+    like = [get_close_matches(name[:60].strip().lower(), held, n=1) for name in unknown]
+    meant = list(dict.fromkeys(held[name] for found in like for name in found))
+    way = f"; did you mean {listed(meant)}?" if meant else f"; there are {listed(names)}"
+    return DataError(f"{label}: there is no column {listed(unknown)}{way if names else ''}")

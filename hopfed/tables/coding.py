@@ -13,7 +13,7 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.errors import DataError
-from hopfed.tables.words import GONE, MISSING, UNSAID, answers_in, canonical, level
+from hopfed.tables.words import GONE, MISSING, UNSAID, answers_in, canonical, level, number
 
 if TYPE_CHECKING:
     from hopfed.tables.table import Table
@@ -100,9 +100,11 @@ class Code:
 
     def _entries(self, word: str) -> list[int]:
         """Entries of a cell."""
-        said, known = canonical(word), UNKNOWN
+        said, known, value = canonical(word), UNKNOWN, number(word)
         if said in self._known:
             known = self._known[said]
+        elif self.kind == "number" and value is not None:
+            known = 1 if value > self.threshold else -1
         elif self.levels:
             held = answers_in(word, self.mark) if self.mark else {level(word)}
             if self.kind == "ordinal" and held <= self._levels:

@@ -43,35 +43,44 @@ def as_examples(array: Any, *, name: str = "examples", gaps: bool = False, least
     gaps : whether entries may be missing.
     least : how many examples there must be.
     """
-    bits = array if isinstance(array, Rows) else _checked(array, name)
+    if not isinstance(array, Rows):
+        array = adopted(of_tensor(array, name))
+        array = array if on_device(array) else np.asanyarray(array)
+        if array.ndim < 2:
+            raise DataError(f"{name}: examples must be rows of a table, got {array.ndim} axes")
+        if array.ndim > 2:  # which may be the tables of several owners
+            raise DataError(
+                f"{name}: a table is (M, N), got {tuple(array.shape)}; give a list of tables for "
+                "several owners, or flatten each row: x.reshape(len(x), -1)"
+            )
+        array = packed(array, name)
+    bits: Rows = array
     require(bits.held, name, "in memory here: read the table without a limit", "others")
     rows, columns = bits.shape
     if rows < least or columns < 1:
         few = "two examples are" if least == 2 else f"{least} example(s) are"
         raise DataError(f"{name}: at least {few} needed, got {rows} x {columns}")
     if bits.gaps and not gaps:
-        raise DataError(f"{name}: {_missing(bits)}")
-    return bits
-
-
-def _checked(array: Any, name: str) -> Rows:
-    """Pack the rows of a table, or name what is not binary."""
-    array = adopted(of_tensor(array, name))
-    array = array if on_device(array) else np.asanyarray(array)
-    if array.ndim < 2:
-        raise DataError(f"{name}: examples must be rows of a table, got {array.ndim} axes")
-    if array.ndim > 2:  # which may be the tables of several owners
+        gone = to_host(kernels.unpack(bits)) == 0
+        row, column = np.unravel_index(gone.argmax(), gone.shape)
+        count = int(gone.sum())
         raise DataError(
-            f"{name}: a table is (M, N), got {tuple(array.shape)}; give a list of tables for "
-            "several owners, or flatten each row: x.reshape(len(x), -1)"
+            f"{name}: {count:,} {'entry is' if count == 1 else 'entries are'} missing (first: row "
+            f"{row + 1}, column {column + 1}; 0 is missing where -1 occurs), and complete rows are "
+            "needed here"
         )
-    if array.dtype.kind not in "biufO":
-        raise DataError(f"{name}: examples must be numbers, got {array.dtype}")
-    return packed(array if on_device(array) else _native(array), name)
+    return bits
 
 
 def packed(table: Any, name: str, gone: np.ndarray | None = None, before: int = 0) -> Rows:
     """Pack some rows of numbers, `before` of which come others, or name the first that is odd."""
+    kind = table.dtype.kind
+    if kind not in "biufO":
+        raise DataError(f"{name}: examples must be numbers, got {table.dtype}")
+    if not on_device(table):  # in the byte order and the sizes that the kernels know
+        wide = kind == "f" and table.dtype.itemsize not in (4, 8)
+        with np.errstate(all="ignore"):  # what does not fit becomes infinity, and is refused
+            table = np.asanyarray(table, np.float64 if wide else table.dtype.newbyteorder("="))
     try:
         return kernels.pack_masked(table, gone)
     except ArgumentError:
@@ -90,22 +99,3 @@ def of_tensor(array: Any, name: str) -> Any:
         raise DataError(f"{name}: a dense tensor is needed: give x.to_dense() or x.dequantize()")
     array = array.detach()
     return array.float() if array.is_floating_point() and array.element_size() < 4 else array
-
-
-def _missing(rows: Rows) -> str:
-    """Say what is missing, where complete rows are needed."""
-    gone = to_host(kernels.unpack(rows)) == 0
-    row, column = np.unravel_index(gone.argmax(), gone.shape)
-    count = int(gone.sum())
-    return (
-        f"{count:,} {'entry is' if count == 1 else 'entries are'} missing (first: row {row + 1}, "
-        f"column {column + 1}; 0 is missing where -1 occurs), and complete rows are needed here"
-    )
-
-
-def _native(array: np.ndarray) -> np.ndarray:
-    """Return numbers in the byte order and the sizes that the kernels know."""
-    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
-        with np.errstate(all="ignore"):  # what does not fit becomes infinity, and is refused
-            return array.astype(np.float64)
-    return np.asanyarray(array, dtype=array.dtype.newbyteorder("="))

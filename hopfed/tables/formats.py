@@ -35,7 +35,7 @@ from hopfed.tables.files import (
 )
 from hopfed.tables.table import NAME, Block, Source, aligned_sources, listed, made_up, named
 from hopfed.tables.text import LINES, layout, of_text
-from hopfed.tables.words import MISSING, Cells, number, spelt, token
+from hopfed.tables.words import MISSING, Cells, as_numbers, number, spelt, token
 from hopfed.tables.writers import Dialect
 
 PART = 1 << 22  # entries of a block that is no text
@@ -351,15 +351,7 @@ def as_arrow(cells: Any) -> Any:
         kind = getattr(found.type, "value_type", found.type)
         if not isinstance(kind, pa.BaseExtensionType):  # of intervals and periods, say
             return _stored(found)
-    return pa.array([None if _is_missing(cell) else spelt(cell) for cell in cells], pa.string())
-
-
-def _is_missing(cell: Any) -> bool:
-    """Whether a cell is None, NaN, or what pandas has for it."""
-    try:
-        return cell is None or bool(cell != cell)
-    except (TypeError, ValueError):  # of pandas' NA it is not known
-        return "NA" in type(cell).__name__
+    return pa.array([spelt(cell) or None for cell in cells], pa.string())
 
 
 def _of_frame(given: Any, label: str) -> Source:
@@ -444,10 +436,8 @@ def _of_numbers(given: Any, label: str) -> Source:
         for part in parts():
             yield [as_arrow(part[:, j]) for j in range(columns)]
 
-    source = Source(label, made_up(columns), blocks, numbers=parts)
-    if isinstance(given, np.ndarray | Rows):
-        source.whole = given if isinstance(given, Rows) else given.reshape(rows, columns)
-    return source
+    held = given if isinstance(given, Rows) else None
+    return Source(label, made_up(columns), blocks, numbers=parts, rows=held)
 
 
 def _of_rows(given: Any, label: str) -> Source:
@@ -471,31 +461,33 @@ def _of_rows(given: Any, label: str) -> Source:
     return _of_columns([""] * len(columns), columns, label)
 
 
-def read_numbers(path: str | Path, gaps: bool = False, ignore: Sequence[str] = ()) -> np.ndarray:
-    """Read the numbers in a file as they stand, (M, ...), float64 if it is a text."""
-    path, rows = Path(path), 0
-    if path.suffix.lower() in arrays.ENDINGS:
+def read_numbers(
+    given: str | Path | Source, gaps: bool = False, ignore: Sequence[str] = ()
+) -> np.ndarray:
+    """Read the numbers of a file as they stand, (M, ...), float64 if it is no file of an array."""
+    if not isinstance(given, Source) and Path(given).suffix.lower() in arrays.ENDINGS:
         if ignore:
-            raise DataError(f"{path}: columns of arrays have no names to ignore")
-        return arrays.stored(path).whole(str(path))
-    parts: list[np.ndarray] = []
-    source = of_path(path)
+            raise DataError(f"{given}: columns of arrays have no names to ignore")
+        return arrays.stored(Path(given)).whole(str(given))
+    source = given if isinstance(given, Source) else of_path(Path(given))
     if unknown := [name for name in ignore if name not in source.names]:
-        raise DataError(f"{path}: no column {listed(unknown)} to ignore, of {listed(source.names)}")
-    missing = MISSING if gaps else {"nan"}
+        there = f"of {listed(source.names)}"
+        raise DataError(f"{source.label}: no column {listed(unknown)} to ignore, {there}")
+    missing, parts, rows = MISSING if gaps else {"nan"}, list[np.ndarray](), 0
     for block in source.blocks():
         columns = []
-        for j, cells in enumerate(map(Cells, block), start=1):
-            if source.names[j - 1] in ignore:
+        for j, (name, array) in enumerate(zip(source.names, block, strict=True), start=1):
+            if name in ignore:
                 continue
-            found = [np.nan if token(w) in missing else number(w) for w in cells.words]
-            odd = np.array([value is None for value in found] + [not gaps])[cells.places]
-            if odd.any():
-                row = int(odd.argmax())
+            values = as_numbers(array, missing) if gaps or not array.null_count else None
+            if values is None:
+                cells = Cells(array)
+                fits = [token(w) in missing or number(w) is not None for w in cells.words]
+                row = int(np.argmin(np.array([*fits, gaps])[cells.places]))
                 word = shown([*cells.words, ""][cells.places[row]].strip(), 40)
                 why = f"'{word}' is not a number" if word else "there is no number"
-                raise DataError(f"{path}: row {rows + row + 1}, column {j}: {why}")
-            columns.append(np.array([*found, None], float)[cells.places])
+                raise DataError(f"{source.label}: row {rows + row + 1}, column {j}: {why}")
+            columns.append(values)
         parts.append(np.stack(columns, axis=1))
         rows += len(parts[-1])
     return np.concatenate(parts)

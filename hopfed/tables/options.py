@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,9 +14,7 @@ from hopfed.tables.words import GONE, canonical, number
 
 __all__ = ["Choices"]
 
-HOW = "median, mean, a number such as 20.5, quantile:Q, or levels for a column of each"
 COLUMN_OF = ("category", "answers")  # what a column may be said to be one of
-NAMED = 500  # columns that a line names for somebody to repeat
 _SPELT = {"true": 1, "+1": 1, "1": 1, "false": -1, "-1": -1, "missing": 0, "0": 0}
 
 
@@ -64,8 +62,12 @@ class Choices:
         if not isinstance(self.ordinal, Mapping):
             names = (self.ordinal,) if isinstance(self.ordinal, str) else self.ordinal
             object.__setattr__(self, "ordinal", dict.fromkeys(names, ()))
-        for how in self._cuts().values():
-            _check_cut(how, self.called("binarize"))
+        for how in map(str, self.cuts.values()):
+            kind, _, share = how.partition(":")
+            cut = number(share if kind == "quantile" else how)
+            fits = cut is not None and math.isfinite(cut) and (kind != "quantile" or 0 < cut < 1)
+            rule = "median, mean, a number such as 20.5, quantile:Q, or levels for a column of each"
+            require(fits or how in ("median", "mean", "levels"), self.called("binarize"), rule, how)
         given = dict(self.words or {})
         kinds = {k: v for k, v in given.items() if isinstance(v, str) and v in COLUMN_OF}
         given = {word: sign for word, sign in given.items() if word not in kinds}
@@ -79,45 +81,35 @@ class Choices:
         """Return the name of a choice as the caller knows it: an option or an argument."""
         return f"--{name}" if self.options else name
 
-    def give(
-        self,
-        *,
-        ignore: Sequence[str] = (),
-        words: Mapping[str, Any] | None = None,
-        binarize: Any = None,
-        id: str | None = None,  # noqa: A002
-        ordinal: Mapping[str, Sequence[str]] | None = None,
-    ) -> str:
+    def give(self, **said: Any) -> str:
         """Return what the caller writes to say something of a table; a sign of 0 is "missing".
 
         >>> words = {"9": 0, "kg": {"-99": 0}, "tree": "category"}
-        >>> Choices(options=True).give(ignore=["a", "b c"], words=words, binarize="median")
+        >>> Choices(options=True).give(words=words, binarize="median", ignore=["a", "b c"])
         "--words 9=missing,kg=-99=missing,tree=category --binarize median --ignore 'a,b c'"
         >>> Choices().give(words={"1": 1, "9": 0}, binarize={"kg": 1.5}, id="person")
         "words={'1': 1, '9': 'missing'}, binarize={'kg': 1.5}, id='person'"
         >>> Choices(options=True).give(ordinal={"q": ("low", "high")})
         "--ordinal 'q=low<high'"
         """
-        more = f" and {len(ignore) - NAMED:,} more" if len(ignore) > NAMED else ""
-        out = _harmless(ignore[:NAMED])
-        plain, cuts, steps, name = map(_harmless, (_meanings(words or {}), binarize, ordinal, id))
+        plain = {k: _harmless(held) for k, held in said.items() if held or (k, held) == ("id", "")}
         if not self.options:
-            texts = {"words": plain, "binarize": cuts, "ordinal": steps, "ignore": out}
-            said = {k: v for k, v in texts.items() if v} | ({} if id is None else {"id": name})
-            return ", ".join(f"{k}={v!r}" for k, v in said.items()) + more
-        flat: list[tuple[str, object]] = []
-        for key, value in plain.items():
-            own = value.items() if isinstance(value, dict) else [(None, value)]
-            flat += [(key if word is None else f"{key}={word}", sign) for word, sign in own]
-        text = ",".join(f"{w}={s:+d}" if isinstance(s, int) else f"{w}={s}" for w, s in flat)
-        each = cuts if isinstance(cuts, Mapping) else {} if cuts is None else {"": cuts}
-        lists = [",".join(n for n in out if "," not in n), *(n for n in out if "," in n)]
-        pairs = [("words", text)] * bool(text)
-        pairs += [("binarize", f"{k}={v}" if k else str(v)) for k, v in each.items()]
-        pairs += [("ordinal", f"{k}={'<'.join(v)}") for k, v in (steps or {}).items()]
-        pairs += [("ignore", text) for text in lists if text] + [("id", name)] * (id is not None)
-        given = [f"--{k}{'=' if v[:1] == '-' else ' '}{shlex.quote(v)}" for k, v in pairs]
-        return " ".join(given) + more
+            return ", ".join(f"{name}={held!r}" for name, held in plain.items())
+        given = []
+        for name, held in plain.items():
+            texts = [held]
+            if name == "words":
+                texts = [",".join(f"{word}={sign}" for word, sign in _flat(held))]
+            elif name == "ordinal":
+                texts = [f"{column}={'<'.join(levels)}" for column, levels in held.items()]
+            elif name == "ignore":
+                together = ",".join(column for column in held if "," not in column)
+                texts = [together] * bool(together) + [column for column in held if "," in column]
+            elif isinstance(held, Mapping):
+                texts = [f"{column}={how}" for column, how in held.items()]
+            for text in map(str, texts):
+                given.append(f"--{name}{'=' if text[:1] == '-' else ' '}{shlex.quote(text)}")
+        return " ".join(given)
 
     def among(self, names: Sequence[str]) -> Choices:
         """Return these choices about a table: an option names several columns by commas.
@@ -144,23 +136,21 @@ class Choices:
         kept = tuple(name for name in found if name)
         return replace(self, ignore=kept, words=words or None, ordinal=ordered)
 
-    def _cuts(self) -> Mapping[str, Any]:
+    @property
+    def cuts(self) -> Mapping[str, Any]:
+        """Where the numbers of columns are cut, by name; "" for those of all others."""
         whole = {} if self.binarize is None else {"": self.binarize}
         return self.binarize if isinstance(self.binarize, Mapping) else whole
 
     def cut(self, column: str) -> Any:
         """Where the numbers of a column are cut, None if that was not said."""
-        return self._cuts().get(column, self._cuts().get(""))
-
-    def cuts_all(self, column: str) -> bool:
-        """Whether the numbers of a column are cut as all others are, and not by its own name."""
-        return column not in self._cuts() and "" in self._cuts()
+        return self.cuts.get(column, self.cuts.get(""))
 
     def named(self) -> set[str]:
         """Names of columns that are mentioned."""
         own = [*self.kinds, *(k for k, v in (self.words or {}).items() if isinstance(v, Mapping))]
         alone = [self.id] if self.id else []
-        return {*self.ignore, *alone, *own, *self._cuts(), *self.ordinal} - {""}
+        return {*self.ignore, *alone, *own, *self.cuts, *self.ordinal} - {""}
 
     def entries(self) -> frozenset[str]:
         """Return the words, in lower case, that have a given meaning: none names a column."""
@@ -183,17 +173,21 @@ class Choices:
 
 
 def _harmless(held: Any) -> Any:
-    """Words, names and what they stand for, in texts that steer no terminal."""
+    """Words, names and what they stand for, in texts that steer no terminal; 0 is "missing"."""
     if isinstance(held, Mapping):
         return {_harmless(key): _harmless(value) for key, value in held.items()}
     if isinstance(held, list | tuple):
         return list(map(_harmless, held))
-    return shown(held, 200) if isinstance(held, str) else held
+    return shown(held, 200) if isinstance(held, str) else held or "missing"
 
 
-def _meanings(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Words and what they stand for; 0 is "missing"."""
-    return {w: _meanings(s) if isinstance(s, Mapping) else s or "missing" for w, s in words.items()}
+def _flat(words: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Words as an option has them, those of one column behind its name, and their signs."""
+    for word, sign in words.items():
+        if isinstance(sign, Mapping):
+            yield from ((f"{word}={own}", value) for own, value in _flat(sign))
+        else:
+            yield word, f"{sign:+d}" if isinstance(sign, int) else sign
 
 
 def _sign(given: object, called: str = "words") -> int:
@@ -204,12 +198,3 @@ def _sign(given: object, called: str = "words") -> int:
     rule = "for +1, -1 or missing; or category or answers, behind the name of a column"
     require(said in _SPELT, called, rule, given)
     return _SPELT[said]
-
-
-def _check_cut(how: object, called: str) -> None:
-    kind, _, share = str(how).partition(":")
-    if str(how) in ("median", "mean", "levels"):
-        return
-    value = number(share if kind == "quantile" else str(how))
-    fits = value is not None and math.isfinite(value) and (kind != "quantile" or 0 < value < 1)
-    require(fits, called, HOW, how)

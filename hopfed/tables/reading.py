@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,19 +22,17 @@ from hopfed._lib.settings import require
 from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.kernels import Rows
 from hopfed.spectral.partitions import Partitioned
+from hopfed.spectral.reread_rows import Reread, Totals
 from hopfed.tables import arrays
-from hopfed.tables.arrays import LARGE
-from hopfed.tables.choosing import Decider, begin, look, together
+from hopfed.tables.choosing import Decider, looked, together
 from hopfed.tables.coding import UNKNOWN, Code, Coding
 from hopfed.tables.examples import NotBinaryError, as_examples, packed
 from hopfed.tables.files import files_of, reading
 from hopfed.tables.formats import source_of
-from hopfed.tables.gathered import Gathered
 from hopfed.tables.options import Choices
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.table import (
     SHOWN,
-    Block,
     Source,
     Table,
     aligned_sources,
@@ -46,9 +44,8 @@ from hopfed.tables.table import (
     listed,
     made_up,
     matched,
-    misspelt,
 )
-from hopfed.tables.words import GONE, Cells, as_numbers, canonical, number
+from hopfed.tables.words import GONE, Cells, as_numbers
 
 __all__ = ["read_table", "read_tables"]
 
@@ -166,10 +163,7 @@ def read_tables(
     for source in given:
         source.watch = None if watch is None else partial(watch, source.label)
     if coding is not None:
-        return [
-            _coded(Packing(source, coding, most), source.notes, least or 1, source.blocks())
-            for source in given
-        ]
+        return [_coded(Packing(source, coding, most), source.notes, least or 1) for source in given]
     opened = aligned_sources(given, columns)
     if all(source.numbers is not None or is_made_up(source.names) for source in opened):
         alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
@@ -187,47 +181,80 @@ def _decided(
     sources: Sequence[Source], choices: Choices, most: int | None, least: int
 ) -> list[Table]:
     """Look at all that the columns hold, choose a coding, and pack."""
-    if len(sources) == 1 and sources[0].numbers is not None and choices == Choices():
+    first = sources[0]
+    if len(sources) == 1 and first.numbers is not None and choices == Choices():
         with suppress(NotBinaryError):  # then its columns are as those of any table
-            return [_binary(sources[0], most)]
-    choices = choices.among(sources[0].names)
-    for source in sources:
-        begin(source, choices)
-    packing = None
-    for source in sources:
-        for first, block in zip(chain([True], repeat(False)), source.blocks(), strict=False):
-            cells = [Cells(array) for array in block]
-            look(source, cells, choices.ignore)
-            try:  # the first rows may allow no coding, and later ones hold words that it lacks
-                if first and len(sources) == 1:
-                    packing = Packing(source, Decider(sources, choices).decide()[0], most)
-                if packing is not None:
-                    packing.add(cells)
+            return [_binary(first, most)]
+    choices = choices.among(first.names)
+    packing: Packing | None = None
+
+    def bits() -> Iterator[Rows]:
+        """Look at a table alone, and pack it as its first rows say as long as that will do."""
+        nonlocal packing
+        for k, cells in enumerate(looked(first, choices)):
+            try:
+                if k == 0:
+                    packing = Packing(first, Decider(sources, choices).decide()[0], most)
+                rows = None if packing is None else packing.packed(cells)
             except DataError:
-                if first and source.numbers is not None:
+                if k == 0 and first.numbers is not None:
                     raise
-                packing = None
+                rows = packing = None
+            if rows is not None:
+                yield rows
+
+    rows = None
+    if len(sources) == 1:
+        rows = gathered(first, bits(), lambda: Packing(first, coding).blocks(), most)
+    else:
+        for _ in chain(*(looked(source, choices) for source in sources)):
+            pass
     coding, said = Decider(sources, choices).decide()
     if packing is not None and packing.coding == coding:
-        return [_coded(packing, [*sources[0].notes, *said], least)]
-    return [
-        _coded(Packing(source, coding, most), [*source.notes, *said], least, source.blocks())
-        for source in sources
-    ]
+        return [_coded(packing, [*first.notes, *said], least, rows)]
+    packings = [Packing(source, coding, most) for source in sources]
+    return [_coded(packing, [*packing.source.notes, *said], least) for packing in packings]
 
 
-def _coded(
-    packing: Packing, notes: Sequence[str], least: int, blocks: Iterable[Block] = ()
-) -> Table:
-    """Turn the rest of the cells into rows of bits, and say what is odd about all of them."""
-    for block in blocks:
-        packing.add([Cells(array) for array in block])
-    label, coding, rows = packing.source.label, packing.coding, packing.rows()
+def _coded(packing: Packing, notes: Sequence[str], least: int, rows: Rows | None = None) -> Table:
+    """Turn cells into rows of bits, unless that was done, and say what is odd about them."""
+    source, coding = packing.source, packing.coding
+    if rows is None:
+        blocks, most = packing.blocks(), packing.most
+        rows = gathered(source, blocks, lambda: Packing(source, coding).blocks(), most)
+    if rows is None:
+        raise DataError(f"{source.label}: at least two examples are needed, got 0")
     if rows.held:
-        rows = as_examples(rows, name=label, gaps=True, least=least)
+        rows = as_examples(rows, name=source.label, gaps=True, least=least)
     lacks = [n for n, j in zip(coding.names, packing.places, strict=True) if j is None]
-    lines = [lacking(label, lacks)] if lacks else []
+    lines = [lacking(source.label, lacks)] if lacks else []
     return _table(rows, coding, [*notes, *lines], packing.ids())
+
+
+def gathered(
+    source: Source,
+    parts: Iterable[Rows],
+    again: Callable[[], Iterator[Rows]],
+    most: int | None = None,
+) -> Rows | None:
+    """Return rows that come in parts, held while they fit; else what reads them `again`."""
+    held: list[Rows] = []
+    nbytes, totals = 0, None
+    for part in parts:
+        if totals is not None:
+            totals.add(part)
+            continue
+        held.append(part)
+        nbytes += part.nbytes
+        if most is None:
+            require_memory(nbytes, source.label)  # to put them together
+        elif nbytes > most:
+            totals = Totals.none(part.n)
+            while held:
+                totals.add(held.pop(0))
+    if totals is not None:
+        return Reread(again, totals, lambda: source.readings)
+    return kernels.concatenate(held) if held else None
 
 
 def _table(
@@ -242,28 +269,23 @@ def _table(
 def _binary(source: Source, most: int | None) -> Table:
     """Pack an array of +-1, 0/1 or booleans, as `hopfed.tables.examples` does."""
     minus = zeros = False
-    rows: Any = source.whole
-    for part in () if isinstance(rows, Rows) else source.parts():
-        minus, zeros = minus or (part == -1).any(), zeros or (part == 0).any()
+    rows = source.rows
+    for part in source.parts() if rows is None else ():
+        minus, zeros = minus or bool((part == -1).any()), zeros or bool((part == 0).any())
         if minus and zeros:
             break
-    large = rows is None or rows.nbytes > min(LARGE, most or LARGE)
-    if large and not isinstance(rows, Rows):
-        gathered = Gathered(source.label, most)
 
-        def again() -> Iterator[Rows]:
-            before = 0
-            for part in source.parts():  # 0 is missing where -1 occurs
-                yield packed(part, source.label, (part == 0) if minus else None, before)
-                before += len(part)
+    def again() -> Iterator[Rows]:
+        before = 0
+        for part in source.parts():  # 0 is missing where -1 occurs
+            yield packed(part, source.label, (part == 0) if minus else None, before)
+            before += len(part)
 
-        for bits in again():
-            gathered.add(bits)
-        rows = gathered.rows(again, lambda: source.readings)
-    if not isinstance(rows, Rows) or rows.held:
+    rows = gathered(source, again(), again, most) if rows is None else rows
+    if rows is None or rows.held:
         rows = as_examples(rows, name=source.label, gaps=True)
-    coding = Coding.of_bits(source.names, bool(minus) and rows.gaps)
     zero = [ZERO_IS_MISSING] if rows.gaps and minus and zeros else []
+    coding = Coding.of_bits(source.names, minus and rows.gaps)
     return _table(rows, coding, [*source.notes, *zero], source.ids)
 
 
@@ -271,76 +293,86 @@ def _binary(source: Source, most: int | None) -> Table:
 
 
 class Packing:
-    """Packs rows block by block, as they are read."""
+    """Packs rows block by block, as they are read, and keeps the names of at most `most` bytes."""
 
-    def __init__(self, source: Source, coding: Coding, most: int | None = None):
-        self.source, self.coding = source, coding
-        self.places = _places(source, coding)
+    def __init__(self, source: Source, coding: Coding, most: int | None = 0):
+        self.source, self.coding, self.most = source, coding, most
+        self.places = self._places()
         self._id = next((source.names.index(n) for n in coding.ids if n in source.names), None)
-        self._count = self._letters = 0
+        self._count = self._letters = self._bytes = 0
         self._ids: list[str] = []
-        self._gathered = Gathered(source.label, most)
         for name, code, j in zip(coding.names, coding.codes, self.places, strict=True):
             own = "" if j is None else source.doubts.get(source.names[j], "")
             if own and code.kind == "number":
                 raise DataError(f"{source.label}: column '{shown(name, 60)}' {own}")
 
+    def _places(self) -> list[int | None]:
+        """Where the columns of the coding are in the source; None for one that it may lack."""
+        coding, names = self.coding, self.source.names
+        place = {name: j for j, name in enumerate(names)}
+        lacks = [name for name in coding.names if name not in place]
+        if lacks and is_made_up(names) and len(names) == len(coding.names):
+            return list(range(len(names)))
+        if not lacks or (coding.partial and len(lacks) < len(coding.names)):
+            return [place.get(name) for name in coding.names]
+        known = {*coding.names, *coding.ids, *coding.ignored}
+        more = [name for name in names if name not in known]
+        way = f"rename {listed(more)}, or " if more else ""
+        way += "add them with blank cells, which are missing"
+        raise DataError(f"{self.source.label}: lacks the column(s) {listed(lacks)}; {way}")
+
     def packed(self, cells: list[Cells]) -> Rows:
         """Pack the rows of a block."""
         rows = len(cells[0]) if cells else 0
         parts: list[np.ndarray] = []
-        unknown: dict[str, tuple[str, list[str]]] = {}  # by column: a line, and the first words
+        odd: dict[str, tuple[str, list[str]]] = {}  # by column: a line, and the first words
         columns = zip(self.coding.names, self.coding.codes, self.places, strict=True)
         for name, code, j in columns:
             if j is None:
                 parts.append(np.full((code.width, rows), GONE, np.int8))
                 continue
-            parts.append(_signs(code, cells[j]))
-            odd = np.flatnonzero(parts[-1][0] == UNKNOWN)
-            if len(odd):
-                places = list(dict.fromkeys(cells[j].places[odd].tolist()))[: WORDS + 1]
-                words = [cells[j].words[k].strip() for k in places]
-                why = f"was not there when the coding was made: {shown(code)}"
-                why = "is not a number" if code.kind == "number" else why
-                word, *others = (f"'{shown(word, 40)}'" for word in words)
-                word += f" (and {', '.join(others)})" * bool(others)
-                row = self._count + int(odd[0]) + 1
-                line = f"row {row}, column '{shown(name, 60)}': {word} {why}"
-                unknown[name] = line, words
-        if unknown:
-            raise _unknown_words(self.source.label, unknown)
+            parts.append(signs(code, cells[j]))
+            unknown = parts[-1][0] == UNKNOWN
+            if not unknown.any():
+                continue
+            places = dict.fromkeys(cells[j].places[unknown].tolist())
+            words = [cells[j].words[k].strip() for k in islice(places, WORDS + 1)]
+            word, *others = (f"'{shown(word, 40)}'" for word in words)
+            word += f" (and {', '.join(others)})" * bool(others)
+            row = self._count + int(unknown.argmax()) + 1
+            why = f"was not there when the coding was made: {shown(code)}"
+            why = "is not a number" if code.kind == "number" else why
+            odd[name] = f"row {row}, column '{shown(name, 60)}': {word} {why}", words
+        if odd:
+            raise _unknown_words(self.source.label, odd)
         codes = np.concatenate(parts)
         self._count += codes.shape[1]
-        signs, blank = kernels.pack(codes.T > 0), codes == GONE
-        return replace(signs, seen=kernels.pack(~blank.T).signs) if blank.any() else signs
-
-    def add(self, cells: list[Cells]) -> None:
-        """Take the rows of a block."""
-        self._gathered.add(self.packed(cells))
-        if not self._gathered.holds:
+        found, blank = kernels.pack(codes.T > 0), codes == GONE
+        found = replace(found, seen=kernels.pack(~blank.T).signs) if blank.any() else found
+        self._bytes += found.nbytes
+        if not self.holds:
             self._ids = []
         elif self._id is not None:
-            words = [*(word.strip() for word in cells[self._id].words), ""]
-            self._letters += sum(map(len, words))
+            names = [*(word.strip() for word in cells[self._id].words), ""]
+            self._letters += sum(map(len, names))
             require_memory(self._letters, self.source.label)
-            self._ids += [words[place] for place in cells[self._id].places.tolist()]
+            self._ids += [names[place] for place in cells[self._id].places.tolist()]
+        return found
 
-    def rows(self) -> Rows:
-        """Return all rows, or what reads them again."""
+    @property
+    def holds(self) -> bool:
+        """Whether the rows so far take no more bytes than they may."""
+        return self.most is None or self._bytes <= self.most
 
-        def again() -> Iterator[Rows]:
-            packing = Packing(self.source, self.coding)
-            for block in self.source.blocks():
-                yield packing.packed([Cells(array) for array in block])
-
-        return self._gathered.rows(again, lambda: self.source.readings)
+    def blocks(self) -> Iterator[Rows]:
+        """Read the source, and pack its blocks."""
+        for block in self.source.blocks():
+            yield self.packed([Cells(array) for array in block])
 
     def ids(self) -> np.ndarray | None:
         """Return the names of the rows, None where they have none."""
-        if not self._gathered.holds:
-            return None
-        if self._id is None:
-            return self.source.ids
+        if self._id is None or not self.holds:
+            return self.source.ids if self.holds else None
         longest = max(map(len, self._ids), default=0)
         if longest > LONG:  # an array keeps as much for each as for the longest
             raise DataError(
@@ -350,32 +382,15 @@ class Packing:
         return np.array(self._ids, dtype=str)
 
 
-def _signs(code: Code, cells: Cells) -> np.ndarray:
+def signs(code: Code, cells: Cells) -> np.ndarray:
     """Rows (width, rows) of -1, 0, +1 and UNKNOWN for a column of cells."""
-    if code.kind == "number":
-        values = as_numbers(cells.array, code.missing)
-        if values is not None:
-            above = np.where(values > code.threshold, np.int8(1), np.int8(-1))
-            above[np.isnan(values)] = GONE
-            return above[None]
-        fits = [canonical(w) in code.missing or number(w) is not None for w in cells.words]
-        entries = np.where(fits, np.int8(0), np.int8(UNKNOWN))[None]
-    else:
-        entries = code.entries(cells.words)
+    values = as_numbers(cells.array, code.missing) if code.kind == "number" else None
+    if values is not None:
+        above = np.where(values > code.threshold, np.int8(1), np.int8(-1))
+        above[np.isnan(values)] = GONE
+        return above[None]
+    entries = code.entries(cells.words)
     return np.hstack([entries, np.full((len(entries), 1), GONE, np.int8)])[:, cells.places]
-
-
-def _places(source: Source, coding: Coding) -> list[int | None]:
-    """Where the columns of a coding are in a source; None for one that it may lack."""
-    place = {name: j for j, name in enumerate(source.names)}
-    lacks = [name for name in coding.names if name not in place]
-    if lacks and is_made_up(source.names) and len(source.names) == len(coding.names):
-        return list(range(len(source.names)))
-    if not lacks or (coding.partial and len(lacks) < len(coding.names)):
-        return [place.get(name) for name in coding.names]
-    more = [name for name in source.names if name not in {*coding.names, *coding.ids}]
-    way = misspelt(more, lacks) or "; add them with blank cells, which are missing"
-    raise DataError(f"{source.label}: lacks the column(s) {listed(lacks)}{way}")
 
 
 def _unknown_words(label: str, columns: dict[str, tuple[str, list[str]]]) -> ColumnsError:
@@ -424,9 +439,8 @@ def read_partitions(
     given: Any, *, choices: Choices | None = None, coding: Coding | None = None
 ) -> Table:
     """Read a table that is in partitions, on Dask's workers; its bits stay there."""
-    dask = dask_itself()
+    dask, parts = dask_itself(), _parts_of(given)
     choices, notes = choices or Choices(), list[str]()
-    parts = _parts_of_collection(given) if is_partitioned(given) else _parts_of(given)
 
     def run(work: Any, *more: Any) -> list[Any]:
         return [dask.delayed(work, pure=False)(part.given, part.label, *more) for part in parts]
@@ -442,9 +456,9 @@ def read_partitions(
             return _table(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
     if coding is None:
         label = "examples" if is_partitioned(given) else parts[0].label
-        looked = together(dask.compute(*run(_looked, choices)), label)
-        coding, said = Decider([looked], choices).decide()
-        notes = [*looked.notes, *said]
+        whole = together(dask.compute(*run(_looked, choices)), label)
+        coding, said = Decider([whole], choices).decide()
+        notes = [*whole.notes, *said]
     return _table(Partitioned.of(run(_packed_by, choices, coding)), coding, notes)
 
 
@@ -456,19 +470,17 @@ class _Part(NamedTuple):
     plain: bool
 
 
-def _parts_of_collection(given: Any, label: str = "partition") -> list[_Part]:
-    plain = False
-    if hasattr(given, "rechunk"):
-        if given.ndim < 2:
-            raise DataError(f"examples must be rows of a table, got {given.ndim} axes")
-        given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
-        plain = given.dtype.kind in "biuf"
-    blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
-    return [_Part(block, f"{label} {i}", plain) for i, block in enumerate(blocks)]
-
-
-def _parts_of(given: Any) -> list[_Part]:
-    """Files, or of a zarr store as many chunks of its rows as make a partition."""
+def _parts_of(given: Any, label: str = "partition") -> list[_Part]:
+    """Partitions of a collection; files, and of a zarr store as many chunks as make a partition."""
+    if is_partitioned(given):
+        plain = False
+        if hasattr(given, "rechunk"):
+            if given.ndim < 2:
+                raise DataError(f"examples must be rows of a table, got {given.ndim} axes")
+            given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
+            plain = given.dtype.kind in "biuf"
+        blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
+        return [_Part(block, f"{label} {i}", plain) for i, block in enumerate(blocks)]
     found = []
     paths = [given] if isinstance(given, str | os.PathLike) else given
     for path in [file for each in paths for file in files_of(Path(each))]:
@@ -482,7 +494,7 @@ def _parts_of(given: Any) -> list[_Part]:
         width, chunk = math.prod(held.shape[1:]), held.chunks[0]
         rows = max(PART // max(width * chunk, 1), 1) * chunk
         whole = dask.array.from_zarr(held).rechunk((rows, *(-1,) * (held.ndim - 1)))
-        found += _parts_of_collection(whole, f"{path}, partition")
+        found += _parts_of(whole, f"{path}, partition")
     return found
 
 
@@ -512,14 +524,11 @@ def _settled(bits: Rows, own: bool, minus: bool) -> Rows:
 
 def _looked(given: Any, label: str, choices: Choices) -> Source:
     source = source_of(given, label, choices.entries())
-    choices = choices.among(source.names)
-    begin(source, choices)
-    for block in source.blocks():
-        look(source, [Cells(array) for array in block], choices.ignore)
-    return replace(source, read=lambda: iter(()), numbers=None, whole=None)
+    for _ in looked(source, choices.among(source.names)):
+        pass
+    return replace(source, read=lambda: iter(()), numbers=None)
 
 
 def _packed_by(given: Any, label: str, choices: Choices, coding: Coding) -> Rows:
-    packing = Packing(source_of(given, label, choices.entries()), coding)
-    found = [packing.packed([Cells(a) for a in block]) for block in packing.source.blocks()]
+    found = list(Packing(source_of(given, label, choices.entries()), coding).blocks())
     return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])

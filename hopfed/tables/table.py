@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 from unicodedata import normalize
 
@@ -41,7 +40,7 @@ class Source:
     notes: list[str] = field(default_factory=list)  # what was taken for what
     # begins to read the numbers of an array without names, some rows at a time
     numbers: Callable[[], Iterator[np.ndarray]] | None = None
-    whole: Any = None  # that array (M, N), if it is held
+    rows: Rows | None = None  # the bits that were given in their place
     dialect: Dialect = PLAIN  # how it is written, of a text file
     commas: frozenset[int] = frozenset()  # places of columns of numbers with a decimal comma
     doubts: dict[str, str] = field(default_factory=dict)  # why points may be of thousands, by name
@@ -120,7 +119,6 @@ __all__ = ["Table"]
 COLUMNS = ("same", "union", "shared")
 NAMES = 5  # in a line
 SHOWN = 10  # columns of which an error has a line
-NEAR, LIKE = 20, 0.85  # names that are compared with each other, and how alike two must be
 WAY = (
     "; columns that not all have are taken as missing by --columns union (columns='union'), and "
     "left out by --columns shared"
@@ -222,21 +220,7 @@ def check_columns(
         parts = [f"lacks {listed(lacks)} of {other}"] if lacks else []
         beside = "beside" if lacks else f"beside those of {other}"
         parts += [f"has {listed(more)} {beside}"] if more else []
-        raise DataError(f"{name}: {', and '.join(parts)}{misspelt(more, lacks)}{way}")
-
-
-def misspelt(more: Sequence[str], lacks: Sequence[str]) -> str:
-    """Return, for the end of a line, which name of a table is nearly one that it lacks."""
-    near = nearest(more, lacks, LIKE) if max(len(more), len(lacks)) <= NEAR else {}
-    same = [f"'{shown(a, 60)}' is '{shown(b, 60)}'" for a, b in near.items()]
-    return f" (if {same[0]}, rename it)" if same else ""
-
-
-def nearest(names: Sequence[str], held: Sequence[str], cutoff: float = 0.6) -> dict[str, str]:
-    """Return which of some names each is like, in whatever case; without those like none."""
-    some = {name[:60].strip().lower(): name for name in reversed(held[:10_000])}
-    found = {n: get_close_matches(n[:60].strip().lower(), some, n=1, cutoff=cutoff) for n in names}
-    return {name: some[like[0]] for name, like in found.items() if like}
+        raise DataError(f"{name}: {', and '.join(parts)}{way}")
 
 
 def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: str) -> list[int]:

@@ -12,6 +12,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -42,6 +43,7 @@ _USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc
 _BLANK = re.compile(rb"\n[ \t\r]*\n|\r\r")
 _POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # or so it may be
+_UNSIGNED = re.compile("[0-9]+([.,][0-9]+)?")
 _PERCENT = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?\s?%")
 
 
@@ -62,7 +64,7 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
     if encoding != "utf-8":
         notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
     end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
-    commas, mark = with_commas(body, delimiter), head.startswith(codecs.BOM_UTF8)
+    (commas, doubts), mark = decimals(body, delimiter), head.startswith(codecs.BOM_UTF8)
     dialect = Dialect("," if delimiter == " " else delimiter, bool(commas), mark, end, encoding)
     skipped, quote = ends[found.above - 1] if found.above else 0, _quote(lines, delimiter)
     quoted, longest = any(quote in line for line in lines), max(map(len, lines))
@@ -72,11 +74,7 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
         return pieces(text.blocks(source), path, "cannot be read as text")
 
     source = Source(str(path), names, read, notes=[*found.notes, *notes], dialect=dialect)
-    source.commas = commas
-    if commas or delimiter == ";":
-        held = list(map(dict.fromkeys, zip_longest(*body, fillvalue="")))
-        why = enumerate(doubtful(held, bool(commas)))
-        source.doubts = {names[j]: said for j, said in why if said and j not in commas}
+    source.commas, source.doubts = commas, {names[j]: why for j, why in doubts.items()}
     return source
 
 
@@ -177,31 +175,30 @@ def _cells(lines: Sequence[str], sign: str) -> tuple[list[list[str]], list[int]]
     return [row for row, _ in rows], [end for _, end in rows]
 
 
-def with_commas(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]:
-    """Return which columns hold numbers with a decimal comma, by their first rows."""
-    found = []
-    for j, column in enumerate(zip(*rows, strict=False) if delimiter != "," else ()):
-        cells = [cell for cell in column if cell.lower() not in MISSING]
-        commas = [cell for cell in cells if COMMA.fullmatch(cell)]
-        odd = [c for c in cells if not COMMA.fullmatch(c) and not re.fullmatch(r"[+-]?\d+", c)]
-        if len(odd) <= FEW * len(cells) and not all(map(_THOUSANDS.fullmatch, commas)):
-            found.append(j)
-    return frozenset(found)
-
-
-def doubtful(columns: Sequence[Collection[str]], sure: bool) -> list[str]:
-    """Return, of each column of a file, why it is not read as its points may be of thousands."""
-    found, plain = [], False
-    for words in columns:
-        pointed = [w for word in words if "." in (w := word.strip()) and number(w) is not None]
-        like = [word for word in pointed if _POINTED.fullmatch(word)]
-        whole = [len(w.strip().lstrip("+-")) for w in words if w.strip().lstrip("+-").isdecimal()]
-        decimal = len(like) < len(pointed) or (not sure and max(whole, default=0) > 3)
-        plain = plain or (decimal and not sure)
-        found.append(like[0] if like and not decimal and (sure or whole) else "")
-    where = "in a file with decimal commas" if sure else "beside whole numbers"
+def decimals(
+    rows: Sequence[Sequence[str]], delimiter: str
+) -> tuple[frozenset[int], dict[int, str]]:
+    """Return columns of numbers with a decimal comma, and of others why points are in doubt."""
+    held = zip_longest(*rows, fillvalue="") if delimiter != "," else ()
+    columns = [[cell for cell in cells if cell.lower() not in MISSING] for cells in held]
+    commas, doubts, plain = set(), {}, False
+    for j, cells in enumerate(columns):
+        with_comma = [cell for cell in cells if COMMA.fullmatch(cell)]
+        whole = sum(cell.lstrip("+-").isdecimal() for cell in cells)
+        mostly = len(with_comma) + whole >= (1 - FEW) * len(cells)
+        if mostly and not all(map(_THOUSANDS.fullmatch, with_comma)):
+            commas.add(j)
+    where = "in a file with decimal commas" if commas else "beside whole numbers"
     way = "without the point if it is one of thousands, with a 0 behind it if it is a decimal one"
-    return [f"holds '{w}' {where}: write it {way}" if w and not plain else "" for w in found]
+    for j, cells in enumerate(columns if commas or delimiter == ";" else ()):
+        pointed = [cell for cell in cells if "." in cell and number(cell) is not None]
+        digits = [len(w) for cell in cells if (w := cell.lstrip("+-")).isdecimal()]
+        decimal = not all(map(_POINTED.fullmatch, pointed))
+        decimal = decimal or (not commas and max(digits, default=0) > 3)
+        plain = plain or (decimal and not commas)
+        if pointed and not decimal and (commas or digits) and j not in commas:
+            doubts[j] = f"holds '{pointed[0]}' {where}: write it {way}"
+    return frozenset(commas), {} if plain else doubts
 
 
 # Names of columns
@@ -280,14 +277,16 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]], words: Collec
         and any(n and n not in cells for n, cells in zip(top[1:], columns[1:], strict=True))
     ):
         return True  # names of rows stand below a blank
-    digits = [j for j, c in enumerate(top) if c.isascii() and c.isdecimal() and len(c) < 10]
-    plain = [int(top[j]) for j in digits]
+    digits = [j for j, c in enumerate(top) if len(c) < 10 and _UNSIGNED.fullmatch(c)]
+    plain = [float(top[j].replace(",", ".")) for j in digits]
+    whole = all(value.is_integer() for value in plain)
     held = {cell.lower() for j in digits for cell in columns[j]} - MISSING
     signs = bool(held) and held <= SHORT | {"-1"}
     rising = len(plain) > 1 and plain == sorted({*plain})
-    steady = rising and len(plain) > 2 and plain[-1] - plain[0] == len(plain) - 1
-    if (steady and len(top) > len(plain)) or (signs and (steady or (rising and plain[0] > 999))):
-        return True  # years, and numbers of questions
+    steady = rising and whole and len(plain) > 2 and plain[-1] - plain[0] == len(plain) - 1
+    other = rising and (plain[0] > 999 or (not whole and not {0.0, 1.0} & {*plain}))
+    if (steady and len(top) > len(plain)) or (signs and (steady or other)):
+        return True  # years, numbers of questions, decimals above 0 and 1
     against, above = 0, False
     for name, cells in zip(top, columns, strict=True):
         held = {c.lower() for c in cells} - MISSING
@@ -334,13 +333,16 @@ class _Text(NamedTuple):
         rows, blank, lines = 0, False, self.skipped
         with unpacked(self.path) as file:
             for data in self._lines(file):
-                if source.watch is not None and hasattr(file, "fileno"):
-                    at = os.lseek(file.fileno(), 0, os.SEEK_CUR)  # of a packed file: packed
-                    source.watch(at / max(os.fstat(file.fileno()).st_size, 1))
+                if source.watch is not None:
+                    with suppress(OSError):  # which file lies behind some packed ones is not said
+                        at = os.lseek(file.fileno(), 0, os.SEEK_CUR)
+                        source.watch(at / max(os.fstat(file.fileno()).st_size, 1))
                 blank = blank or _BLANK.search(data) is not None
                 if self.delimiter == " ":  # one between cells, and none at the edges of lines
                     data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", data))
                 found = self._parsed(data, lines, rows)
+                if self.quoted and data.count(b"\n") > found.num_rows + lines:
+                    _note_joined(source, found.columns, rows, self.delimiter)
                 rows, lines = rows + found.num_rows, 0
                 for batch in found.to_batches():
                     yield batch.columns
@@ -433,3 +435,19 @@ class _Text(NamedTuple):
             end = int(ends[-1]) if len(ends) else -1
         end = len(data[: max(end, 0)].rstrip(b"\r\n"))
         return end and end + (2 if data[end : end + 2] == b"\r\n" else 1)
+
+
+def _note_joined(source: Source, columns: Block, before: int, delimiter: str) -> None:
+    """Note the first cell that holds whole rows, as where a quotation mark is not closed."""
+    import pyarrow.compute as pc
+
+    for name, cells in zip(source.names, columns, strict=True):
+        ends = pc.count_substring_regex(cells, "\r\n?|\n")
+        others = pc.multiply(ends, len(columns) - 1)  # delimiters of as many rows
+        alike = pc.equal(pc.count_substring(cells, delimiter), others)
+        row = pc.index(pc.and_(alike, pc.greater(others, 0)), True).as_py()
+        if row >= 0 and not any("whole rows" in line for line in source.notes):
+            source.notes.append(
+                f"row {before + row + 1}: '{shown(name, 60)}' holds line ends, and delimiters of "
+                "whole rows: if rows are missing, a quotation mark is opened or closed too many"
+            )

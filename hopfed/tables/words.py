@@ -63,7 +63,7 @@ def number(word: str) -> float | None:
 
 def spelt(cell: Any) -> str:
     """Return the word that stands for a cell of any kind: of a number in whatever spelling one."""
-    if cell is None or cell != cell:
+    if cell is None or type(cell).__name__ == "NAType" or cell != cell:  # pandas' NA among them
         return ""
     if isinstance(cell, bool | np.bool_):
         return str(bool(cell)).lower()
@@ -292,13 +292,3 @@ def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
         values = np.array([*found, np.nan], float)[places]
     gone = [value for word in missing if (value := number(word)) is not None]
     return np.where(np.isin(values, gone), np.nan, values) if gone else values
-
-
-def unfit(kind: Any) -> str:
-    """Return why columns of a type of Arrow cannot be used; nothing where they can."""
-    import pyarrow.types as types
-
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    if types.is_nested(kind):
-        return "holds lists or records"
-    return "holds dates or times" if types.is_temporal(kind) else ""

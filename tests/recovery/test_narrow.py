@@ -14,7 +14,8 @@ from hopfed.archetypes.session import Owner, Owners, Variables
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.recover import run_recovery
 from hopfed.spectral.equal_rows import merged
-from hopfed.tables.gathered import Gathered
+from hopfed.tables.reading import gathered
+from hopfed.tables.table import Source
 
 
 def classes(seed, K, N, M):
@@ -58,11 +59,10 @@ def test_merges_of_unsure_classes_are_settled_before_they_are_judged():
 def test_rows_that_are_read_again_are_merged_as_those_that_are_held():
     x = classes(1, 3, 10, 30_000)[2]
     bits = kernels.pack(x)
-    gathered = Gathered("rows", most=0)
     blocks = [bits[first : first + 7_000] for first in range(0, len(x), 7_000)]
-    for block in blocks:
-        gathered.add(block)
-    again = run_recovery(gathered.rows(lambda: iter(blocks)), seed=0).archetypes
+    source = Source("rows", (), lambda: iter(()))
+    rows = gathered(source, blocks, lambda: iter(blocks), most=0)
+    again = run_recovery(rows, seed=0).archetypes
     held = recover(x, seed=0)
     assert again.status == held.status == "ok"
     # The order of sums differs, and fits end within .02 nats of each other.

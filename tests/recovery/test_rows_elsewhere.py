@@ -23,14 +23,15 @@ from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.partitions import Partitioned
 from hopfed.spectral.rank import MarchenkoPastur
 from hopfed.spectral.reread_rows import Reread
-from hopfed.tables.gathered import Gathered
-from hopfed.tables.reading import read_partitions, read_tables
+from hopfed.tables.reading import gathered, read_partitions, read_tables
+from hopfed.tables.table import Source
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 da = pytest.importorskip("dask.array", reason="dask.array is not installed")
 
 BY_LAW = {"patterns": Patterns(MarchenkoPastur()), "channel": "symmetric"}
+NOTHING = Source("rows", (), lambda: iter(()))
 MEMORY = 4_000  # bytes, of the tens of thousands that the tables below take
 
 
@@ -502,21 +503,15 @@ def test_rows_are_held_while_they_fit():
     x = pack(np.where(np.random.default_rng(0).random((300, 70)) < 0.5, 1, -1))
     parts = [x[:100], x[100:200], x[200:]]
     for most, holds in ((x.nbytes, True), (x.nbytes - 1, False)):
-        gathered = Gathered("rows", most)
-        for part in parts:
-            gathered.add(part)
-        assert gathered.holds == holds
-        assert isinstance(gathered.rows(lambda: iter(parts)), Reread) != holds
+        assert gathered(NOTHING, parts, lambda: iter(parts), most).held == holds
 
 
 def in_parts(kind):
     """Entries of rows with or without gaps, and what stands for the rows."""
     entries = rows(kind)[:300]
     packed = (pack_masked if kind == "gaps" else pack)(np.nan_to_num(entries))
-    gathered = Gathered("rows", most=0)
-    for part in (packed[:100], packed[100:]):
-        gathered.add(part)
-    return unpack(packed), gathered.rows(lambda: iter((packed[:100], packed[100:])))
+    parts = packed[:100], packed[100:]
+    return unpack(packed), gathered(NOTHING, parts, lambda: iter(parts), most=0)
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "gaps"])

@@ -218,7 +218,6 @@ def test_large_arrays_are_packed_in_parts(tmp_path, monkeypatch, gone):
         file.create_dataset("X", data=X, dtype=X.dtype.newbyteorder(">"))
     whole = hopfed.read_table(tmp_path / "a.npy")
     monkeypatch.setattr("hopfed.tables.arrays.LARGE", 100)
-    monkeypatch.setattr("hopfed.tables.reading.LARGE", 100)
     monkeypatch.setattr("hopfed.tables.formats.PART", 170)
     files = [tmp_path / name for name in ("a.npy", "b.npz", "c.npz", "d.h5", "e.h5")]
     for source in (*files, X):

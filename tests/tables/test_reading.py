@@ -196,7 +196,7 @@ NAMES = {"name": ["Ann", "Ben"]}
         ([{"a": [0, 1]}, {"b": [0, 1]}], "shared", "no column is in all"),
         ([ONE | NAMES, ONE | NAMES, OTHER | NAMES], "union", "shares no column with another table"),
         ([{"a": [0, 1, 1]}, {"a": [1, 2, 2]}], "same", "'1', '2' in .*: write them in one way"),
-        ([ONE, {"teas": [1, 0], "milk": [0, 1]}], "same", "if 'teas' is 'tea', rename it"),
+        ([ONE, {"teas": [1, 0], "milk": [0, 1]}], "same", "lacks 'tea' of .* has 'teas' beside"),
     ],
 )
 def test_columns_that_cannot_be_matched_are_named(tables, columns, message):
@@ -217,3 +217,12 @@ def test_cells_with_ends_of_lines_are_read_wherever_a_block_ends(tmp_path, monke
     monkeypatch.setattr("hopfed.tables.text.BLOCK", block)
     monkeypatch.setattr("hopfed.tables.text.ROWS", 0)
     assert signs(hopfed.read_table(tmp_path / "a.csv")) == signs(whole)
+
+
+def test_rows_that_a_quotation_mark_joins_are_noted(tmp_path):
+    """A mark that opens in one cell and closes in a later row made one row of several."""
+    said = "row 2: 'b' holds line ends, and delimiters of whole rows"
+    for cell, joined in (("x,0\n0,1,1\n1,y", True), ("x,0\n0,y", True), ("x, or\ny", False)):
+        path = write(tmp_path / "a.csv", f'a,b,c\n1,z,1\n1,"{cell}",0\n0,x,1\n0,y,1\n')
+        table = hopfed.read_table(path, words={"b": "category"})
+        assert (len(table), table.notes[0].startswith(said)) == (4, joined)
