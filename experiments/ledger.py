@@ -182,18 +182,18 @@ class Ledger:
     def _take(self, run: Run) -> None:
         seeds = run.arrays["seeds"].tolist()
         self.ended = {int(seed): array for seed, array in below(run.arrays, _ENDED).items()}
-        for seed, held in _opened(run).items():
-            self.open[seed] = _apart(below(held, "rounds")), self._thawed(seed, held["state"])
         for name, array in run.arrays.items():
             if name != "seeds" and name.partition("/")[0] not in (_OPEN, _ENDED, FOUND):
                 for seed, value in zip(seeds, array, strict=True):
                     self.done.setdefault(seed, {})[name] = value
-        if self._longer is not None:
-            self._lengthen(sorted(self.done))
-        for seed, (rounds, _) in self.open.items():
+        for seed, held in _opened(run).items():
+            rounds = _apart(below(held, "rounds"))
             known = self.by_round and seed in self.seeds and seed not in self.done
             if not (known and 1 <= len(rounds) < (self.rounds or len(rounds) + 1)):
                 raise RunFileError(f"{self.path}: its seed {seed} is not one to be continued")
+            self.open[seed] = rounds, self._thawed(seed, held["state"])
+        if self._longer is not None:
+            self._lengthen(sorted(self.done))
 
     def _thawed(self, seed: int, array: np.ndarray) -> FederationState:
         try:

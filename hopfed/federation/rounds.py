@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.settings import require
+from hopfed.errors import HopfedError
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.engines import Call, Engine, Outcome
 from hopfed.federation.faults import Fault, FaultLog, TooFewClientsError
@@ -362,5 +363,5 @@ def _checked(answers: Mapping[int, Message]) -> dict[int, Message]:
     down = {c: as_message(message) for c, message in answers.items()}
     for message in down.values():
         if complaint := not_finite(message):
-            raise FloatingPointError(f"in the server's answer {complaint}")
+            raise HopfedError(f"the server's answer is of no use: {complaint}")
     return down

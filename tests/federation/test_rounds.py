@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers import assert_same
 
-from hopfed.errors import ArgumentError
+from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.faults import Fault, TooFewClientsError
 from hopfed.federation.messages import Field
@@ -101,6 +101,16 @@ def test_a_round_goes_on_without_a_client_that_fails_and_says_why(kind, fault, r
 
     without = play(Sum(exchanges=2), participation=Others())
     assert played.state.server["total"] == without.state.server["total"]
+
+
+def test_an_answer_of_the_server_that_is_not_finite_ends_the_run_in_a_line():
+    class Lost(Sum):
+        def play(self, state, session):
+            session.ask()
+            return state, {EVERYONE: {"total": np.array(np.nan)}}, {}
+
+    with pytest.raises(HopfedError, match="the server's answer is of no use: total holds 1 values"):
+        play(Lost())
 
 
 def test_too_few_clients_stop_the_run_and_say_who_failed():
