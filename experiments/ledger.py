@@ -21,8 +21,7 @@ import numpy as np
 from hopfed._lib.outputs import remove_leftovers
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays
-from hopfed.federation.messages import below
-from hopfed.federation.packing import pack, unpack
+from hopfed.federation.messages import below, pack, unpack
 from hopfed.federation.rounds import FederationState
 from hopfed.runs import FOUND, Run, blaming, first_seed, plain, provenance, require_seeds
 

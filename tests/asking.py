@@ -10,11 +10,11 @@ from hopfed.federation.engines import Outcome
 from hopfed.federation.faults import Fault
 from hopfed.federation.machines.node import Node
 from hopfed.federation.machines.wire import Request, write_request
-from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding, pack_patterns
 from hopfed.hopfield.ledger import Ledger
 from hopfed.hopfield.owner import Owner
+from hopfed.hopfield.stream import Elsewhere
 from hopfed.tables.examples import as_examples
 
 N, M = 40, 120

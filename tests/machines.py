@@ -16,8 +16,8 @@ from hopfed._lib.settings import from_plain
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.machines.keys import make_keys
-from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.hopfield.stream import Batches
 from hopfed.runs import Run
 
 COLUMNS = 120

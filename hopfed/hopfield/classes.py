@@ -48,7 +48,6 @@ from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below, flatten
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.announcement import Announcement
-from hopfed.hopfield.batches import Source
 from hopfed.hopfield.class_questions import (
     PRODUCTS,
     QUESTIONS,
@@ -61,6 +60,7 @@ from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.noisy_classes import NEW
+from hopfed.hopfield.stream import Source
 
 __all__ = ["Classes"]
 

@@ -12,9 +12,9 @@ from helpers import rest_slow
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
-from hopfed.hopfield.batches import Batches, Elsewhere
 from hopfed.hopfield.ledger import Ledger
 from hopfed.hopfield.noise import ClassNoise, exact_sums
+from hopfed.hopfield.stream import Batches, Elsewhere
 from hopfed.privacy.discrete_gaussian import concentrated_rho
 from hopfed.tables.examples import as_examples
 

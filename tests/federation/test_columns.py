@@ -13,10 +13,10 @@ from hopfed.cli.machines import join
 from hopfed.cli.machines.serve import _columns
 from hopfed.errors import ArgumentError, DataError, OtherColumnsError
 from hopfed.experiments import serve
-from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.columns import check_columns, in_order
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.owner import as_recorded
+from hopfed.hopfield.stream import Elsewhere
 from hopfed.tables.examples import as_examples
 from hopfed.tables.table import made_up
 from hopfed.tables.writers import write

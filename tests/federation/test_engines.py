@@ -17,7 +17,7 @@ from hopfed.federation.engines.flower import ClientApp, FlowerEngine
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.workers import PoolEngine
 from hopfed.federation.faults import Fault
-from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import Participation
 
 
 class Unloadable:

@@ -6,10 +6,9 @@ from asking import N, ask, method, refused, site
 from federations import of_patterns, private_classes
 
 from hopfed.errors import DataError
-from hopfed.hopfield.batches import Elsewhere
+from hopfed.hopfield.clients import client_of
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.owner import client_of
-from hopfed.hopfield.recipe import Recipe
+from hopfed.hopfield.stream import Elsewhere
 
 
 @pytest.mark.parametrize(
@@ -69,7 +68,7 @@ def test_a_client_comes_back_equal():
         of_patterns(Elsewhere(3), Encoding(50, "factors", 7), groups=0),
         private_classes(Elsewhere(2), 9, 1.5),
     ):
-        assert client_of(Recipe.read(made.client.recipe)) == made.client
+        assert client_of(made.client.recipe) == made.client
 
 
 def test_what_is_not_plain_has_no_recipe():

@@ -11,10 +11,10 @@ from hopfed import load, recover
 from hopfed.archetypes.relate import Column
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import serve
-from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.class_questions import LOST, RELATED, SLOPES
 from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.relating import answer
+from hopfed.hopfield.stream import Batches
 from hopfed.kernels import pack
 
 FIRST = np.arange(8) < 4

@@ -19,8 +19,8 @@ from hopfed.federation.machines.keys import client_key, make_keys
 from hopfed.federation.machines.node import MOST, Node, Sparing
 from hopfed.federation.machines.server import NUMBER, WELCOME
 from hopfed.federation.machines.wire import LIMIT, parts
+from hopfed.hopfield.clients import client_of
 from hopfed.hopfield.encoding import unpack_patterns
-from hopfed.hopfield.recipe import Recipe
 from hopfed.runs import Run
 
 ESC = "\x1b]0;owned\x07\x1b[2J"
@@ -81,7 +81,7 @@ def client(keys, server, said, patience=20.0):
             self.finished.set()
             return reply
 
-    node = Patient(lambda text, _: Recipe.read(text), lambda *words: said.append(words[0]))
+    node = Patient(lambda text, _: client_of(text), lambda *words: said.append(words[0]))
     own, authority = client_key(keys / "client-0.key"), (keys / "ca.pem").read_bytes()
     return ClientProcess(server.address, authority, own, node, patience, said.append)
 

@@ -12,8 +12,7 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.faults import Fault, TooFewClientsError
 from hopfed.federation.messages import Field
-from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import FederationState
+from hopfed.federation.rounds import FederationState, Participation
 
 
 @dataclass(frozen=True)

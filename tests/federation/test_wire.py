@@ -20,8 +20,7 @@ from hopfed.federation.machines.wire import (
     write_reply,
     write_request,
 )
-from hopfed.federation.messages import digest
-from hopfed.federation.packing import pack, unpack
+from hopfed.federation.messages import digest, pack, unpack
 
 KINDS = ("<f4", "<f8", "<i8", "|u1", "|b1", "<c8", "|S7")
 ANY = st.sampled_from(KINDS).flatmap(

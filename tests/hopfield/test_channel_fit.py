@@ -8,8 +8,8 @@ from helpers import rest_slow
 from hopfed import kernels
 from hopfed.experiments import serve
 from hopfed.hopfield.announcement import read
-from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.hopfield.stream import Batches
 from hopfed.hopfield.support import misfit, typical
 from hopfed.spectral.operators import DenseOperator
 

@@ -7,9 +7,9 @@ from graded_tables import classes, error
 from helpers import rest_slow
 
 from hopfed.experiments import serve
-from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.guard import capped, trimmed
 from hopfed.hopfield.noise import PARTS
+from hopfed.hopfield.stream import Batches
 from hopfed.tables.examples import as_examples
 
 N = 40

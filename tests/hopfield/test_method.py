@@ -14,7 +14,7 @@ from hopfed.federation.messages import below, flatten
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.plasticity import Fixed, Smoothing, Structure
+from hopfed.hopfield.plasticity import Fixed, Structure
 from hopfed.hopfield.remembered import Remembered
 from hopfed.hopfield.stream import ArchetypeStream, novelty_ramp, sequential
 
@@ -76,9 +76,7 @@ def test_what_is_kept_apart_is_not_forgotten_and_what_is_blended_with_w_1_is():
 
 def test_novelty_is_found_when_it_comes_and_nothing_false_before():
     source = stream(K=4, mixture=novelty_ramp(2, 4, 8, at=4, ramp=2), rounds=8)
-    method = of_patterns(
-        source, Encoding(N), rule=Structure(), smoothing=Smoothing(ema=0.5), discount=0.0
-    )
+    method = of_patterns(source, Encoding(N), rule=Structure(), ema=0.5, discount=0.0)
     played = play(method, 8)
     counts = [len(patterns(p)) for p in played]
     assert counts[:4] == [2] * 4

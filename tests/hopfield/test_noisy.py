@@ -37,7 +37,7 @@ def test_absurd_claims_are_not_believed_and_cannot_stop_the_server():
     result = played(loud, seed=1, clients=3)
     each, state = float(good["examples"]), result.state.server
     assert result.server_metrics["examples"] == 12 * each
-    noise = made.client.mechanism.variance
+    noise = made.client.variance
     assert 2 <= state["evidence/mass"][2] / noise < 2 + 1e-9, "scaled, and its noise with it"
     assert result.server_metrics["claims"].tolist()[0] == [0, 1e12, 10 * each]
 
@@ -50,7 +50,7 @@ def test_counts_beyond_what_examples_and_noise_give_are_malformed(least):
     for client in range(3):
         assert malformed(released(made, client), spec) is None
     good = released(made)
-    limit = int(good["examples"]) + int(made.client.mechanism.reach())
+    limit = int(good["examples"]) + int(spec["counts"].beyond)
     counts = good["counts"].astype(np.int64)
     counts[17] = -(limit - 1) if least else limit - 1
     assert malformed(good | {"counts": counts}, spec) is None

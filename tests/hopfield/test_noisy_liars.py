@@ -15,6 +15,7 @@ from hopfed.federation.faults import Fault
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.guard import loss
 from hopfed.hopfield.patterns import _operator_complaint
+from hopfed.privacy.discrete_gaussian import reach
 
 N, M = 100, 3000
 U = rademacher(1, N, np.random.default_rng(99))[0]
@@ -40,7 +41,8 @@ def test_one_client_does_not_tell_its_own_archetype(honest, rounds):
 
 def spike():
     """Claim two examples, and use all the room that the noise leaves to each count."""
-    most = int(2 + Config(columns=N, epsilon=4.0).make().client.mechanism.reach()) - 1
+    variance = Config(columns=N, epsilon=4.0).make().client.variance
+    most = int(2 + reach(variance, N * (N - 1) // 2)) - 1
     counts = np.outer(U, U)[np.tri(N, k=-1, dtype=bool)].astype(np.int64) * most
     return {"counts": counts, "examples": np.array(2)}
 

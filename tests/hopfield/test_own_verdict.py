@@ -10,7 +10,7 @@ from hopfed.archetypes.storage import load
 from hopfed.cli.machines.join import _finish
 from hopfed.experiments import serve
 from hopfed.hopfield.announcement import ALONE, FEWER, Announcement, read
-from hopfed.hopfield.batches import Batches
+from hopfed.hopfield.stream import Batches
 from hopfed.hopfield.verdict import own_verdict
 from hopfed.kernels import pack_masked
 from hopfed.tables.examples import as_examples

@@ -10,9 +10,9 @@ from helpers import rest_slow
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
-from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.noise import PARTS, ClassNoise, exact_sums, memberships
 from hopfed.hopfield.noisy_classes import NoisySums, Residuals
+from hopfed.hopfield.stream import Batches
 from hopfed.privacy.discrete_gaussian import _log_delta, concentrated_rho
 from hopfed.tables.examples import as_examples
 from hopfed.theory import private

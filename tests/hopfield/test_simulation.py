@@ -9,11 +9,10 @@ from helpers import assert_same
 
 import hopfed
 from hopfed.errors import ArgumentError, DataError
-from hopfed.federation.participation import Participation
-from hopfed.hopfield.batches import Batches
+from hopfed.federation.rounds import Participation
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.stream import ArchetypeStream
+from hopfed.hopfield.stream import ArchetypeStream, Batches
 from hopfed.tables.examples import as_examples
 
 
@@ -62,7 +61,7 @@ def test_a_stream_is_played_to_its_end_or_as_far_as_is_asked(owners):
         ({"clients": np.ones((4, 3))}, "in a list"),
         ({"clients": [np.ones((4, 3)), np.ones((4, 2))]}, "of the same columns"),
         ({"rounds": 151}, "half the examples of the smallest owner"),
-        ({"speed": 3}, "settings must be some of rule, smoothing, .* got speed"),
+        ({"speed": 3}, "settings must be some of rule, ema, .* got speed"),
         ({"rule": "structure"}, "rule must be a rule of plasticity"),
         ({"encoding": Encoding(12)}, "encoding must be of the .* columns of the examples"),
         ({"engine": "pool"}, "engine must be an engine"),

@@ -3,7 +3,7 @@
 A question holds the recipe of what the client is to do, its state and the message down; an answer
 its state after that and the message up. A client keeps nothing between two questions, so that it
 answers one that is repeated, after whatever was killed, with the same bits. Words are JSON, arrays
-are packed (`hopfed.federation.packing`), and what comes from the wire is checked before it is used.
+are packed (`hopfed.federation.messages`). What comes from the wire is checked before it is used.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from hopfed.errors import DataError, shown
 from hopfed.federation.contract import Context, State
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import REASON, Fault
-from hopfed.federation.messages import Message, nbytes
-from hopfed.federation.packing import chunks, unpack
+from hopfed.federation.messages import Message, chunks, nbytes, unpack
 
 PART = 1 << 20  # bytes of a part of a stream, at most
 LIMIT = 256 * 10**6  # bytes of a message, unless somebody says another number

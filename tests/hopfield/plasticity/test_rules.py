@@ -1,20 +1,23 @@
 import numpy as np
 import pytest
+from federations import of_patterns
 from helpers import sample
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
+from hopfed.federation.contract import Context
 from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.hopfield.clients import PatternClient
+from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity import (
     Agreement,
     Broadcast,
     Entropy,
     Fixed,
-    Reading,
-    Smoothing,
     Structure,
 )
+from hopfed.hopfield.stream import Batches
 from hopfed.kernels import concatenate, pack
 
 EVERY = [Fixed(0.3), Entropy(), Agreement(), Structure()]
@@ -130,19 +133,18 @@ def test_structure_does_not_see_novelty_in_noise():
 
 
 def test_smoothing_by_hand():
-    assert Smoothing(ema=0.5).step(None, Reading(0.2)) == 0.2
-    assert Smoothing(ema=0.5).step(np.array(0.2), Reading(1.0)) == pytest.approx(0.6)
+    rows = rademacher(4, 40, np.random.default_rng(0))
+    for before, weight in (({}, 1.0), ({"plasticity": np.array(0.2)}, 0.6)):
+        client = PatternClient(Batches((pack(rows),)), Encoding(40), Fixed(1.0), ema=0.5)
+        state, message, _ = client.client_step(before, {}, Context(0, 0, 0, 0))
+        assert state["plasticity"] == message["weight"] == pytest.approx(weight)
 
 
 def test_bad_arguments():
     for make, message in (
         (lambda: Fixed(1.2), "weight must be in"),
         (lambda: Structure(rest=-0.1), "rest must be in"),
-        (lambda: Smoothing(ema=0.0), "ema must be in"),
+        (lambda: of_patterns(None, 40, ema=0.0), "ema must be in"),
     ):
         with pytest.raises(ArgumentError, match=message):
             make()
-    memory = Broadcast(np.ones((1, 3), np.int8), 0.5)
-    for rows in (pack(np.ones((2, 4))), pack(np.ones((0, 3))), np.ones((2, 3))):
-        with pytest.raises(ArgumentError, match="rows must be"):
-            Structure()(rows, memory, seed=0)

@@ -20,9 +20,9 @@ from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError, DataError, HopfedError
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import digest
-from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.ledger import Ledger, Terms
+from hopfed.hopfield.stream import Batches
 from hopfed.kernels import Rows
 from hopfed.tables.examples import as_examples
 
