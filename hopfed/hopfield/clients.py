@@ -17,7 +17,6 @@ from typing import Any, cast
 
 import numpy as np
 
-import hopfed.hopfield.relating as relating
 from hopfed import kernels
 from hopfed._lib.settings import check_types, from_plain, require, to_plain
 from hopfed.archetypes.joint_diagonalization import group_projections
@@ -338,9 +337,7 @@ class ClassClient(StartingClient):
             step, about = self._charged(self.noise, down, context)
             key = self.noise.key(rows, context, about, "classes ")
             return state, self.hiding.answer(step, rows, down, key), {}
-        if relates:
-            return state, relating.answer(rows, down, client, outcome), {}
-        return state, answer(rows, down, client), {}
+        return state, answer(rows, down, client, outcome if relates else None), {}
 
     def question(self, down: Message) -> Message:
         """Return what is asked; fail unless a message from the server is a question."""

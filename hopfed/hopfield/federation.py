@@ -23,7 +23,7 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import Traffic, below
 from hopfed.federation.rounds import FederationState, Participation, Session, Step, play_round
-from hopfed.hopfield.announcement import FEWER, GOOD, Announcement
+from hopfed.hopfield.announcement import FEWER, GOOD, STATUS, Announcement
 from hopfed.hopfield.classes import Classes, Memory
 from hopfed.hopfield.clients import ClassClient, PatternClient
 from hopfed.hopfield.encoding import Encoding
@@ -31,7 +31,7 @@ from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.stream import Batches, Source
-from hopfed.hopfield.verdict import STATUS, own_verdict
+from hopfed.hopfield.verdict import own_verdict
 from hopfed.kernels import Rows, concatenate
 from hopfed.kernels.bits import with_gaps
 from hopfed.tables.examples import as_examples

@@ -30,6 +30,7 @@ from hopfed.archetypes.factorize import METHODS, Groups, Method, factorize
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below, flatten
 from hopfed.federation.rounds import Session, Step
+from hopfed.hopfield.announcement import STATUS
 from hopfed.hopfield.clients import PatternClient
 from hopfed.hopfield.encoding import (
     Encoding,
@@ -56,7 +57,7 @@ from hopfed.hopfield.support import (
     shares,
     typical,
 )
-from hopfed.hopfield.verdict import FITTING, STATUS, UNFIT
+from hopfed.hopfield.verdict import FITTING, UNFIT
 from hopfed.privacy.discrete_gaussian import norm
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import PRIVATE_SEARCH

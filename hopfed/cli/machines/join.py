@@ -167,8 +167,9 @@ def _finish(
 ) -> None:
     """Keep what the federation found, with its N columns in this order, and as they are called."""
     from hopfed.archetypes.weights import counted
+    from hopfed.hopfield.announcement import STATUS
     from hopfed.hopfield.announcement import read as read_last
-    from hopfed.hopfield.verdict import STATUS, own_verdict
+    from hopfed.hopfield.verdict import own_verdict
     from hopfed.tables.table import made_up
 
     found = read_last(down, N)
