@@ -23,7 +23,6 @@ from hopfed.federation.machines.server import (
     CALL,
     NUMBER,
     OPTIONS,
-    Listening,
     Server,
 )
 from hopfed.federation.machines.wire import parts, write_reply
@@ -64,7 +63,7 @@ def said():
 
 @pytest.fixture
 def server(keys, said):
-    with Server(Listening("127.0.0.1", 0, keys, LIMIT), 3, said.append, 30.0) as listens:
+    with Server(("127.0.0.1", 0), keys, 3, said.append, 30.0, limit=LIMIT) as listens:
         yield listens
 
 
@@ -126,7 +125,7 @@ def test_a_client_does_not_pass_for_the_server_nor_for_one_beyond(keys, tmp_path
     """The certificate of a client names no address, and one of five is none of three."""
     make_keys(tmp_path / "five", 5, ["127.0.0.1"])
     with (
-        Server(Listening("127.0.0.1", 0, tmp_path / "five"), 3, said.append, 30.0) as server,
+        Server(("127.0.0.1", 0), tmp_path / "five", 3, said.append, 30.0) as server,
         stream(tmp_path / "five", server, 4, iter([])) as fifth,
         pytest.raises(grpc.RpcError) as error,
     ):
@@ -269,7 +268,7 @@ def test_a_log_that_takes_no_line_keeps_nobody_waiting(keys, monkeypatch):
 
     over = threading.Event()
     with (
-        Server(Listening("127.0.0.1", 0, keys, LIMIT), 3, say, 20.0) as server,
+        Server(("127.0.0.1", 0), keys, 3, say, 20.0) as server,
         stream(keys, server, 0, silent(over)),
     ):
         server.wait(1, 20.0)
@@ -283,8 +282,8 @@ def test_a_server_listens_and_waits_no_longer_than_told(keys, server):
     with pytest.raises(HopfedError, match=r"0 of at least 1 clients joined within 0\.1 s"):
         server.wait(1, 0.1)
     with pytest.raises(ArgumentError, match="--listen must be an address of this machine"):
-        Server(Listening("127.0.0.1", server.port, keys), 3, print, 30.0).__enter__()
+        Server(("127.0.0.1", server.port), keys, 3, print, 30.0).__enter__()
     with pytest.raises(ArgumentError, match=r"--keys must be a folder with ca\.pem"):
-        Listening("127.0.0.1", 0, keys.parent)
+        Server(("127.0.0.1", 0), keys.parent, 3, print, 30.0)
     with pytest.raises(ArgumentError, match="timeout must be above 0"):
-        Server(Listening("127.0.0.1", 0, keys), 3, print, 0.0)
+        Server(("127.0.0.1", 0), keys, 3, print, 0.0)
