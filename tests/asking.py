@@ -8,7 +8,7 @@ from hopfed.errors import DataError
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
 from hopfed.federation.faults import Fault
-from hopfed.federation.machines.node import Node
+from hopfed.federation.machines.client import Node
 from hopfed.federation.machines.wire import Request, write_request
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding, pack_patterns

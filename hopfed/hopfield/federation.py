@@ -61,7 +61,7 @@ class HopfieldFederation:
 
     Raises
     ------
-    ArgumentError : parts of another kind.
+    ArgumentError : a budget that is none.
 
     Examples
     --------
@@ -87,21 +87,12 @@ class HopfieldFederation:
     guard: Guard = field(default_factory=Guard)
 
     def __post_init__(self) -> None:
-        kinds = {"channel": Patterns | Classes, "noise": Noise | None, "guard": Guard}
-        for name, kind in kinds.items():
-            value = getattr(self, name)
-            require(isinstance(value, kind), name, f"of type {kind}", repr(value))
-        _ = self.client  # checks the rest
+        _ = self.client  # checks the budget
 
     @cached_property
     def client(self) -> PatternClient | ClassClient:
         """What clients do, which is all that they are told of the settings."""
         return self.channel.client(self.source, self.noise)
-
-    @property
-    def n_sites(self) -> int:
-        """N."""
-        return self.channel.n_sites
 
     def server_start(self, seed: int) -> State:
         """State of the server before the first round, with a secret that it tells nobody."""

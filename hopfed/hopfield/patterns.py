@@ -118,10 +118,6 @@ class Patterns:
 
     def __post_init__(self) -> None:
         check_types(self)
-        kinds = {"encoding": Encoding, "search": Search | None}
-        for name, kind in kinds.items():
-            value = getattr(self, name)
-            require(isinstance(value, kind), name, f"of type {kind}", repr(value))
         require(callable(self.rule), "rule", "a rule of plasticity", repr(self.rule))
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
         own = callable(self.factoriser) or self.factoriser in METHODS
@@ -138,10 +134,9 @@ class Patterns:
 
     def client(self, source: Source, noise: Noise | None) -> PatternClient:
         """What clients do, with the rows of a `source`."""
-        sent = self.encoding if noise is None else Encoding(self.n_sites)
-        if noise is not None:
-            return PatternClient(source, sent, Fixed(1.0), noise=noise)
-        return PatternClient(source, sent, self.rule, self.ema, self.groups, self.votes)
+        if noise is not None:  # as counts
+            return PatternClient(source, Encoding(self.n_sites), noise=noise)
+        return PatternClient(source, self.encoding, self.rule, self.ema, self.groups, self.votes)
 
     def start(self) -> State:
         """Nothing, before the first round."""

@@ -8,7 +8,7 @@ from asking import ask
 
 from hopfed.errors import HopfedError, OtherColumnsError
 from hopfed.federation.contract import Context
-from hopfed.federation.machines.node import Node
+from hopfed.federation.machines.client import Node
 from hopfed.federation.machines.wire import Request, read_reply, write_request
 
 

@@ -14,9 +14,8 @@ from hopfed._lib.settings import to_plain
 from hopfed.cli.machines.join import _finish
 from hopfed.errors import DataError, HopfedError
 from hopfed.experiments import serve
-from hopfed.federation.machines.client import ClientProcess
+from hopfed.federation.machines.client import MOST, ClientProcess, Node, Sparing
 from hopfed.federation.machines.keys import client_key, make_keys
-from hopfed.federation.machines.node import MOST, Node, Sparing
 from hopfed.federation.machines.server import NUMBER, WELCOME
 from hopfed.federation.machines.wire import LIMIT, parts
 from hopfed.hopfield.clients import client_of

@@ -16,9 +16,8 @@ from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import Fault
 from hopfed.federation.machines import server as server_module
-from hopfed.federation.machines.client import ClientProcess
+from hopfed.federation.machines.client import ClientProcess, Node
 from hopfed.federation.machines.keys import client_key, make_keys
-from hopfed.federation.machines.node import Node
 from hopfed.federation.machines.server import (
     CALL,
     NUMBER,

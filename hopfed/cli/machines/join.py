@@ -159,9 +159,8 @@ def _check_options(options: dict[str, Any]) -> bool:
 
 def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -> None:
     """Take part until the federation is over, and keep what it found as columns are `filed`."""
-    from hopfed.federation.machines.client import ClientProcess
+    from hopfed.federation.machines.client import ClientProcess, Node, Sparing
     from hopfed.federation.machines.keys import client_key, read
-    from hopfed.federation.machines.node import Node, Sparing
     from hopfed.hopfield.owner import laid_out
 
     address(options["server"], "--server")
