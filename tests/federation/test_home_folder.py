@@ -18,15 +18,6 @@ def test_a_home_on_a_disk_that_is_not_there_is_no_new_home(tmp_path):
     assert not (tmp_path / "gone").exists()
 
 
-def test_a_ledger_that_says_a_thing_twice_is_damaged(tmp_path):
-    rows, ledger = as_examples(signs()), Ledger(tmp_path)
-    ledger.charge(rows, Terms(1.0, 1e-5))
-    path = tmp_path / "ledger"
-    path.write_text(path.read_text()[:-1] + ', "released": []}')
-    with pytest.raises(LocalError, match="damaged"):
-        ledger.charge(rows, Terms(0.5, 1e-5))
-
-
 def shared(folder):
     """Make a folder that other accounts can write to."""
     folder.mkdir()

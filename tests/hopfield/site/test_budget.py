@@ -198,6 +198,7 @@ def test_a_broken_secret_is_remade_only_where_nothing_was_released(ledger, text)
         b"",
         b"[" * 100_000,
         b'{"secret": "x"}',
+        b'{"secret": "x", "released": [], "released": []}',
         *(
             f'{{"secret": "x", "released": [{{{entry}}}]}}'.encode()
             for entry in (
