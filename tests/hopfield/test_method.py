@@ -4,10 +4,8 @@ from dataclasses import replace
 
 import federations
 import numpy as np
-import pytest
 from federations import of_patterns
 from helpers import assert_same
-from liars import assert_found
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.federation.messages import below, flatten
@@ -36,17 +34,6 @@ def play(method, rounds, **how):
 
 def patterns(played):
     return played.state.server["memory/patterns"]
-
-
-@pytest.mark.parametrize("form", ["counts", "factors"])
-@pytest.mark.parametrize("groups", [0, 4])
-def test_it_finds_the_archetypes_in_every_form_with_and_without_projections(form, groups):
-    source = stream()
-    method = of_patterns(source, Encoding(N, form, width=40), groups=groups)
-    last = play(method, 2)[-1]
-    assert_found(patterns(last), source.archetypes)
-    assert method.client.exchanges == (3 if groups else 2)
-    assert not last.faults.codes.any()
 
 
 def test_votes_make_patterns_exact_that_the_operator_leaves_blurred():
@@ -81,18 +68,6 @@ def test_novelty_is_found_when_it_comes_and_nothing_false_before():
     counts = [len(patterns(p)) for p in played]
     assert counts[:4] == [2] * 4
     assert counts[5:] == [4] * 3
-
-
-def test_evidence_carried_over_rounds_shows_what_no_round_shows():
-    source = stream(K=1, r=0.07, M=60, rounds=16)
-    fresh = play(of_patterns(source, Encoding(N), discount=0.0, votes=False), 16)
-    pooled = play(of_patterns(source, Encoding(N), discount=1.0, votes=False), 16)
-    seen = [max(p.server_metrics["n_detected"] for p in run) for run in (fresh, pooled)]
-    assert pooled[-1].server_metrics["n_detected"] == 1
-    assert retrieval(patterns(pooled[-1]), source.archetypes).magnetisation[0] > 0.7
-    assert seen[1] >= seen[0]
-    shares = [np.mean([p.server_metrics["n_detected"] for p in run]) for run in (fresh, pooled)]
-    assert shares[1] > shares[0] + 0.2
 
 
 def test_a_pattern_that_no_example_resembles_is_dropped():

@@ -108,14 +108,7 @@ def test_the_mechanism_adds_what_its_budget_asks():
     assert 0.7 < np.linalg.norm(matrix + matrix.T, 2) / norm(variance, 256) < 1
 
 
-@pytest.mark.parametrize(
-    ("call", "argument"),
-    [
-        (lambda: discrete_gaussian(63, 1, b""), "variance"),
-        (lambda: discrete_gaussian(64, -1, b""), "size"),
-    ],
-)
-def test_bad_arguments_are_named(call, argument):
-    with pytest.raises(ArgumentError) as raised:
-        call()
-    assert raised.value.argument == argument
+def test_bad_arguments_are_named():
+    for variance, size, argument in ((63, 1, "variance"), (64, -1, "size")):
+        with pytest.raises(ArgumentError, match=argument):
+            discrete_gaussian(variance, size, b"")

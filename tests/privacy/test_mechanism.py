@@ -136,18 +136,10 @@ def test_spikes_are_debiased_for_the_noise():
     assert rank.variance * rank.strengths[0] == pytest.approx(150 * 0.25, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "argument"),
-    [
-        ({"epsilon": 0.0}, "epsilon"),
-        ({"delta": 1.0}, "delta"),
-        ({"clip": 0.0}, "clip"),
-    ],
-)
-def test_a_mechanism_that_breaks_a_rule_is_named(wrong, argument):
-    with pytest.raises(ArgumentError) as error:
-        GaussianMechanism(**({"epsilon": 1.0, "delta": 1e-5} | wrong))
-    assert error.value.argument == argument
+def test_a_mechanism_that_breaks_a_rule_is_named():
+    for wrong in ({"epsilon": 0.0}, {"delta": 1.0}, {"clip": 0.0}):
+        with pytest.raises(ArgumentError, match=next(iter(wrong))):
+            GaussianMechanism(**({"epsilon": 1.0, "delta": 1e-5} | wrong))
 
 
 def test_operators_that_must_not_be_released_are_refused():
