@@ -207,15 +207,8 @@ class Traffic:
         for name in ("up", "down", "parameters_up", "parameters_down"):
             setattr(self, name, np.zeros(self.clients, dtype=np.int64))
 
-    def sent(self, client: int, message: Message) -> None:
-        """Count a message from `client` to the server."""
-        self._count("up", client, message)
-
-    def received(self, client: int, message: Message) -> None:
-        """Count a message from the server to `client`."""
-        self._count("down", client, message)
-
-    def _count(self, way: str, client: int, message: Message) -> None:
+    def count(self, way: str, client: int, message: Message) -> None:
+        """Count a message from a client, "up", or to it, "down"."""
         arrays = [a if hasattr(a, "nbytes") else np.asarray(a) for a in message.values()]
         getattr(self, way)[client] += sum(array.nbytes for array in arrays)
         getattr(self, f"parameters_{way}")[client] += sum(array.size for array in arrays)

@@ -368,7 +368,7 @@ class Session:
         calls = []
         for c in cohort:
             down, state = self.down.get(c, everyone), self.states.get(c)
-            self.traffic.received(c, down)
+            self.traffic.count("down", c, down)
             if state is None:
                 state = self.method.client_start(c, self.seed)
             calls.append(Call(state, down, Context(self.seed, self.t, exchange, c)))
@@ -391,7 +391,7 @@ class Session:
         if fault != Fault.NONE:
             self.faults.add(c, fault, reason)
             return None
-        self.traffic.sent(c, message)
+        self.traffic.count("up", c, message)
         for name, number in outcome.metrics.items():
             column = self.client_metrics.setdefault(name, np.full(self.clients, np.nan))
             column[c] = number

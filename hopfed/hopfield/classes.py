@@ -175,7 +175,7 @@ class Classes:
     most : classes at most.
     search : settings of the search for them (`hopfed.archetypes`); exact sums only.
     number : of classes, where it is given; exact sums only. 0 leaves it to the rows.
-    relate : outcome that classes are related to once they are judged (`hopfed.hopfield.relating`);
+    relate : outcome that classes are related to once they are judged (`hopfed.hopfield.verdict`);
         exact sums only. Nothing for none.
     judged : rounds after which classes are judged by all rows; 0 for never.
     looks, steps : with noise, searches for new classes in a round, each of which can at most double

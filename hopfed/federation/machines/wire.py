@@ -49,7 +49,7 @@ class Request:
     """What a client is asked."""
 
     context: Context  # round, exchange and client
-    recipe: str = field(repr=False)  # what the client is to do, see `hopfed.hopfield.recipe`
+    recipe: str = field(repr=False)  # what the client is to do, see `hopfed.hopfield.clients`
     # state, down: of the client before its step, and the message to it
     state: State = field(repr=False)
     down: Message = field(repr=False)
