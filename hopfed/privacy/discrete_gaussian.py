@@ -50,7 +50,7 @@ def norm(variance: int, n_sites: int) -> float:
     ``2 exp(-t^2 / (4 s))``.
     """
     tail = 2 * np.sqrt(np.log(2 / CHANCE))
-    return float(float(np.sqrt(variance)) * (2 * np.sqrt(n_sites) + tail))
+    return float(np.sqrt(variance) * (2 * np.sqrt(n_sites) + tail))
 
 
 def discrete_gaussian(variance: int, size: int, key: bytes) -> np.ndarray:

@@ -29,9 +29,10 @@ from hopfed.federation.machines.wire import (
     LIMIT,
     PART,
     Gathered,
+    Request,
     parts,
     read_reply,
-    requests_of,
+    write_request,
 )
 from hopfed.federation.messages import Message
 
@@ -155,8 +156,14 @@ class Server:
                     f"{seconds:g} s; start the others and continue with --resume"
                 )
 
-    def _ask(self, questions: Mapping[int, bytes], seconds: float) -> list[Outcome]:
+    def _ask(
+        self, method: Any, calls: Sequence[Call], seconds: float, last: bool = False
+    ) -> list[Outcome]:
         """Answers of clients to their questions; a fault where none came in time."""
+        questions = dict[int, bytes]()
+        for call in calls:
+            words = call.context, method.recipe, call.state, call.down, last, self.columns
+            questions[int(call.context.client or 0)] = write_request(Request(*words))
         began, patient = time.monotonic(), min(seconds, GRACE)
         with self._changed:
             self._exchange = now = _Exchange(self._exchange.number + 1, questions)
@@ -180,8 +187,7 @@ class Server:
     def step(self, method: Any, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`; the log says who answered."""
         began, say = time.monotonic(), self.say
-        asked = requests_of(method, calls, self.columns)
-        outcomes = self._ask(asked, self.timeout)
+        outcomes = self._ask(method, calls, self.timeout)
         at, seconds = calls[0].context, time.monotonic() - began
         heard = sum(not outcome.fault for outcome in outcomes)
         if at.exchange < REPORTED or heard < len(calls):  # searches ask hundreds of times
@@ -203,7 +209,7 @@ class Server:
     def announce(self, method: Any, down: Message) -> None:
         """Send the last word of a federation to the clients that still listen."""
         calls = [Call({}, down, Context(0, 0, 0, c)) for c in self.online()]
-        self._ask(requests_of(method, calls, self.columns, True), GOODBYE)
+        self._ask(method, calls, GOODBYE, last=True)
 
     def _session(self, requests: Any, context: Any) -> Iterator[bytes]:
         """Hear a client, and ask it, as long as its stream lasts."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from hopfed.errors import DataError, shown
 from hopfed.federation.contract import Context, State
-from hopfed.federation.engines import Call, Outcome
+from hopfed.federation.engines import Outcome
 from hopfed.federation.faults import REASON, Fault
 from hopfed.federation.messages import Message, chunks, nbytes, unpack
 
@@ -57,14 +57,6 @@ class Request:
     last: bool = False
     # names of columns (`hopfed.hopfield.columns`); none where they go by place
     columns: Sequence[object] = ()
-
-
-def requests_of(
-    client: Any, calls: Sequence[Call], columns: Sequence[str], last: bool = False
-) -> dict[int, bytes]:
-    """Questions of an exchange, by client."""
-    each = [Request(c.context, client.recipe, c.state, c.down, last, columns) for c in calls]
-    return {int(r.context.client or 0): write_request(r) for r in each}
 
 
 def write_request(request: Request) -> bytes:
