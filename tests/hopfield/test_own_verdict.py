@@ -1,5 +1,7 @@
 """Classes that a federation told, judged by the rows of all clients, or of one owner."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from federations import announced
@@ -88,17 +90,20 @@ def test_more_classes_than_anyone_has_are_not_judged():
 
 
 def test_a_federation_with_the_verdict_of_an_owner_is_never_ok():
-    classes = np.zeros((2, N))
-    signs = np.ones((2, N), np.int8)
-    good = Announcement(signs, classes, own=("ok", "2 classes explain."))
-    assert good.verdict[0] == "not judged"
-    assert good.verdict[1].endswith("On the rows of this owner: 2 classes explain.")
-    assert Announcement(signs, classes, own=("one class", "x")).verdict[1].endswith(ALONE)
-    bad = Announcement(signs, classes, own=("copies", "Every row occurs twice."))
-    status, advice = bad.verdict
-    assert status == "copies"
-    assert advice == f"On the rows of this owner: Every row occurs twice. {FEWER}"
-    assert set(bad.message()) == set(Announcement(signs, classes).message())  # it stays here
+    plain = Announcement.of_classes(np.zeros((2, N)), np.full(2, 0.5))
+    for own, status, words in (
+        (
+            ("ok", "2 classes explain."),
+            "not judged",
+            "On the rows of this owner: 2 classes explain.",
+        ),
+        (("one class", "x"), "not judged", ALONE),
+        (("copies", "Rows occur twice."), "copies", f"this owner: Rows occur twice. {FEWER}"),
+    ):
+        told_ = replace(plain, own=own)
+        assert told_.verdict[0] == status
+        assert told_.verdict[1].endswith(words)
+        assert set(told_.message()) == set(plain.message())  # it stays here
 
 
 def test_join_says_how_classes_fit_the_file_and_keeps_it(tmp_path, capfd):
