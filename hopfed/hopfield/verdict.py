@@ -72,7 +72,6 @@ def own_verdict(
     means: np.ndarray,
     groups: Sequence[Sequence[int]] = (),
     names: Sequence[str] | None = None,
-    seed: int = 0,
 ) -> tuple[str, str] | None:
     """Status of classes by rows that are here, and its sentence; None where there are none."""
     K = len(means)
@@ -80,7 +79,7 @@ def own_verdict(
         return None
     if K > MOST:
         return STATUS, too_large(K, rows.shape)
-    part = searched(Owners.of([rows], seed, groups), K, groups)
+    part = searched(Owners.of([rows], 0, groups), K, groups)
     if K * int(part.owners.sizes.sum()) * part.owners.n_columns > MOST_WORK:
         return STATUS, too_large(K, rows.shape)
     there = slice(None) if part.columns is None else part.columns
