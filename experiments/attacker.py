@@ -19,7 +19,7 @@ from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.plasticity import Agreement, Entropy, Smoothing, Structure
+from hopfed.hopfield.plasticity import Agreement, Entropy, Structure
 from hopfed.hopfield.stream import ArchetypeStream
 
 RULES = {"entropy": Entropy(), "agreement": Agreement(), "structure": Structure()}
@@ -51,7 +51,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every rule in every scenario; the attackers are the last clients."""
     xi = rademacher(config.K, config.N, stream(seed, "attacker"))
     mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
-    how: dict[str, Any] = {"memory": config.memory, "smoothing": Smoothing(ema=config.ema)}
+    how: dict[str, Any] = {"memory": config.memory, "ema": config.ema}
     how |= {"discount": 0.0, "votes": False}
     variants = {}
     for (scenario, (good, r)), name in product(config.scenarios.items(), RULES):

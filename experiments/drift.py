@@ -20,7 +20,7 @@ from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by, by_round
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.plasticity import Entropy, Fixed, Rule, Smoothing, Structure
+from hopfed.hopfield.plasticity import Entropy, Fixed, Rule, Structure
 from hopfed.hopfield.stream import ArchetypeStream, cyclic, sequential
 from hopfed.theory import planning
 
@@ -78,7 +78,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
         for name, (rule, memory) in VARIANTS.items():
             apart = memory == "separate"
             ema = 1.0 if isinstance(rule, Fixed) else config.ema
-            how: dict[str, Any] = {"rule": rule, "memory": memory, "smoothing": Smoothing(ema=ema)}
+            how: dict[str, Any] = {"rule": rule, "memory": memory, "ema": ema}
             how |= {"discount": 0.5 if apart else 0.0, "votes": apart}
             variants[f"{at}/{name}"] = hopfield(source, config.N, **how)
     return play(variants, xi, (seed, config, engine)) | truth

@@ -22,8 +22,7 @@ from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault, TooFewClientsError
 from hopfed.federation.messages import Message, nbytes
-from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import FederationState, play_round
+from hopfed.federation.rounds import FederationState, Participation, play_round
 
 DOMAINS = ("acc", "wdp", "cdp")  # accuracy on all domains, on the client's own, on the others
 

@@ -23,8 +23,7 @@ from hopfed._lib.outputs import remove_leftovers
 from hopfed._lib.settings import to_plain
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays, name_of
-from hopfed.federation.messages import below
-from hopfed.federation.packing import pack, unpack
+from hopfed.federation.messages import below, pack, unpack
 from hopfed.federation.rounds import FederationState
 from hopfed.runs import FOUND, Run, blaming, first_seed, plain, provenance, require_seeds
 

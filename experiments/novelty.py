@@ -20,7 +20,7 @@ from hopfed.experiments.shared.statistics import first_round, mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.plasticity import Entropy, Smoothing, Structure
+from hopfed.hopfield.plasticity import Entropy, Structure
 from hopfed.hopfield.stream import ArchetypeStream, novelty_ramp
 
 SCENARIOS = ("equal", "rare", "scarce")
@@ -84,7 +84,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
         source = ArchetypeStream(xi, mixtures, config.examples[i], config.quality, own)
         how: dict[str, Any] = {"rule": Structure(), "memory": "separate", "alpha": config.alpha}
         if mechanism == "paper":
-            how |= {"rule": Entropy(), "memory": "common", "smoothing": Smoothing(ema=0.5)}
+            how |= {"rule": Entropy(), "memory": "common", "ema": 0.5}
         how |= {"discount": config.discount[i] if mechanism == "carried" else 0.0}
         variants[name] = hopfield(source, config.N, **how)
     return play(variants, xi, (seed, config, engine), follow(variants))

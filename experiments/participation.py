@@ -21,7 +21,7 @@ from hopfed.experiments.shared.federation import More, hopfield, play
 from hopfed.experiments.shared.statistics import first_round, with_spread
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
-from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import Participation
 from hopfed.figures.kinds import Panel, by_round, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher

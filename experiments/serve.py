@@ -29,13 +29,13 @@ from hopfed.federation.messages import below
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.announcement import Announcement
-from hopfed.hopfield.batches import Elsewhere, Source
 from hopfed.hopfield.classes import Classes, Memory
 from hopfed.hopfield.encoding import Encoding, pack_patterns, unpack_patterns
 from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
-from hopfed.hopfield.relating import outcome_of
+from hopfed.hopfield.stream import Elsewhere, Source
+from hopfed.hopfield.verdict import outcome_of
 
 MOST_CLIENTS = 10_000
 MOST_ROUNDS = 1_000_000  # each of which takes rows of its own of every client

@@ -12,7 +12,7 @@ _PUBLIC = {
     "load": "hopfed.archetypes.storage",
     "read_table": "hopfed.tables.reading",
     "recover": "hopfed.recovery.recover",
-    "simulate": "hopfed.hopfield.simulation",
+    "simulate": "hopfed.hopfield.federation",
     "spectrum": "hopfed.spectral.spectrum",
 }
 

@@ -5,7 +5,7 @@ from hopfed import sklearn as sklearn
 from hopfed import theory as theory
 from hopfed.archetypes.archetypes import Archetypes as Archetypes
 from hopfed.errors import HopfedError as HopfedError
-from hopfed.hopfield.simulation import simulate as simulate
+from hopfed.hopfield.federation import simulate as simulate
 from hopfed.memory.associative import AssociativeMemory as AssociativeMemory
 from hopfed.recovery.compare import compare as compare
 from hopfed.recovery.recover import recover as recover

@@ -7,8 +7,7 @@ from torch import nn
 from hopfed.experiments import fl
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import play_round
+from hopfed.federation.rounds import Participation, play_round
 from hopfed.neural.methods import METHODS, method
 
 TRAINED = [name for name in METHODS if name not in ("hebbian", "afl", "ranpac", "safle")]

@@ -4,17 +4,15 @@ import numpy as np
 from federations import of_patterns
 
 from hopfed._lib.random import stream
-from hopfed.errors import DataError
 from hopfed.federation.contract import Context
-from hopfed.federation.engines import Outcome
 from hopfed.federation.faults import Fault
-from hopfed.federation.machines.node import Node
+from hopfed.federation.machines.client import Node
 from hopfed.federation.machines.wire import Request, write_request
-from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding, pack_patterns
 from hopfed.hopfield.ledger import Ledger
 from hopfed.hopfield.owner import Owner
+from hopfed.hopfield.stream import Elsewhere
 from hopfed.tables.examples import as_examples
 
 N, M = 40, 120
@@ -30,24 +28,6 @@ def site(folder, rows=None, epsilon=None, ledger=None):
     rows = as_examples(signs() if rows is None else rows, gaps=True)
     owner = Owner(rows, ledger or Ledger(folder / "privacy"), epsilon)
     return Node(owner.asked)
-
-
-class Sites:
-    """An engine whose clients answer what their owners agree to."""
-
-    def __init__(self, owners):
-        self.owners, self.refusals = owners, []
-
-    def step(self, method, calls):
-        return [self._one(method, call) for call in calls]
-
-    def _one(self, method, call):
-        try:
-            agreed = self.owners[call.context.client].adapt(method)
-            return Outcome(*agreed.client_step(call.state, call.down, call.context))
-        except DataError as error:
-            self.refusals.append((call.context.exchange, call.context.client, str(error)))
-            return Outcome(fault=Fault.RAISED, reason=str(error))
 
 
 def ask(node, method, t=0, exchange=0, state=None, down=None, columns=None, **where):
@@ -79,12 +59,6 @@ def known(patterns, quality=0.9):
         "sure": sure,
         "quality": np.float32(quality),
     }
-
-
-def rows_in(rows, guesses):
-    """Number of rows that are among the guesses."""
-    there = {tuple(np.asarray(g, int)) for g in guesses}
-    return sum(tuple(r) in there for r in np.asarray(rows, int))
 
 
 def slices(rows, question, seed, questions=17, columns=3):

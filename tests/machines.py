@@ -16,24 +16,13 @@ from hopfed._lib.settings import from_plain
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.machines.keys import make_keys
-from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.hopfield.stream import Batches
 from hopfed.runs import Run
 
 COLUMNS = 120
 PATIENCE = 90  # seconds that a test waits for a line; machines differ
 
-# A client whose answers are not what was asked for.
-ROGUE = """
-import sys
-import numpy as np
-from hopfed.cli import main
-from hopfed.hopfield.clients import PatternClient
-def client_step(self, state, down, context):
-    return state, {"counts": np.zeros(int(sys.argv[1]), np.int16)}, {}
-PatternClient.client_step = client_step
-main(sys.argv[2:])
-"""
 
 # A client on a machine that has no torch. None in sys.modules would stop SciPy, which asks every
 # module that is there for its tensors: then the client never joined, and the server waited for it.

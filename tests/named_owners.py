@@ -3,7 +3,7 @@
 import numpy as np
 from asking import N, ask
 
-from hopfed.federation.machines.node import Node
+from hopfed.federation.machines.client import Node
 from hopfed.hopfield.columns import in_order
 from hopfed.hopfield.ledger import Ledger
 from hopfed.hopfield.owner import Owner, as_recorded

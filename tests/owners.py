@@ -10,7 +10,7 @@ from federations import of_patterns
 from hopfed.federation.engines import Outcome
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.clients import PatternClient
-from hopfed.hopfield.plasticity import Smoothing, Structure
+from hopfed.hopfield.plasticity import Structure
 from hopfed.hopfield.stream import ArchetypeStream
 
 
@@ -35,7 +35,7 @@ def federation(mood=None, seed=0):
     xi = rademacher(3, 120, np.random.default_rng(seed))
     source = ArchetypeStream(xi, np.full((4, 4, 3), 1 / 3), 100, 0.8, seed)
     source = source if mood is None else Moody(source, 2, mood)
-    return of_patterns(source, 120, rule=Structure(), smoothing=Smoothing(ema=0.5))
+    return of_patterns(source, 120, rule=Structure(), ema=0.5)
 
 
 class Stepped(PatternClient):

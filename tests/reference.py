@@ -12,14 +12,14 @@ import re
 
 PUBLIC = """
 hopfed hopfed.recovery.recover hopfed.recovery.compare hopfed.sklearn hopfed.archetypes.archetypes
-hopfed.archetypes.overlap hopfed.hopfield.simulation hopfed.spectral.operators
+hopfed.archetypes.overlap hopfed.hopfield.federation hopfed.spectral.operators
 hopfed.spectral.eigenpairs hopfed.spectral.noise hopfed.spectral.rank hopfed.spectral.sharpening
 hopfed.privacy.mechanism hopfed.federation.aggregate hopfed.runs hopfed.errors
 hopfed.tables.reading hopfed.tables.table hopfed.tables.coding hopfed.tables.options
 hopfed.hopfield hopfed.hopfield.channel hopfed.hopfield.stream hopfed.hopfield.encoding
 hopfed.hopfield.guard hopfed.hopfield.patterns hopfed.hopfield.noise
 hopfed.theory hopfed.theory.* hopfed.kernels hopfed.federation hopfed.federation.contract
-hopfed.federation.messages hopfed.federation.participation hopfed.federation.faults
+hopfed.federation.messages hopfed.federation.faults
 hopfed.federation.rounds hopfed.federation.engines hopfed.federation.engines.local
 hopfed.neural.method hopfed.neural.methods hopfed.neural.methods.* hopfed.neural.training.task
 hopfed.neural.training.training hopfed.neural.training.losses hopfed.neural.data

@@ -23,7 +23,7 @@ RESULTS = {
     "archetypes.session": ["Recovery"],
     "archetypes.overlap": ["Retrieval"],
     "archetypes.status": ["ClassMeasures", "Residual"],
-    "hopfield.simulation": ["Simulation"],
+    "hopfield.federation": ["Simulation"],
     "hopfield.announcement": ["Announcement"],
     "privacy.mechanism": ["PrivateOperator"],
     "runs": ["Run"],

@@ -44,7 +44,7 @@ FEDERATION = (
     + """
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.messages import Field
-from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import Participation
 from hopfed.federation.rounds import play_round
 
 class Sums:

@@ -26,8 +26,7 @@ from hopfed._lib.settings import from_plain, to_plain
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays
 from hopfed.federation.contract import EVERYONE
-from hopfed.federation.messages import digest
-from hopfed.federation.packing import pack, unpack
+from hopfed.federation.messages import digest, pack, unpack
 from hopfed.federation.rounds import FederationState
 from hopfed.tables.files import opened, reading
 

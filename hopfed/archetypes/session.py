@@ -454,8 +454,8 @@ class Owners(Session):
             answer = question(owner, message)
             if not there:
                 answer = {name: np.asarray(to_host(a)) for name, a in answer.items()}
-            self.traffic.received(owner.index, message)
-            self.traffic.sent(owner.index, answer)
+            self.traffic.count("down", owner.index, message)
+            self.traffic.count("up", owner.index, answer)
             answers.append(answer)
         self.exchanges += 1
         return answers

@@ -1,12 +1,10 @@
 """Federations: one contract for every method, one round loop, and engines that carry it out.
 
 contract : what a method offers, and the context of every step.
-messages : what a message is, what it may look like, how its bytes are counted.
-participation : which clients take part in a round, and which are late.
+messages : what a message is, what it may look like, how its bytes are counted; arrays as bytes.
 faults : what can go wrong with a client, and the log of what did.
-rounds : one round of a federation, from its state to the next.
+rounds : one round of a federation: who takes part, and from its state to the next.
 aggregate : means over clients.
-packing : dicts of arrays as bytes.
 engines : local (in process), pool (worker processes), dask (a cluster), flower (its messages).
 machines : `hopfed serve` and `hopfed join`, over gRPC.
 """

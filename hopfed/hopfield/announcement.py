@@ -16,9 +16,9 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.errors import DataError, shown
 from hopfed.federation.messages import MALFORMED, Field, Message, require_form
 from hopfed.hopfield.encoding import MOST_PATTERNS, pack_patterns, unpack_patterns
-from hopfed.hopfield.verdict import STATUS
 from hopfed.tables.coding import Coding
 
+STATUS = "not judged"  # where nobody looked, or not enough is known
 GOOD = ("ok", "one class")  # in which rows lie as rows of classes do
 ADVICE = "A federation tells archetypes, and no verdict about them."
 STATUSES = (
@@ -49,6 +49,12 @@ class Announcement:
     # status and explanation of classes by an owner's own rows, which is not sent (`own_verdict`);
     # None elsewhere
     own: tuple[str, str] | None = None
+
+    @classmethod
+    def of_classes(cls, means: np.ndarray, shares: np.ndarray) -> Announcement:
+        """Classes of these means (K, N) and shares (K,)."""
+        means = np.asarray(means, np.float64)
+        return cls(np.where(means < 0, -1, 1).astype(np.int8), means, shares)
 
     @property
     def verdict(self) -> tuple[str, str]:

@@ -34,6 +34,8 @@ from hopfed.archetypes.class_questions import (
 )
 from hopfed.archetypes.judging import some_of
 from hopfed.archetypes.relate import (
+    Column,
+    Member,
     first_sums,
     lost_information,
     outcome_meat,
@@ -44,8 +46,9 @@ from hopfed.archetypes.relate import (
 from hopfed.archetypes.replicas import redrawn
 from hopfed.archetypes.session import Owner
 from hopfed.archetypes.weights import counted
-from hopfed.errors import DataError
+from hopfed.errors import DataError, shown
 from hopfed.federation.messages import MALFORMED, Field, Message, Spec, digest, require_form
+from hopfed.hopfield.announcement import Announcement
 from hopfed.hopfield.columns import read_names
 from hopfed.hopfield.encoding import MOST_EXAMPLES
 from hopfed.kernels import Rows
@@ -57,25 +60,28 @@ def size_of(owner: Owner, _: Message) -> Message:
     return {"rows": np.array(owner.size)}
 
 
-QUESTIONS: tuple[Callable[[Any, Message], Message], ...] = (
+Question = Callable[[Any, Message], Message]
+RELATED = (first_sums, outcome_sums, outcome_slopes, lost_information, outcome_meat)
+QUESTIONS: tuple[Question, ...] = (  # which travel as their places
     sums_and_pairs, residual_products, upper_sums, well_explained_sums, resting_sums, class_sums,
     offered, mixture_sums, column_sums, repeated, size_of, residual_squares, residual_product,
-    first_sums, outcome_sums, outcome_slopes, lost_information, outcome_meat,
+    *RELATED,
 )  # fmt: skip
-(
-    SUMS, PRODUCTS, UPPER, WELL, RESTING, CLASSES, OFFERED, MIXED, COLUMNS, EQUAL, SIZE, SQUARES,
-    PRODUCT, *RELATED,
-) = range(len(QUESTIONS))  # fmt: skip
-FIRST, OUTCOMES, SLOPES, LOST, MEAT = RELATED  # about an outcome
 OFFER = ("points", "more")  # what a question about rows beside the classes is about
-NEEDED: dict[int, tuple[str, ...]] = {
-    PRODUCTS: ("directions",), UPPER: ("directions",), OFFERED: OFFER, MIXED: (*OFFER, "parts"),
-    PRODUCT: ("vector",), FIRST: ("outcome",), OUTCOMES: ("outcome",),
-    SLOPES: ("outcome", "outcome_means"), LOST: ("outcome", "along"),
-    MEAT: ("outcome", "outcome_means", "solved", "survey"),
-}  # fmt: skip
-LEARNT = (SUMS, CLASSES)  # that tell the classes which the others are about
-BARE = (COLUMNS, EQUAL, SIZE)  # that are about none
+NEEDED: dict[Question, tuple[str, ...]] = {
+    residual_products: ("directions",),
+    upper_sums: ("directions",),
+    offered: OFFER,
+    mixture_sums: (*OFFER, "parts"),
+    residual_product: ("vector",),
+    first_sums: ("outcome",),
+    outcome_sums: ("outcome",),
+    outcome_slopes: ("outcome", "outcome_means"),
+    lost_information: ("outcome", "along"),
+    outcome_meat: ("outcome", "outcome_means", "solved", "survey"),
+}
+LEARNT = (sums_and_pairs, class_sums)  # that tell the classes which the others are about
+BARE = (column_sums, repeated, size_of)  # that are about none
 TABLE = ("of", "of_shares", "number", "seed", "step")  # what says which table is meant
 
 LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means are inside of +-1
@@ -87,9 +93,9 @@ LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 afte
 OWNERS = Recent(1 << 28, lambda owner: 40 * owner.rows.nbytes)  # with what they know of classes
 
 
-def asked(down: Message) -> int:
-    """Number of a question."""
-    return int(down.get("question", SUMS))
+def asked(down: Message) -> Question:
+    """Which question a message is."""
+    return QUESTIONS[int(down.get("question", 0))]
 
 
 def first_question(n_sites: int) -> Message:
@@ -116,7 +122,9 @@ def check_question(down: Message, n_sites: int, exact: bool) -> None:
         "more": Field(("points", "classes"), "f"),
         "parts": Field((None,), "f"),
     }
-    if exact and asked(down) in RELATED:
+    known = np.asarray(down.get("question", 0)).tolist() in range(len(QUESTIONS))
+    question = asked(down) if known and exact else sums_and_pairs
+    if question in RELATED:
         K, C = len(down.get("means", ())), len(rated_words(outcome_names(down)[1:]))
         size = (K * C + len(np.atleast_1d(down.get("along", ())))) * K * (n_sites + 1)
         if size > NUMBERS:
@@ -124,9 +132,8 @@ def check_question(down: Message, n_sites: int, exact: bool) -> None:
         more |= {"outcome": Field((None,), "u"), "outcome_means": Field((K, C), "f")}
         more |= {"along": Field((None, K, n_sites + 1), "f"), "survey": Field((), "f")}
         more |= {"solved": Field((K * C, K, n_sites + 1), "f")}
-    bare = exact and np.asarray(down.get("question")).tolist() in BARE
+    bare, due = question in BARE, NEEDED.get(question, ())
     spec = {n: f for n, f in form.items() if n in down or not bare}
-    due = NEEDED.get(asked(down), ())
     spec |= {n: f for n, f in more.items() if exact and (n in down or n in due)}
     require_form(down, spec)
     K = max((len(down[n]) for n in ("means", "of", "points") if n in down), default=0)
@@ -138,17 +145,17 @@ def check_question(down: Message, n_sites: int, exact: bool) -> None:
 
 def answer_spec(down: Message, n_sites: int) -> Spec:
     """Form of the answer to a question, and the most that rows of +-1 can give."""
-    K, N, which = len(down.get("means", ())), n_sites, asked(down)
-    if which in RELATED:
+    K, N, question = len(down.get("means", ())), n_sites, asked(down)
+    if question in RELATED:
         C = len(rated_words(outcome_names(down)[1:]))
-        shapes: dict[int, dict[str, tuple[int, ...]]] = {
-            FIRST: {"seen": (K, N), "rows": (4,)},
-            OUTCOMES: {"products": (K, K), "sums": (K, C), "spread": (2, C), "other": ()},
-            SLOPES: {"wanted": (K * C, K, N + 1)},
-            LOST: {"product": np.shape(down.get("along", ()))},
-            MEAT: {"meat": (K * C, K * C)},
+        shapes: dict[Question, dict[str, tuple[int, ...]]] = {
+            first_sums: {"seen": (K, N), "rows": (4,)},
+            outcome_sums: {"products": (K, K), "sums": (K, C), "spread": (2, C), "other": ()},
+            outcome_slopes: {"wanted": (K * C, K, N + 1)},
+            lost_information: {"product": np.shape(down.get("along", ()))},
+            outcome_meat: {"meat": (K * C, K * C)},
         }
-        return {name: Field(shape, "f") for name, shape in shapes[which].items()}
+        return {name: Field(shape, "f") for name, shape in shapes[question].items()}
 
     def within(shape: tuple[int, ...], times: float = 1.0, **limits: float) -> Field:
         return Field(shape, "fiu", within="examples", times=times, **limits)
@@ -169,41 +176,46 @@ def answer_spec(down: Message, n_sites: int) -> Spec:
     steep = 4.1 * float(np.abs(along).sum(axis=1).max(initial=0))
     most = (LEAST_LIKELY * N) ** 3
     first = {} if "question" in down else {"weight": Field((), "f", least=0.0, most=HEAVIEST)}
-    forms: dict[int, Mapping[str, Field]] = {
-        SUMS: {**sums, **likelihood, **first, "pairs": within((K, K), least=-SLACK)},
-        PRODUCTS: {"products": within((len(down.get("directions", ())), N), steep)},
-        UPPER: sums,
-        WELL: sums,
-        RESTING: {"once": within((K,), most), "twice": within((K,), most**2)},
-        CLASSES: {**sums, **likelihood},
-        **dict.fromkeys((OFFERED, MIXED), point),
-        COLUMNS: {"sums": within((N,)), "seen": within((N,))},
-        EQUAL: {"equal": Field((2,))},
-        SIZE: {"rows": within(())},
-        SQUARES: {"squares": within((N,), 4.1)},
-        PRODUCT: {"product": within((N,), steep)},
+    forms: dict[Question, Mapping[str, Field]] = {
+        sums_and_pairs: {**sums, **likelihood, **first, "pairs": within((K, K), least=-SLACK)},
+        residual_products: {"products": within((len(down.get("directions", ())), N), steep)},
+        upper_sums: sums,
+        well_explained_sums: sums,
+        resting_sums: {"once": within((K,), most), "twice": within((K,), most**2)},
+        class_sums: {**sums, **likelihood},
+        **dict.fromkeys((offered, mixture_sums), point),
+        column_sums: {"sums": within((N,)), "seen": within((N,))},
+        repeated: {"equal": Field((2,))},
+        size_of: {"rows": within(())},
+        residual_squares: {"squares": within((N,), 4.1)},
+        residual_product: {"product": within((N,), steep)},
     }
-    return {**forms[which], "examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
+    return {**forms[question], "examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
 
 
-def answer(rows: Rows, down: Message, client: int = 0) -> Message:
-    """Answer a question exactly: sums over rows, never rows."""
-    name, which = (client, digest_of(rows)), asked(down)
+def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = None) -> Message:
+    """Answer a question exactly: sums over rows, and the outcome beside them, never rows."""
+    name, question = (client, digest_of(rows)), asked(down)
+    if question in RELATED:
+        beside = outcome and (outcome.name, outcome.words, digest({"": outcome.values}))
+        about = digest({n: down[n] for n in ("means", "shares", "outcome")})
+        member = OWNERS.get((name, beside, about), lambda: member_of(down, rows, outcome))
+        return {n: np.asarray(a) for n, a in question(member, down).items()}
     owner: Any = OWNERS.get(name, lambda: _owner(rows, client))
     whole = owner
     table = {n: down[n] for n in TABLE if n in down}
     if table:
         owner = OWNERS.get((name, digest(table)), lambda: _made(whole, table))
     classes = digest({n: down[n] for n in ("means", "shares") if n in down})
-    if which not in (*LEARNT, *BARE) and getattr(owner, "known", None) != classes:
+    if question not in (*LEARNT, *BARE) and getattr(owner, "known", None) != classes:
         owner.learn(down["means"], down["shares"])
-    if which == MIXED:
+    if question == mixture_sums:
         offer = {n: down[n] for n in OFFER}
         if getattr(owner, "offered", None) != (about := classes + digest(offer)):
             offered(owner, offer)
             owner.offered = about
-    found = {n: np.asarray(to_host(a)) for n, a in QUESTIONS[which](owner, down).items()}
-    if which not in BARE:
+    found = {n: np.asarray(to_host(a)) for n, a in question(owner, down).items()}
+    if question not in BARE:
         owner.known = classes
     weight = {} if "question" in down else {"weight": np.array(rows.weights.sum())}
     return {**found, **weight, "examples": np.asarray(whole.size)}
@@ -216,6 +228,28 @@ def outcome_names(down: Message) -> tuple[str, ...]:
     except (KeyError, UnicodeDecodeError):
         raise DataError(f"{MALFORMED}: an outcome without a name") from None
     return read_names(words, 1 + NUMBERS // max(np.size(down.get("means", 0)), 1))
+
+
+def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
+    """Rows of a client with their classes, and its outcome as the server wants to know it."""
+    name, *words = outcome_names(down)
+    if outcome is not None and outcome.name != name:
+        wants, has = shown(name, 40), shown(outcome.name, 40)
+        raise DataError(f"the server asks for the outcome {wants!r}: this is join --outcome {has}")
+    values = np.full((len(rows), len(words) or 1), np.nan)
+    if outcome is not None and bool(words) != bool(outcome.words):
+        held = "words" if outcome.words else "numbers"
+        rule = f"serve --relate {shown(name, 40)}=WORD,WORD,..." if outcome.words else "no words"
+        raise DataError(f"the outcome holds {held} here, and the server asks for others: {rule}")
+    if outcome is not None and not set(outcome.words) <= set(words):
+        raise DataError("the outcome holds words that the server does not name (serve --relate)")
+    if outcome is not None:
+        there = np.isfinite(outcome.values[:, 0])
+        values[there] = 0.0
+        values[:, [words.index(w) for w in outcome.words] or [0]] = outcome.values
+        values[~there] = np.nan
+    found = Announcement.of_classes(down["means"], down["shares"]).archetypes()
+    return Member.of(found, rows, rows.weights, [Column(name, values, tuple(words))])
 
 
 def digest_of(rows: Rows) -> bytes:

@@ -24,7 +24,6 @@ import numpy as np
 from scipy.special import logsumexp, xlogy
 
 import hopfed.hopfield.noisy_classes as noisy_classes
-import hopfed.hopfield.relating as relating
 import hopfed.hopfield.verdict as verdict
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.mixture import (
@@ -47,20 +46,19 @@ from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below, flatten
 from hopfed.federation.rounds import Session, Step
-from hopfed.hopfield.announcement import Announcement
-from hopfed.hopfield.batches import Source
+from hopfed.hopfield.announcement import STATUS
 from hopfed.hopfield.class_questions import (
-    PRODUCTS,
-    QUESTIONS,
-    RESTING,
-    SUMS,
-    UPPER,
     complaint,
+    residual_products,
+    resting_sums,
+    sums_and_pairs,
+    upper_sums,
 )
 from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.noisy_classes import NEW
+from hopfed.hopfield.stream import Source
 
 __all__ = ["Classes"]
 
@@ -177,7 +175,7 @@ class Classes:
     most : classes at most.
     search : settings of the search for them (`hopfed.archetypes`); exact sums only.
     number : of classes, where it is given; exact sums only. 0 leaves it to the rows.
-    relate : outcome that classes are related to once they are judged (`hopfed.hopfield.relating`);
+    relate : outcome that classes are related to once they are judged (`hopfed.hopfield.verdict`);
         exact sums only. Nothing for none.
     judged : rounds after which classes are judged by all rows; 0 for never.
     looks, steps : with noise, searches for new classes in a round, each of which can at most double
@@ -299,7 +297,7 @@ class Clients(verdict.RoundSession):
         memory = self.memory
         each = [memory.shares_of(c) for c in self.clients]
         classes = Mixture(memory.means, np.array([*each, memory.shares]))
-        fresh = _pooled(self._together(SUMS, list(self.first.values()), classes))
+        fresh = _pooled(self._together(sums_and_pairs, list(self.first.values()), classes))
         signed = fresh.signed.sum(axis=0) + memory.signed.sum(axis=0)
         seen = fresh.seen.sum(axis=0) + memory.seen.sum(axis=0)
         rates = np.clip(((seen + signed) / 2 + 0.5) / (seen + 1), 1e-6, 1 - 1e-6)
@@ -337,15 +335,14 @@ class Clients(verdict.RoundSession):
 
     def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:
         """Put one question to every client: one exchange; the last answer is of what is known."""
-        asked = QUESTIONS.index(question)
         if "means" in shared:
             self.told, self.own = {"means": shared["means"]}, own or {}
         classes = Mixture(self.told["means"].astype(np.float64), self.own["shares"])
         each = {"shares": self.own["shares"].astype(np.float32)}
-        said = self.said(asked, {**shared, **self.told}, each, self._complaint)
-        answers = self._together(asked, said, classes)
-        answers.append(self._known(asked, classes, shared))
-        if asked == SUMS:
+        said = self.said(question, {**shared, **self.told}, each, self._complaint)
+        answers = self._together(question, said, classes)
+        answers.append(self._known(question, classes, shared))
+        if question == sums_and_pairs:
             self.whole = answers
         return answers
 
@@ -355,7 +352,7 @@ class Clients(verdict.RoundSession):
             return f"{int(message['examples'])} examples, and {int(claim)} before"
         return complaint(message)
 
-    def _together(self, asked: int, answers: list[Message], classes: Mixture) -> list[Message]:
+    def _together(self, question: Any, answers: list[Message], classes: Mixture) -> list[Message]:
         """Answers as they count: each within its claim, and all of them what most of them say."""
         scaled = [
             {n: np.asarray(a, np.float64) * w for n, a in m.items() if n != "examples"}
@@ -363,8 +360,8 @@ class Clients(verdict.RoundSession):
         ]
         if self.cut == 0:
             return scaled
-        if asked not in (PRODUCTS, RESTING):
-            return self._trimmed(asked, scaled, classes)
+        if question not in (residual_products, resting_sums):
+            return self._trimmed(question, scaled, classes)
         L, rows, found = len(scaled), np.array([a["counts"] for a in self.whole[:-1]]), {}
         for name in scaled[0]:
             each = np.array([a[name] for a in scaled])
@@ -374,21 +371,21 @@ class Clients(verdict.RoundSession):
             found[name] = mean * wide.sum(axis=0) / L
         return [found] * L
 
-    def _trimmed(self, asked: int, answers: list[Message], classes: Mixture) -> list[Message]:
+    def _trimmed(self, question: Any, answers: list[Message], classes: Mixture) -> list[Message]:
         """Sums over classes, of which each client has an equal part, as most of them have it."""
         L, cut = len(answers), self.cut
         counts, signed, seen = (np.array([a[n] for a in answers]) for n in SUMMED)
         # As many rows as there are without those who claim most, of whatever classes: more would
         # make up classes, and fewer in one fit than in another would look like a better fit.
         claims, rows = np.sort(self.rows * self.influence), capped(counts, cut)
-        if asked == SUMS:
+        if question == sums_and_pairs:
             self.trust = claims[: L - cut].sum() / max(rows.sum(), 1e-9)
         even, rows = rows, rows * self.trust
         parts = np.clip(seen / np.maximum(counts, 1e-9)[:, :, None], 0.0, 1.0)
         means = trimmed(signed / np.maximum(seen, 1e-9), even[:, :, None] * parts, cut)
         entries = rows.sum(axis=0)[:, None] * np.clip(trimmed(parts, even, cut), 0.0, 1.0)
         sums = {"signed": entries * np.clip(means, -1.0, 1.0) / L, "seen": entries / L}
-        if asked != SUMS:
+        if question != sums_and_pairs:
             sums = _within(self.whole, sums)
             rows = np.minimum(rows, [a["counts"] for a in self.whole[:-1]])
             return [{**sums, "counts": n} for n in rows]
@@ -403,20 +400,20 @@ class Clients(verdict.RoundSession):
         likelihood = (whole + named + rows.sum() * unsure) / L
         return [{**sums, "counts": n, "log_likelihood": likelihood} for n in rows]
 
-    def _known(self, asked: int, classes: Mixture, shared: Message) -> Message:
+    def _known(self, question: Any, classes: Mixture, shared: Message) -> Message:
         """What is remembered answers: as many rows of each class of before, all like its means."""
         memory, n = self.memory, self.memory.rows
-        if asked == PRODUCTS:
+        if question == residual_products:
             return {"products": np.zeros(classes.means.shape)}
         q, whole = _parts(memory, classes)
-        if asked == RESTING:
+        if question == resting_sums:
             return {"once": n @ q, "twice": n @ q}
-        if asked == UPPER:
+        if question == upper_sums:
             means = memory.signed / np.maximum(memory.seen, 1e-9)
             W = shared["directions"].astype(np.float64)
             q = q * (means @ W.T - (classes.means * W).sum(axis=1) > 0)
         sums = {"counts": n @ q, "signed": q.T @ memory.signed, "seen": q.T @ memory.seen}
-        if asked != SUMS:
+        if question != sums_and_pairs:
             return sums
         found = {**sums, "log_likelihood": np.array(n @ whole)}
         return found | ({"pairs": (q.T * n) @ q} if self.cut == 0 else {})
@@ -432,16 +429,15 @@ class Clients(verdict.RoundSession):
         try:
             M = int(tables.n_rows)
             if K > verdict.MOST or K * M * N > verdict.MOST_WORK:
-                return verdict.STATUS, verdict.too_large(K, (M, N))
+                return STATUS, verdict.too_large(K, (M, N))
             shares = np.array([memory.shares_of(c) for c in self.clients])
             return verdict.judged(tables, memory.means, shares)
         except verdict.FewerError as error:
-            return verdict.STATUS, str(error)
+            return STATUS, str(error)
 
     def related(self, memory: Memory, outcome: str) -> Any:
         """What is remembered has to do with an outcome of the clients; or why that is not known."""
-        found = Announcement(memory.patterns, memory.means, memory.shares).archetypes()
-        return relating.related(outcome, found, self.tables())
+        return verdict.related(outcome, memory, self.tables())
 
     def shown(self, fit: Fit, search: Search) -> Fit:
         """Leave out classes that only the clients show who have most of them."""

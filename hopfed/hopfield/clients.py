@@ -1,24 +1,28 @@
 """What clients answer: about patterns and about classes.
 
+A server tells another machine what to answer in a `Recipe`: JSON, in which nothing is code. Its
+fields are all that a server may set, each within its range.
+
 Source: theory/NOTES.md, "Hebbian operators", "Plasticity", "Latent class channel".
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
-import hopfed.hopfield.relating as relating
 from hopfed import kernels
-from hopfed._lib.settings import require
+from hopfed._lib.settings import check_types, from_plain, require, to_plain
 from hopfed.archetypes.joint_diagonalization import group_projections
-from hopfed.errors import ArgumentError, DataError
+from hopfed.errors import ArgumentError, DataError, HopfedError, shown
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, require_form
-from hopfed.hopfield.batches import Batches, Elsewhere, Source
 from hopfed.hopfield.class_questions import (
     RELATED,
     answer,
@@ -28,15 +32,25 @@ from hopfed.hopfield.class_questions import (
     first_question,
 )
 from hopfed.hopfield.encoding import MOST_EXAMPLES, MOST_PATTERNS, Encoding, lower, unpack_patterns
-from hopfed.hopfield.noise import CHANCE, NUMBERS, UNITS, ClassNoise, Noise, hidden
-from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule, Smoothing
-from hopfed.hopfield.recipe import Recipe
+from hopfed.hopfield.noise import NUMBERS, UNITS, ClassNoise, Noise, hidden
+from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule
+from hopfed.hopfield.stream import Batches, Elsewhere, Source
 from hopfed.kernels import Rows
-from hopfed.privacy.discrete_gaussian import DiscreteGaussian
+from hopfed.privacy.discrete_gaussian import reach
 from hopfed.spectral.operators import DenseOperator
 from hopfed.spectral.rows import times, transposed_times
 from hopfed.tables.examples import as_examples
+from hopfed.theory.discrete_gaussian import least_variance
 
+SHOWN = 120  # characters of an error about a recipe
+LIMITS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("n_sites", "width"), (1, 2**24)),
+    **dict.fromkeys(("looks", "steps"), (1, 100)),
+    **dict.fromkeys(("weight", "ema", "delta"), (0, 1)),
+    "rounds": (1, 2**63 - 1),
+    "groups": (0, 2**20),
+    "epsilon": (0, math.inf),
+}
 MOST_NUMBERS = 2**26  # in an answer about groups
 SPREADS = 4.0  # standard deviations by which the overlap of a voting example may be below its mean
 
@@ -66,6 +80,32 @@ def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
 
 
 @dataclass(frozen=True)
+class Recipe:
+    """Settings of clients; of those of patterns or of classes the others do not count."""
+
+    n_sites: int
+    graded: bool = False  # sums over classes, and no operators
+    rounds: int = 1  # parts that clients deal their rows out to
+    epsilon: float = math.inf  # epsilon, delta: of the noise on all answers; none where infinite
+    delta: float = 1e-5
+    form: str = "counts"  # form, width: of operators, see `hopfed.hopfield.encoding`
+    width: int = 1
+    groups: int = 0  # groups, votes, weight, ema: of a `hopfed.hopfield.clients.PatternClient`
+    votes: bool = False
+    weight: float = 1.0
+    ema: float = 1.0
+    looks: int = 1  # looks, steps: of a `hopfed.hopfield.clients.ClassClient`
+    steps: int = 1
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name, (least, most) in LIMITS.items():
+            value = getattr(self, name)
+            require(least <= value <= most, name, f"from {least:g} to {most:g}", value)
+        Encoding(self.n_sites, self.form, self.width)  # checks these
+
+
+@dataclass(frozen=True)
 class StartingClient:
     """A client that has no state before its first round."""
 
@@ -75,12 +115,11 @@ class StartingClient:
 
     def _recipe(self: Any, **own: Any) -> str:
         """It as another machine makes it, whose rows it asks for; its `own` settings beside."""
-        for part in (self.source, own.pop("rule", Fixed())):
-            if not isinstance(part, Elsewhere | Fixed):
-                raise DataError(f"a {type(part).__name__} cannot be sent to another machine")
+        if not isinstance(self.source, Elsewhere):
+            raise DataError(f"a {type(self.source).__name__} cannot be sent to another machine")
         noise = self.noise
-        budget = {} if noise is None else {"epsilon": noise.epsilon, "delta": noise.delta}
-        return Recipe(self.n_sites, rounds=self.source.rounds, **budget, **own).text
+        own |= {} if noise is None else {"epsilon": noise.epsilon, "delta": noise.delta}
+        return json.dumps(to_plain(Recipe(self.n_sites, rounds=self.source.rounds, **own)))
 
 
 @dataclass(frozen=True)
@@ -89,36 +128,36 @@ class PatternClient(StartingClient):
 
     source: Source  # its examples
     encoding: Encoding  # how operators travel
-    # rule, smoothing: plasticity of a client, its weight w on fresh examples
+    # rule, ema: plasticity of a client, its weight w on fresh examples, and how fast it follows
     rule: Rule = field(default_factory=lambda: Fixed(1.0))
-    smoothing: Smoothing = field(default_factory=Smoothing)
+    ema: float = 1.0
     groups: int = 4  # random groups of its rows, whose projections it tells; 0 for none
     votes: bool = True  # whether it votes
     # on its operators, and nothing else is told then; None for exact ones
     noise: Noise | None = None
 
     def __post_init__(self) -> None:
-        require(isinstance(self.encoding, Encoding), "encoding", "an Encoding", repr(self.encoding))
         if self.noise is not None:
-            _ = self.mechanism  # checks the budget
+            _ = self.variance  # checks the budget
 
     @property
     def n_sites(self) -> int:
         """N."""
         return self.encoding.n_sites
 
-    @property
-    def mechanism(self) -> DiscreteGaussian:
-        """What adds the noise, where there is any."""
+    @cached_property
+    def variance(self) -> int:
+        """Parameter of the noise on each count, where there is any."""
         noise = cast(Noise, self.noise)
-        return DiscreteGaussian(self.n_sites, noise.epsilon, noise.delta)
+        return least_variance(noise.epsilon, noise.delta, self.n_sites)
 
     @property
     def recipe(self) -> str:
         """What another machine makes it of."""
-        how, rule = {"form": self.encoding.form, "width": self.encoding.width}, self.rule
-        how |= {"weight": getattr(rule, "weight", 0.0), "ema": self.smoothing.ema}
-        return self._recipe(rule=rule, groups=self.groups, votes=self.votes, **how)
+        if not isinstance(self.rule, Fixed):
+            raise DataError(f"a {type(self.rule).__name__} cannot be sent to another machine")
+        how: Any = {"form": self.encoding.form, "width": self.encoding.width, "ema": self.ema}
+        return self._recipe(weight=self.rule.weight, groups=self.groups, votes=self.votes, **how)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -136,8 +175,9 @@ class PatternClient(StartingClient):
         """Form of a client's answer; an honest one with noise is refused once in 10^9."""
         N, step = self.n_sites, self.steps[context.exchange]
         if self.noise is not None:
-            reach = self.mechanism.reach(CHANCE)
-            counts = Field((N * (N - 1) // 2,), "i", within="examples", beyond=reach)
+            numbers = N * (N - 1) // 2
+            room = reach(self.variance, numbers)
+            counts = Field((numbers,), "i", within="examples", beyond=room)
             return {"counts": counts, "examples": Field((), "iu", least=2, most=MOST_EXAMPLES)}
         if step == "operators":
             columns = Field((N,), "iu", within="examples")
@@ -154,7 +194,6 @@ class PatternClient(StartingClient):
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
         """Answer the server from the examples of this round."""
-        require(0 <= context.exchange < self.exchanges, "exchange", "one of the round", context)
         step, client = self.steps[context.exchange], context.client
         self._check_question(step, down)
         rows = self.source.examples(context.round, 0 if client is None else client)
@@ -178,7 +217,8 @@ class PatternClient(StartingClient):
         """The operator of a batch, with the weight that its plasticity gives it."""
         known = broadcast_of(down, self.n_sites)
         reading = self.rule(rows, known, seed=context.derive("plasticity"))
-        smooth = self.smoothing.step(state.get("plasticity"), reading)
+        before = float(state.get("plasticity", reading.weight))
+        smooth = np.array(before + self.ema * (reading.weight - before))
         columns = kernels.column_sums(rows).astype(np.int32)
         message = self.encoding.encode(rows) | {"columns": columns, "weight": smooth}
         metrics = {
@@ -202,9 +242,8 @@ class PatternClient(StartingClient):
     def _released(self, noise: Noise, rows: Rows, context: Context) -> Message:
         """The operator of a batch with noise."""
         exact = lower(np.asarray(DenseOperator.from_examples(rows).matrix))
-        asked = f"sites {self.n_sites} budget {noise.words}"
-        key = noise.key(rows, context, asked)
-        counts = hidden(np.rint(exact).astype(np.int64), self.mechanism.variance, len(rows), key)
+        key = noise.key(rows, context, f"sites {self.n_sites} budget {noise.words}")
+        counts = hidden(np.rint(exact).astype(np.int64), self.variance, len(rows), key)
         return {"counts": counts, "examples": np.array(len(rows))}
 
     def _check_question(self, step: str, down: Message) -> None:
@@ -263,7 +302,7 @@ class ClassClient(StartingClient):
         """Units of the budget that a round may spend."""
         return sum(UNITS[step] for step in self.round_steps)
 
-    @property
+    @cached_property
     def hiding(self) -> ClassNoise:
         """What adds the noise, where there is any."""
         noise = cast(Noise, self.noise)
@@ -282,7 +321,6 @@ class ClassClient(StartingClient):
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
         """Answer the server from the rows of this round."""
-        require(0 <= context.exchange < self.exchanges, "exchange", "one of the round", context)
         if context.exchange and not down:  # nothing is left to ask in this round
             return state, {}, {}
         down = self.question(down)
@@ -299,9 +337,7 @@ class ClassClient(StartingClient):
             step, about = self._charged(self.noise, down, context)
             key = self.noise.key(rows, context, about, "classes ")
             return state, self.hiding.answer(step, rows, down, key), {}
-        if relates:
-            return state, relating.answer(rows, down, client, outcome), {}
-        return state, answer(rows, down, client), {}
+        return state, answer(rows, down, client, outcome if relates else None), {}
 
     def question(self, down: Message) -> Message:
         """Return what is asked; fail unless a message from the server is a question."""
@@ -315,16 +351,25 @@ class ClassClient(StartingClient):
         numbers = 1 + K * (2 * N + 1) + (K * (N * (N - 1) // 2) if step == "pairs" else 0)
         if numbers > NUMBERS:
             raise DataError(f"{K:,} classes of {N:,} columns, which are too many for one answer")
-        name = question_name(step, down)
+        found = hashlib.sha256(f"{step} {(K, N)}".encode())  # of all that an answer depends on
+        for part in ("means", "shares"):
+            array = np.ascontiguousarray(down[part], dtype="<f8") + 0.0  # -0.0 is no other number
+            found.update(array.tobytes())
+        name = found.hexdigest()
         if noise.spend is not None:
             noise.spend(context.round, name, UNITS[step])
         return step, f"budget {noise.words} {self.units} question {name}"
 
 
-def question_name(step: str, down: Message) -> str:
-    """Name a question by all that an answer depends on, beside the rows."""
-    found = hashlib.sha256(f"{step} {down['means'].shape}".encode())
-    for name in ("means", "shares"):
-        numbers = np.ascontiguousarray(down[name], dtype="<f8") + 0.0  # -0.0 is no other number
-        found.update(numbers.tobytes())
-    return found.hexdigest()
+def client_of(recipe: str) -> PatternClient | ClassClient:
+    """What a server asks for in a recipe, whoever sent it, of rows that are elsewhere."""
+    try:
+        how = from_plain(Recipe, json.loads(recipe))
+    except (HopfedError, TypeError, ValueError, RecursionError) as error:
+        raise DataError(f"not a recipe of this hopfed: {shown(error, SHOWN)}") from None
+    source = Elsewhere(how.rounds)
+    noise = None if how.epsilon == np.inf else Noise(how.epsilon, how.delta)
+    if how.graded:
+        return ClassClient(source, how.n_sites, noise, how.looks, how.steps)
+    sent, rule = Encoding(how.n_sites, how.form, how.width), Fixed(how.weight)
+    return PatternClient(source, sent, rule, how.ema, how.groups, how.votes, noise)

@@ -291,10 +291,9 @@ def with_spikes(
     """Return the operator whose ``C`` is larger by ``strength * sum_k xi_k xi_k^T``."""
     mass = operator.mass * strength
     xi = patterns.astype(np.float64)
-    if isinstance(operator, DenseOperator):
-        return replace(operator, matrix=operator.matrix + mass * (xi.T @ xi))
     if isinstance(operator, FactorOperator):
         rows: Any = concatenate([operator.rows, xi])
         weights = np.concatenate([operator.weights, np.full(len(xi), mass)])
         return replace(operator, rows=rows, weights=weights)
-    return with_spikes(operator.factors(), patterns, strength)  # type: ignore[attr-defined]
+    dense = cast(DenseOperator, operator)
+    return replace(dense, matrix=dense.matrix + mass * (xi.T @ xi))

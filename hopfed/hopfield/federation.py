@@ -1,26 +1,46 @@
 """The Hopfield federation: clients, a channel, a policy of noise, and what the server believes.
 
+`simulate` plays it over rounds in one call, all of its clients in this process.
+
 Source: arXiv:2603.19902, Sections 2.2 and 3; theory/NOTES.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from hopfed._lib.random import derive
+from hopfed._lib.random import check_seed, derive
 from hopfed._lib.settings import require
-from hopfed.federation.contract import State
-from hopfed.federation.rounds import Session, Step
-from hopfed.hopfield.batches import Source
-from hopfed.hopfield.classes import Classes
+from hopfed.errors import ArgumentError
+from hopfed.federation.contract import Metrics, State
+from hopfed.federation.engines import Engine
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.messages import Traffic, below
+from hopfed.federation.rounds import FederationState, Participation, Session, Step, play_round
+from hopfed.hopfield.announcement import FEWER, GOOD, STATUS, Announcement
+from hopfed.hopfield.classes import Classes, Memory
 from hopfed.hopfield.clients import ClassClient, PatternClient
+from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
+from hopfed.hopfield.stream import Batches, Source
+from hopfed.hopfield.verdict import own_verdict
+from hopfed.kernels import Rows, concatenate
+from hopfed.kernels.bits import with_gaps
+from hopfed.tables.examples import as_examples
+
+COUNTED = 2_048  # columns up to which operators travel as counts, beyond as leading factors
+GIVEN = ("encoding", "n_sites")  # settings that follow from the examples
+PLURAL = {"archetype": "archetypes", "class": "classes"}
+CHANNELS: dict[str, type[Patterns | Classes]] = {"symmetric": Patterns, "graded": Classes}
+BUDGET = ("epsilon", "delta")
 
 
 @dataclass(frozen=True)
@@ -41,7 +61,7 @@ class HopfieldFederation:
 
     Raises
     ------
-    ArgumentError : parts of another kind.
+    ArgumentError : a budget that is none.
 
     Examples
     --------
@@ -67,21 +87,12 @@ class HopfieldFederation:
     guard: Guard = field(default_factory=Guard)
 
     def __post_init__(self) -> None:
-        kinds = {"channel": Patterns | Classes, "noise": Noise | None, "guard": Guard}
-        for name, kind in kinds.items():
-            value = getattr(self, name)
-            require(isinstance(value, kind), name, f"of type {kind}", repr(value))
-        _ = self.client  # checks the rest
+        _ = self.client  # checks the budget
 
     @cached_property
     def client(self) -> PatternClient | ClassClient:
         """What clients do, which is all that they are told of the settings."""
         return self.channel.client(self.source, self.noise)
-
-    @property
-    def n_sites(self) -> int:
-        """N."""
-        return self.channel.n_sites
 
     def server_start(self, seed: int) -> State:
         """State of the server before the first round, with a secret that it tells nobody."""
@@ -92,3 +103,194 @@ class HopfieldFederation:
         channel: Any = self.channel
         found: Step = channel.play(state, session, self.client, self.guard)
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """What a federation knows after its last round, and what that took.
+
+    Attributes
+    ----------
+    patterns : int8 (K, N) of +-1, the archetypes that the server remembers; signs of the means of
+        graded classes.
+    metrics : of each round, name -> number or array, as the server gave them.
+    traffic : bytes and numbers each way, by client, of all rounds.
+    faults : a line for each client that failed in a round.
+    state : after the last round, for `hopfed.federation.rounds.play_round`.
+    classes : means, shares and rows of graded classes; None of a symmetric channel.
+    tables : rows of each client; none where a source drew them round by round.
+
+    Examples
+    --------
+    >>> import hopfed
+    >>> same = np.tile([1, -1, -1, 1], (40, 10))
+    >>> played = hopfed.simulate([same, same])
+    >>> len(played.metrics), played.faults
+    (1, ())
+    >>> print(played)
+    1 archetype after 1 round of 2 clients; `verdict` says whether rows lie in them
+    """
+
+    patterns: np.ndarray = field(repr=False)
+    metrics: tuple[Metrics, ...] = field(repr=False)
+    traffic: Traffic
+    faults: tuple[str, ...]
+    state: FederationState = field(repr=False)
+    classes: Memory | None = field(default=None, repr=False)
+    tables: tuple[Rows, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        K, rounds, clients = len(self.patterns), len(self.metrics), len(self.traffic.up)
+        kind = "archetype" if self.classes is None else "class"
+        kinds = kind if K == 1 else PLURAL[kind]
+        after = f"round{'s' * (rounds != 1)} of {clients} client{'s' * (clients != 1)}"
+        return f"{K} {kinds} after {rounds} {after}; `verdict` says whether rows lie in them"
+
+    @cached_property
+    def verdict(self) -> tuple[str, str]:
+        """A status and the sentence that explains it, made when it is first asked for.
+
+        Graded classes are judged by all rows together, as `hopfed.recover` judges its own: "ok",
+        "one class", or what is wrong; that takes seconds. Of a symmetric channel the sums say so,
+        and with noise at most that the fit is poor. "not judged" is what nobody looked at: rows of
+        a source, or too many of them.
+
+        Examples
+        --------
+        >>> import hopfed
+        >>> rng = np.random.default_rng(0)
+        >>> T = rng.uniform(-1, 1, (2, 30))
+        >>> x = np.where(rng.random((600, 30)) < (1 + T[rng.integers(2, size=600)]) / 2, 1, -1)
+        >>> hopfed.simulate([x[:300], x[300:]], channel="graded").verdict
+        ('ok', '2 classes explain how the columns depend on each other.')
+        """
+        if self.classes is None:
+            judgement = self.metrics[-1]["status"], self.metrics[-1]["advice"]
+            return Announcement(self.patterns, judgement=judgement).verdict
+        if not self.tables:
+            return STATUS, "A source drew the rows, which are not kept."
+        rows = concatenate([with_gaps(table) for table in self.tables])
+        status, advice = own_verdict(rows, self.classes.means) or (STATUS, "There are no classes.")
+        return status, advice if status in (*GOOD, STATUS) else f"{advice} {FEWER}"
+
+
+def simulate(
+    clients: Source | Sequence[Any],
+    rounds: int | None = None,
+    *,
+    seed: int = 0,
+    engine: Engine | None = None,
+    participation: Participation | None = None,
+    minimum: int = 1,
+    encoding: Encoding | None = None,
+    channel: str = "symmetric",
+    **settings: Any,
+) -> Simulation:
+    """Play a Hopfield federation over rounds, its clients in this process.
+
+    Parameters
+    ----------
+    clients : examples of each client, (M, N) of +-1, 0/1 or booleans, dealt at random to the
+        rounds; or a source that knows its `clients` and `rounds`, such as
+        `hopfed.hopfield.stream.ArchetypeStream`.
+    rounds : to play; of a source all of its rounds, otherwise 1 when left out.
+    seed : of every random choice.
+    engine : what carries out the steps of clients; one after the other when left out.
+    participation : who takes part in which round; everyone when left out.
+    minimum : clients that must be heard in a round.
+    encoding : how operators travel; when left out, of up to 2,048 columns exactly as counts, else
+        as 64 leading factors.
+    channel : "symmetric", every column flipped equally often; or "graded", classes with a mean for
+        each column, of examples that may have gaps (NaN, None, masked, or 0 among -1 and 1).
+    settings : of the federation, by name: the fields of `hopfed.hopfield.patterns.Patterns` or
+        `hopfed.hopfield.classes.Classes`, and of `hopfed.hopfield.guard.Guard`; `epsilon` and
+        `delta` of the noise on all sums, which are exact without.
+
+    Raises
+    ------
+    DataError : examples that are not binary, have gaps that the channel cannot use, or differ in
+        their columns.
+    ArgumentError : another argument breaks its rule.
+    TooFewClientsError : fewer than `minimum` were heard in a round.
+
+    Examples
+    --------
+    >>> import hopfed
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(0)
+    >>> xi = rademacher(3, 200, rng)
+    >>> clients = [draw_examples(xi, 400, 0.8, rng)[0] for _ in range(4)]
+    >>> played = hopfed.simulate(clients, rounds=2, discount=0.9)
+    >>> sorted(played.patterns.tolist()) == sorted(xi.tolist()), played.traffic.up.shape
+    (True, (4,))
+    >>> clients = [np.where(rng.random(x.shape) < 0.3, 0, x) for x in clients]  # 0 is missing
+    >>> hopfed.simulate(clients, rounds=2, channel="graded").classes.means.shape
+    (3, 200)
+    """
+    check_seed(seed)
+    own, guard, noise = _parts(channel, encoding, settings)
+    holds = engine is None or hasattr(engine, "step")
+    require(holds, "engine", "an engine, such as LocalEngine()", repr(engine))
+    holds = isinstance(participation, Participation | None)
+    require(holds, "participation", "a Participation, or None", repr(participation))
+    graded = channel == "graded"
+    source, members, rounds, columns = _source(clients, rounds, gaps=graded)
+    form = "counts" if columns <= COUNTED else "factors"
+    sent = encoding or Encoding(columns, form, min(64, columns))
+    rule = f"of the {columns} columns of the examples"
+    require(sent.n_sites == columns, "encoding", rule, f"{sent.n_sites} columns")
+    made = Classes(columns, **own) if graded else Patterns(sent, **own)
+    method = HopfieldFederation(source, made, noise, guard)
+    how: Any = {"seed": seed, "clients": members, "engine": engine or LocalEngine()}
+    how |= {"participation": participation, "minimum": minimum}
+    state = FederationState(method.server_start(seed))
+    metrics, faults, traffic = list[Metrics](), list[str](), Traffic(members)
+    for t in range(rounds):
+        played = play_round(method, state, t, **how)
+        state = played.state
+        traffic.add(played.traffic)
+        metrics.append(played.server_metrics)
+        faults += [f"round {t}: {line}" for line in played.faults.words()]
+    classes = Memory(**below(state.server, "memory")) if graded else None
+    patterns = state.server["memory/patterns"] if classes is None else classes.patterns
+    tables = source.owners if isinstance(source, Batches) else ()
+    return Simulation(patterns, tuple(metrics), traffic, tuple(faults), state, classes, tables)
+
+
+def _parts(
+    channel: str, encoding: Encoding | None, settings: dict[str, Any]
+) -> tuple[dict[str, Any], Guard, Noise | None]:
+    """Settings of the channel, what is believed of clients, and the noise."""
+    require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
+    holds = isinstance(encoding, Encoding | None)
+    require(holds, "encoding", "an Encoding, or None", repr(encoding))
+    none = channel == "symmetric" or encoding is None
+    require(none, "encoding", "left out where classes are graded: sums travel", encoding)
+    own = [f.name for f in fields(CHANNELS[channel]) if f.name not in GIVEN]
+    known = own, [f.name for f in fields(Guard)], BUDGET
+    unknown = ", ".join(sorted(settings.keys() - set(chain(*known))))
+    require(not unknown, "settings", f"some of {', '.join(chain(*known))}", unknown)
+    each = [{n: settings[n] for n in names if n in settings} for names in known]
+    return each[0], Guard(**each[1]), Noise(**each[2]) if each[2] else None
+
+
+def _source(
+    clients: Source | Sequence[Any], rounds: int | None, gaps: bool
+) -> tuple[Source, int, int, int]:
+    """Where examples come from, of how many clients, for how many rounds, and their columns."""
+    if not isinstance(clients, Sequence) and hasattr(clients, "examples"):
+        members, most = (getattr(clients, name, None) for name in ("clients", "rounds"))
+        if not isinstance(members, int) or not isinstance(most, int):
+            raise ArgumentError("clients", "a source that knows its clients and rounds", clients)
+        rounds = most if rounds is None else rounds
+        require(1 <= rounds <= most, "rounds", f"1 to the {most} of the source", rounds)
+        shape = np.shape(clients.examples(0, 0))
+        require(len(shape) == 2, "clients", "a source of tables, (M, N)", f"one of shape {shape}")
+        return clients, members, rounds, int(shape[1])
+    if not isinstance(clients, Sequence) or not len(clients):
+        raise ArgumentError("clients", "examples of at least one client, in a list", clients)
+    owners = [as_examples(x, name=f"clients[{i}]", gaps=gaps) for i, x in enumerate(clients)]
+    widths = sorted({rows.shape[1] for rows in owners})
+    require(len(widths) == 1, "clients", "of the same columns", f"{widths} columns")
+    rounds = 1 if rounds is None else rounds
+    return Batches(tuple(owners), rounds), len(owners), rounds, widths[0]

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, inf
-from numbers import Integral, Real
+from math import ceil
 
 import numpy as np
 from scipy.special import ndtri
 
-from hopfed._lib.settings import require
+from hopfed._lib.settings import check_types, require
 from hopfed.federation.messages import Message
 
 __all__ = ["Guard"]
@@ -47,7 +46,7 @@ class Guard:
         (with five examples at least), the largest and smallest votes at every site, and as many of
         the highest and of the lowest of every sum over classes.
     claim : examples that a client may claim in a round, in medians of all claims; it counts for no
-        more. Clients that do hold more are cut, too; inf believes all.
+        more. Clients that do hold more are cut, too.
     support : examples that must stand behind an archetype before it is told; fewer may be a person.
         Of classes, 5 at least.
     check : refuse messages that no examples of +-1 can give, exactly where it is exact
@@ -80,18 +79,12 @@ class Guard:
     level: float = 3.0
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name in ("persistence", "patience", "client_groups"):
-            value = getattr(self, name)
-            require(isinstance(value, Integral), name, "a whole number", repr(value))
-            require(value >= 1, name, "at least 1", value)
-        for name in ("byzantine", "claim", "support", "quorum", "level"):
-            value = getattr(self, name)
-            holds = isinstance(value, Real) and value == value  # NaN is no number
-            require(holds, name, "a number", repr(value))
-        require(isinstance(self.check, bool), "check", "true or false", repr(self.check))
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         require(0 <= self.byzantine < 0.5, "byzantine", "in [0, 1/2)", self.byzantine)
         require(self.claim >= 1, "claim", "at least 1", self.claim)
-        require(0 <= self.support < inf, "support", "at least 0, and finite", self.support)
+        require(self.support >= 0, "support", "at least 0", self.support)
         require(0 <= self.quorum <= 1, "quorum", "in [0, 1]", self.quorum)
 
     def suspects(self, heard: int) -> int:

@@ -56,7 +56,6 @@ WEIGHT = 2.0**30  # of the likeliest class of a row
 BLOCK = 4096  # rows at a time
 NUMBERS = 1 << 24  # of an answer: more would take a minute, and a gigabyte, to hide
 UNITS = {"sums": 1, "pairs": 2}  # of the budget
-CHANCE = 1e-9  # that an honest answer is refused
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ class ClassNoise:
             shapes["pairs"] = (K, N * (N - 1) // 2)
         fields = {"examples": Field((), "iu", least=2, most=MOST_EXAMPLES)}
         for name, shape in shapes.items():
-            most = reach(self.variances[name], float(np.prod(shape, dtype=float)), CHANCE)
+            most = reach(self.variances[name], float(np.prod(shape, dtype=float)))
             fields[name] = Field(shape, "i", within="examples", times=PARTS, beyond=most)
         return fields
 

@@ -19,25 +19,12 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed.errors import DataError
-from hopfed.hopfield.batches import Batches, Elsewhere
-from hopfed.hopfield.clients import ClassClient, PatternClient
+from hopfed.hopfield.clients import ClassClient, PatternClient, client_of
 from hopfed.hopfield.columns import check_columns, in_order
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.noise import Noise
-from hopfed.hopfield.plasticity import Fixed, Smoothing
-from hopfed.hopfield.recipe import Recipe
+from hopfed.hopfield.stream import Batches, Elsewhere
 from hopfed.kernels import Rows
-
-
-def client_of(recipe: Recipe) -> PatternClient | ClassClient:
-    """What a server asks for, of rows that are elsewhere."""
-    how, source = recipe, Elsewhere(recipe.rounds)
-    noise = None if how.epsilon == np.inf else Noise(how.epsilon, how.delta)
-    if how.graded:
-        return ClassClient(source, how.n_sites, noise, how.looks, how.steps)
-    sent, rule = Encoding(how.n_sites, how.form, how.width), Fixed(how.weight)
-    return PatternClient(source, sent, rule, Smoothing(how.ema), how.groups, how.votes, noise)
 
 
 @dataclass(frozen=True)
@@ -55,7 +42,7 @@ class Owner:
 
     def asked(self, recipe: str, names: Sequence[object] = ()) -> Any:
         """Put the examples into what a server asks for, as it comes from there."""
-        return self.adapt(client_of(Recipe.read(recipe)), names)
+        return self.adapt(client_of(recipe), names)
 
     def adapt(self, method: Any, names: Sequence[object] = ()) -> Any:
         """Put the examples into what a server asks for, if their owner takes part in it."""

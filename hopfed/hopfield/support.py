@@ -249,11 +249,6 @@ def unexplained(
     return np.array(found)
 
 
-def typical(found: Sequence[float]) -> float:
-    """Misfit that half of the clients have, so that a few that lie do not decide; NaN of none."""
-    return float(np.sort(found)[len(found) // 2]) if len(found) else np.nan
-
-
 def misfit(
     operator: HebbianOperator, patterns: np.ndarray, mean: np.ndarray | None = None
 ) -> float:

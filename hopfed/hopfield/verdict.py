@@ -4,12 +4,13 @@ The tests of `hopfed.archetypes` ask owners. Here these are clients: a question 
 its rows, about replicas that it draws of them, or about some of them; sums come back.
 
 Answers are added up as they are: what a client that lies says of its rows is part of the verdict.
+So it is of `relate` over a federation: what its classes have to do with an outcome of the clients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,14 +20,15 @@ from hopfed.archetypes.channel import choose, lost, nearness
 from hopfed.archetypes.classes import searched
 from hopfed.archetypes.judging import measured, trait_gain
 from hopfed.archetypes.mixture import Fit, Mixture, Prior, expect, improve
-from hopfed.archetypes.session import Owners, Session, means_inside
+from hopfed.archetypes.relate import Asked, Column, FirstStep, Member, Relation, of_outcome
+from hopfed.archetypes.session import Owners, Session, means_inside, total
 from hopfed.archetypes.status import judge_classes
-from hopfed.errors import HopfedError
+from hopfed.errors import DataError, HopfedError, shown
 from hopfed.federation.messages import Message
-from hopfed.hopfield.class_questions import LEARNT, MIXED, OFFERED, QUESTIONS, size_of
+from hopfed.hopfield.announcement import STATUS, Announcement
+from hopfed.hopfield.class_questions import LEARNT, QUESTIONS, mixture_sums, offered, size_of
 from hopfed.kernels import Rows
 
-STATUS = "not judged"
 FITTING = (
     "These archetypes explain what the columns of most clients have in common, as far as the sums "
     "show, which are not exact."
@@ -70,7 +72,6 @@ def own_verdict(
     means: np.ndarray,
     groups: Sequence[Sequence[int]] = (),
     names: Sequence[str] | None = None,
-    seed: int = 0,
 ) -> tuple[str, str] | None:
     """Status of classes by rows that are here, and its sentence; None where there are none."""
     K = len(means)
@@ -78,7 +79,7 @@ def own_verdict(
         return None
     if K > MOST:
         return STATUS, too_large(K, rows.shape)
-    part = searched(Owners.of([rows], seed, groups), K, groups)
+    part = searched(Owners.of([rows], 0, groups), K, groups)
     if K * int(part.owners.sizes.sum()) * part.owners.n_columns > MOST_WORK:
         return STATUS, too_large(K, rows.shape)
     there = slice(None) if part.columns is None else part.columns
@@ -130,9 +131,11 @@ class RoundSession(Session):
     def means(self) -> np.ndarray:  # noqa: D102
         return means_inside(self.told["means"])
 
-    def said(self, asked: int, shared: Message, own: Message, check: Any = None) -> list[Message]:
-        """What each client answers to the question of a number; an error where one is silent."""
-        shared = {**shared, "question": np.array(asked, np.int32)}
+    def said(
+        self, question: Any, shared: Message, own: Message, check: Any = None
+    ) -> list[Message]:
+        """What each client answers to a question; an error where one is silent."""
+        shared = {**shared, "question": np.array(QUESTIONS.index(question), np.int32)}
         down = {
             c: {**shared, **{name: array[i] for name, array in own.items()}}
             for i, c in enumerate(self.clients)
@@ -157,15 +160,14 @@ class Tables(RoundSession):
         return np.array([float(m["rows"]) for m in self.once(size_of)])
 
     def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:  # noqa: D102
-        asked = QUESTIONS.index(question)
-        if asked in LEARNT:
+        if question in LEARNT:
             self.told, self.own = shared, own or {}
-        elif asked == OFFERED:
+        elif question == offered:
             self.offer = shared
         whole = {**self.told, **self.how, **shared, "every": np.array(1)}
-        whole |= self.offer if asked == MIXED else {}
+        whole |= self.offer if question == mixture_sums else {}
         each = {n: whole.pop(n) for n in ("of_shares",) if n in whole}
-        return self.said(asked, whole, {**self.own, **each, **(own or {})})
+        return self.said(question, whole, {**self.own, **each, **(own or {})})
 
     def made_of(self, _: Any, how: Message) -> Tables:  # noqa: D102
         how = how | {"seed": np.array(self.seed)}
@@ -173,3 +175,35 @@ class Tables(RoundSession):
         if "step" not in how:
             made.sizes = self.sizes
         return made
+
+
+def outcome_of(text: str) -> tuple[str, ...]:
+    """Name of an outcome, and words whose rates are wanted: NAME, or NAME=WORD,WORD."""
+    name, _, words = text.partition("=")
+    return (name.strip(), *dict.fromkeys(filter(None, map(str.strip, words.split(",")))))
+
+
+@dataclass(frozen=True)
+class _Rows(FirstStep):
+    """All rows of the clients of a round in place of members that are here."""
+
+    tables: Any = None  # a `Tables`
+
+    def ask(self, question: Callable[[Member, Asked], Asked], **shared: np.ndarray) -> Asked:
+        """Sums over clients of their answers to a question."""
+        answers = self.tables.ask(question, shared)
+        return {name: total(answers, name) for name in answers[0]}
+
+
+def related(text: str, memory: Any, tables: Any) -> Relation | str:
+    """Relate classes to the outcome of the clients of `tables`; or why that cannot be done."""
+    names = outcome_of(text)
+    found = Announcement.of_classes(memory.means, memory.shares).archetypes()
+    about = {"means": found.means, "shares": found.shares}
+    tables.how = about | {"outcome": np.frombuffer("\0".join(names).encode(), np.uint8)}
+    try:
+        if len(found) < 2:
+            raise DataError("at least two archetypes are needed to tell them apart")
+        return of_outcome(_Rows(found, (), tables), Column(names[0], np.zeros((0, 1)), names[1:]))
+    except HopfedError as error:
+        return shown(error)

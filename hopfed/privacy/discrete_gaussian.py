@@ -19,8 +19,6 @@ corollary 13).
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from functools import cached_property
 from math import isqrt
 
 import numpy as np
@@ -28,59 +26,31 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtri
 
 from hopfed._lib.settings import require
-from hopfed.theory.discrete_gaussian import LEAST, MOST, least_variance
+from hopfed.theory.discrete_gaussian import LEAST, MOST
 
-__all__ = ["DiscreteGaussian", "concentrated_rho", "discrete_gaussian"]
+__all__ = ["concentrated_rho", "discrete_gaussian"]
 
 BLOCK = 1 << 20  # proposals at a time
+CHANCE = 1e-9  # that an honest release is refused
 _TOP = 2**64 - 1
 
 
-@dataclass(frozen=True)
-class DiscreteGaussian:
-    """Integer noise on the counts of +-1 examples that makes a release (epsilon, delta)-private.
+def reach(variance: int, numbers: float) -> float:
+    """Magnitude that the noise of so many `numbers` does not exceed, but for `CHANCE`.
 
-    Neighbouring data sets differ by one example that is replaced; the number of examples is public.
+    By the sub-Gaussian tail ``2 exp(-x^2 / (2 s))`` of each.
     """
-
-    n_sites: int  # N; the release has ``N (N - 1) / 2`` counts
-    epsilon: float  # epsilon, delta: the budget of the release
-    delta: float
-
-    def __post_init__(self) -> None:
-        require(self.n_sites >= 2, "n_sites", "at least 2", self.n_sites)
-        self.variance  # noqa: B018  (checks the budget)
-
-    @cached_property
-    def variance(self) -> int:
-        """Parameter of the law, an integer; its variance but for less than one part in 10^100."""
-        return least_variance(self.epsilon, self.delta, self.n_sites)
-
-    @property
-    def scale(self) -> float:
-        """Standard deviation of the noise on a count."""
-        return float(np.sqrt(self.variance))
-
-    def reach(self, chance: float = 1e-9) -> float:
-        """Magnitude that no count's noise exceeds, but for a `chance` over all counts of a release.
-
-        By the sub-Gaussian tail ``2 exp(-x^2 / (2 s))`` of each.
-        """
-        return reach(self.variance, self.n_sites * (self.n_sites - 1) / 2, chance)
-
-    def norm(self, chance: float = 1e-9) -> float:
-        """Norm that the symmetric matrix of the noise does not exceed, but for a `chance`.
-
-        As of Gaussian noise: ``2 sqrt(N s)`` bounds its mean, and beyond that it has the tail
-        ``2 exp(-t^2 / (4 s))``.
-        """
-        tail = 2 * np.sqrt(np.log(2 / chance))
-        return float(self.scale * (2 * np.sqrt(self.n_sites) + tail))
+    return float(np.sqrt(2 * variance * np.log(2 * numbers / CHANCE)))
 
 
-def reach(variance: int, numbers: float, chance: float) -> float:
-    """Magnitude that the noise of so many `numbers` does not exceed, but for a `chance`."""
-    return float(np.sqrt(2 * variance * np.log(2 * numbers / chance)))
+def norm(variance: int, n_sites: int) -> float:
+    """Norm that a symmetric matrix (N, N) of the noise does not exceed, but for `CHANCE`.
+
+    As of Gaussian noise: ``2 sqrt(N s)`` bounds its mean, and beyond that it has the tail
+    ``2 exp(-t^2 / (4 s))``.
+    """
+    tail = 2 * np.sqrt(np.log(2 / CHANCE))
+    return float(np.sqrt(variance) * (2 * np.sqrt(n_sites) + tail))
 
 
 def discrete_gaussian(variance: int, size: int, key: bytes) -> np.ndarray:

@@ -90,13 +90,6 @@ class PrivateOperator(DenseOperator):
         """Radius of the semicircle that the noise adds to the spectrum of C."""
         return float(2 * np.sqrt(self.noise * self.n_sites) / self.mass)
 
-    @property
-    def nbytes(self) -> int:
-        """One triangle in float32; without the diagonal where that is the number of examples."""
-        diagonal = to_host(self.matrix.diagonal())
-        n = self.n_sites - 1 if (diagonal == self.mass).all() else self.n_sites + 1
-        return 4 * (self.n_sites * n // 2)
-
     def _added(self, other: Self) -> Self:
         return replace(super()._added(other), noise=self.noise + other.noise)
 
@@ -125,8 +118,8 @@ def noisy(
     >>> x = np.random.default_rng(0).choice([-1, 1], size=(500, 100))
     >>> mechanism = GaussianMechanism(epsilon=2.0, delta=1e-5)
     >>> released = noisy(DenseOperator.from_examples(x), mechanism, np.random.default_rng())
-    >>> released.trace, round(released.radius, 3), released.nbytes
-    (100.0, 7.975, 19800)
+    >>> released.trace, round(released.radius, 3)
+    (100.0, 7.975)
     """
     n, diagonal = operator.n_sites, to_host(operator.matrix.diagonal())
     noised = isinstance(operator, PrivateOperator)

@@ -11,8 +11,8 @@ from hopfed.cli.machines.join import _finish
 from hopfed.experiments import serve
 from hopfed.experiments.runner import execute
 from hopfed.federation.engines.local import LocalEngine
-from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.hopfield.stream import Batches
 from hopfed.runs import Run, plain
 from hopfed.tables.examples import as_examples
 from hopfed.tables.reading import read_table

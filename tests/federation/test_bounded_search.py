@@ -14,19 +14,14 @@ from hopfed.hopfield.encoding import unpack_patterns
 from hopfed.memory.layered import LayeredMemory
 
 
-def table(K, rows, quality=0.9):
-    """Make rows of archetypes of one's own."""
-
-    def make(xi, rng):
-        return draw_examples(rademacher(K, xi.shape[1], rng), rows, quality, rng)[0]
-
-    return make
-
-
 def test_what_one_client_ships_does_not_make_the_search_long(monkeypatch):
     """Of ten clients one has 40 archetypes of its own."""
     columns, honest, own = 200, 3, 40
-    xi, source = owners([table(own, 600)], 9, N=columns, M=400, K=honest)
+
+    def shipped(xi, rng):
+        return draw_examples(rademacher(own, columns, rng), 600, 0.9, rng)[0]
+
+    xi, source = owners([shipped], 9, N=columns, M=400, K=honest)
     searches, real = [], server.factorize
 
     def counting(spectrum, rank, **options):

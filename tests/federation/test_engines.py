@@ -1,7 +1,7 @@
 """The engines `pool` and `flower` give what `local` gives, also where a client or worker fails."""
 
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
@@ -10,14 +10,14 @@ from helpers import arrays_of, assert_same
 from owners import Stepped
 from owners import federation as method
 
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.errors import HopfedError
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call, shares
 from hopfed.federation.engines.flower import ClientApp, FlowerEngine
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.workers import DaskEngine, PoolEngine
 from hopfed.federation.faults import Fault
-from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import Participation
 
 
 class Unloadable:
@@ -119,11 +119,6 @@ def test_a_worker_that_dies_takes_no_other_client_along():
     assert_same(played(method("raise"), 2, seed=3).state.arrays(), second.state.arrays())
 
 
-def test_bad_settings():
-    with pytest.raises(ArgumentError, match="workers must be at least 1"):
-        PoolEngine(0)
-
-
 @dataclass(frozen=True)
 class Counter:
     """Counts its steps in a state that it never tells."""
@@ -149,32 +144,23 @@ def test_with_flower_a_state_travels_in_neither_direction(engines, monkeypatch):
     assert all(len(m.content["hopfed"]["hopfed"]) < 1000 for m in sent), "20 kB went along"
 
 
-@dataclass(frozen=True)
-class Neural:
-    """Settings of a small run."""
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "models"),
+    [("fedavg", ("cnn-1",)), ("fedh2l", ("cnn-1", "cnn-2"))],  # peers, relayed
+)
+def test_neural_runs_agree_on_flower(engines, name, models):
+    fl = pytest.importorskip("hopfed.experiments.fl")
+    config = fl.Config(method=name, clients=4, rate=0.75, models=models)
 
-    method: str
-    changes: dict = field(default_factory=dict)
-
-    def play(self, engine):
-        fl = pytest.importorskip("hopfed.experiments.fl")
-        config = replace(fl.Config(method=self.method, clients=4, rate=0.75), **self.changes)
+    def run(engine):
         state, found = None, {}
         for t in range(2):
             arrays, state = fl.measure_round(0, config, t, state, engine)
             found |= {f"{t}/{name}": array for name, array in arrays.items()}
         return found | arrays_of(state)
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "neural",
-    [Neural("fedavg"), Neural("fedh2l", {"models": ("cnn-1", "cnn-2")})],  # peers, relayed
-    ids=lambda neural: neural.method,
-)
-def test_neural_runs_agree_on_flower(engines, neural):
-    pytest.importorskip("torch")
-    a, b = neural.play(LocalEngine()), neural.play(engines["flower"])
+    a, b = run(LocalEngine()), run(engines["flower"])
     assert a.keys() == b.keys()
     for name in a:
         assert (a[name].dtype, a[name].shape) == (b[name].dtype, b[name].shape), name

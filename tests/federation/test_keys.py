@@ -4,6 +4,7 @@ import os
 import stat
 
 import pytest
+from cryptography import x509
 
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.machines.keys import check_private, client_key, make_keys
@@ -25,10 +26,11 @@ def test_who_gets_which_file_whatever_the_umask(tmp_path, generous):
         assert stat.S_IMODE(path.stat().st_mode) == (0o600 if private else 0o644)
     first, second = (client_key(tmp_path / "keys" / f"client-{c}.key") for c in range(2))
     assert first != second
-    with pytest.raises(ArgumentError, match="without certificates"):
-        make_keys(tmp_path / "keys", 2, ["x"])
-    with pytest.raises(ArgumentError, match="clients must be 1 to 10000"):
-        make_keys(tmp_path / "other", 0, ["x"])
+    for name, use in (("client-0.key", "clientAuth"), ("server.pem", "serverAuth")):  # not both
+        held = x509.load_pem_x509_certificate((tmp_path / "keys" / name).read_bytes()).extensions
+        (used,) = held.get_extension_for_class(x509.ExtendedKeyUsage).value
+        addresses = [e for e in held if isinstance(e.value, x509.SubjectAlternativeName)]
+        assert (used._name, len(addresses)) == (use, int(use == "serverAuth"))
     mixed = tmp_path / "keys" / "mixed.key"
     for data in (first[0] + second[1], first[0], first[1], b"\xff\x00"):
         mixed.write_bytes(data)

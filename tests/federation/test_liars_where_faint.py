@@ -57,34 +57,12 @@ def leaning(xi, rng):
 
 def product(xi, rng):
     """Rows of what the archetypes give when they are multiplied."""
-    return np.repeat(xi.prod(axis=0)[None], 300, axis=0).astype(np.int8)
+    return of_each([xi.prod(axis=0)])
 
 
 def majority(xi, rng):
     """Rows of the majority of three archetypes: half their sum less half their product."""
-    return np.repeat(np.sign(xi.sum(axis=0))[None], 300, axis=0).astype(np.int8)
-
-
-def held(least, made_up, honest, change=None, **options):
-    """What a server tells at its defaults are the archetypes."""
-    xi, told, _ = served(made_up, honest, change, **options)
-    assert_found(told, xi, least)
-
-
-LIES = [mixed, with_own, turned_alike, of_factors, repeated_columns, majorities, leaning]
-FIRST = [*((make, 2, 3) for make in LIES), (mixed, 9, 3), (majorities, 4, 1)]
-OTHERS = [case for case in all_of(LIES, (4, 9), (3,)) if case not in FIRST]
-
-
-@pytest.mark.parametrize(("make", "honest", "times"), rest_slow(FIRST + OTHERS, 4))
-def test_one_client_changes_nothing_where_archetypes_are_faint(make, honest, times):
-    held(0.95, [make], honest, claiming(times), N=200, M=200, r=0.5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("make", [with_own, mixed, majorities])
-def test_nor_do_three_of_thirty_together(make):
-    held(0.95, [make] * 3, 27, claiming(3), N=200, M=200, r=0.5)
+    return of_each([np.sign(xi.sum(axis=0))])
 
 
 def of_sixty(xi, rng):
@@ -92,31 +70,54 @@ def of_sixty(xi, rng):
     return of_each(rademacher(60, xi.shape[1], rng))
 
 
+def many(make, rows):
+    """So many rows of a kind."""
+
+    def made(xi, rng):
+        few = make(xi, rng)
+        return few[rng.integers(0, len(few), rows)]
+
+    return made
+
+
+FAINT = {"N": 200, "M": 200, "r": 0.5}
+ASKING = {"groups": 4, "votes": True}
+LIES = [mixed, with_own, turned_alike, of_factors, repeated_columns, majorities, leaning]
+FIRST = [*((make, 2, 3) for make in LIES), (mixed, 9, 3), (majorities, 4, 1)]
+OTHERS = [case for case in all_of(LIES, (4, 9), (3,)) if case not in FIRST]
+FALSE = [(product, 2, False), (majority, 4, True), (product, 9, True), (majority, 9, False)]
+MANY = [case for case in all_of((product, majority), (2, 4, 9), (False, True)) if case not in FALSE]
 NOISY = [(mixed, 2, 3), (with_own, 4, 3), (turned_alike, 9, 3), (of_sixty, 2, 1)]
 MAKES, SIZES = (mixed, with_own, turned_alike, of_sixty), ((2, 1), (2, 3), (4, 3), (9, 3))
 NOISIER = [(make, *size) for make, size in all_of(MAKES, SIZES) if (make, *size) not in NOISY]
 
 
+@pytest.mark.parametrize(("make", "honest", "times"), rest_slow(FIRST + OTHERS, 4))
+def test_one_client_changes_nothing_where_archetypes_are_faint(make, honest, times):
+    xi, told, _ = served([make], honest, claiming(times), **FAINT)
+    assert_found(told, xi, 0.95)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [with_own, mixed, majorities])
+def test_nor_do_three_of_thirty_together(make):
+    xi, told, _ = served([make] * 3, 27, claiming(3), **FAINT)
+    assert_found(told, xi, 0.95)
+
+
 @pytest.mark.parametrize(("make", "honest", "size"), rest_slow(NOISY + NOISIER, 1))
 def test_nor_does_one_with_noise(make, honest, size):
     rows = 2000 if honest == 4 else 3000
-
-    def many(xi, rng):
-        few = make(xi, rng)
-        return few[rng.integers(0, len(few), size * rows)]
-
-    held(0.95, [many], honest, settings={"epsilon": 4.0}, N=100, M=rows)
-
-
-ASKING = {"groups": 4, "votes": True}
-FALSE = [(product, 2, False), (majority, 4, True), (product, 9, True), (majority, 9, False)]
-MANY = [case for case in all_of((product, majority), (2, 4, 9), (False, True)) if case not in FALSE]
+    noisy = {"settings": {"epsilon": 4.0}, "N": 100, "M": rows}
+    xi, told, _ = served([many(make, size * rows)], honest, **noisy)
+    assert_found(told, xi, 0.95)
 
 
 @pytest.mark.parametrize(("make", "honest", "asking"), rest_slow(FALSE + MANY, len(FALSE)))
 def test_one_client_does_not_replace_archetypes_by_halves_of_them(make, honest, asking):
     """Three archetypes and their product are, as a sum, four others: half of each of the four."""
-    held(1.0, [make], honest, claiming(3), settings=ASKING if asking else {})
+    xi, told, _ = served([make], honest, claiming(3), settings=ASKING if asking else {})
+    assert_found(told, xi)
 
 
 @pytest.mark.parametrize("rows", [60, 100])

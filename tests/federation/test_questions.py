@@ -6,10 +6,9 @@ from asking import N, ask, method, refused, site
 from federations import of_patterns, private_classes
 
 from hopfed.errors import DataError
-from hopfed.hopfield.batches import Elsewhere
+from hopfed.hopfield.clients import client_of
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.owner import client_of
-from hopfed.hopfield.recipe import Recipe
+from hopfed.hopfield.stream import Elsewhere
 
 
 @pytest.mark.parametrize(
@@ -34,34 +33,25 @@ def test_a_damaged_recipe_is_one_line_and_the_client_goes_on(tmp_path, text):
     assert not ask(node, method()).fault
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
+def test_every_field_has_a_type_and_a_range(tmp_path):
+    text, node = method().client.recipe, site(tmp_path)
+    for old, new, words in (
         ('"weight": 1.0', '"weight": NaN', "weight"),
         ('"votes": true', '"votes": true, "secret": 1', "of the fields"),
         ('"n_sites": 40', '"n_sites": 40.0', "n_sites"),
         ('"rounds": 1', '"rounds": 0', "rounds"),
         ('"width": 64', '"width": true', "width"),
-    ],
-)
-def test_every_field_has_a_type_and_a_range(tmp_path, old, new, words):
-    text = method().client.recipe
-    assert old in text
-    refused(ask(site(tmp_path), text.replace(old, new)), words)
+    ):
+        assert old in text
+        refused(ask(node, text.replace(old, new)), words)
 
 
-@pytest.mark.parametrize(
-    "down",
-    [
-        {"basis": np.zeros((N, 2), np.int32)},
-        {"basis": np.full((N, 2), np.nan, np.float32)},
-        {"basis": np.zeros((N + 1, 2), np.float32)},
-    ],
-)
-def test_a_malformed_question_is_one_line(tmp_path, down):
+def test_a_malformed_question_is_one_line(tmp_path):
     node, asked = site(tmp_path), method()
-    started = ask(node, asked)
-    refused(ask(node, asked, 0, 1, started.state, down), "malformed message from the server")
+    state = ask(node, asked).state
+    for basis in (np.zeros((N, 2), np.int32), np.full((N, 2), np.nan, "f4"), np.zeros((N + 1, 2))):
+        reply = ask(node, asked, 0, 1, state, {"basis": basis})
+        refused(reply, "malformed message from the server")
 
 
 def test_a_client_comes_back_equal():
@@ -69,7 +59,7 @@ def test_a_client_comes_back_equal():
         of_patterns(Elsewhere(3), Encoding(50, "factors", 7), groups=0),
         private_classes(Elsewhere(2), 9, 1.5),
     ):
-        assert client_of(Recipe.read(made.client.recipe)) == made.client
+        assert client_of(made.client.recipe) == made.client
 
 
 def test_what_is_not_plain_has_no_recipe():

@@ -8,16 +8,16 @@ from federations import announced
 from machines import Machines
 
 from hopfed import load, recover
-from hopfed.archetypes.relate import Column
+from hopfed.archetypes.relate import Column, first_sums
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import serve
-from hopfed.hopfield.batches import Batches
-from hopfed.hopfield.class_questions import LOST, RELATED, SLOPES
+from hopfed.hopfield.class_questions import QUESTIONS, answer
 from hopfed.hopfield.clients import ClassClient
-from hopfed.hopfield.relating import answer
+from hopfed.hopfield.stream import Batches
 from hopfed.kernels import pack
 
 FIRST = np.arange(8) < 4
+FIRST_STEP = QUESTIONS.index(first_sums)
 HIGH = np.array([0.95, 0.8, 0.7, 0.9, 0.6, 0.85, 0.75, 0.95])
 RATES = np.where(np.array([np.ones(8), FIRST, np.zeros(8)]) > 0, HIGH, 0.15)
 
@@ -80,12 +80,12 @@ def test_questions_that_are_none():
     x, y, _ = drawn(np.random.default_rng(5), 100)
     client = ClassClient(Batches((pack(x),), 1), 8)
     asked = {"means": np.zeros((2, 8)), "shares": np.full(2, 0.5)}
-    asked |= {"question": np.array(RELATED[0]), "outcome": np.array([121], np.uint8)}
+    asked |= {"question": np.array(FIRST_STEP), "outcome": np.array([121], np.uint8)}
     assert set(client.question(asked)) == set(asked)
     for wrong in (
         {"question": np.array(99)},
-        {"question": np.array(SLOPES)},
-        {"question": np.array(LOST), "along": np.zeros((2, 3, 9))},
+        {"question": np.array(FIRST_STEP + 2)},
+        {"question": np.array(FIRST_STEP + 3), "along": np.zeros((2, 3, 9))},
         {"outcome": np.array([255], np.uint8)},
     ):
         with pytest.raises(DataError, match="malformed message from the server"):

@@ -44,21 +44,25 @@ def join(hopfed):
     return said
 
 
-CHANGED = [  # the column of one table, and what the last person says in the other one
-    (["ash"] * M, "yew", ()),
-    (["5"] * M, "7", ()),
-    (["10"] * 200 + ["20"] * 199 + ["30"], "10", ("--binarize", "own=mean")),
-    (["10"] * 200 + ["20"] * 200, "10", ("--binarize", "own=median")),
-    (["ash"] * 200 + ["yew"] * 200, "oak", ()),
-    (["1"] * 399 + ["0"], "1", ("--binarize", "own=5")),  # beside a 7, no 1 would be +1
+WORDS, CUT = ("--words", "ash=-1,yew=+1,oak=+1"), ("--binarize", "own=12")
+CHANGED = [  # the column of one table, what the last person says in the other one, what settles it
+    (["ash"] * M, "yew", (), WORDS),
+    (["ash"] * 200 + ["yew"] * 200, "oak", (), WORDS),
+    (["5"] * M, "7", (), ("--words", "5=-1,7=+1,0=+1")),
+    (["10"] * 200 + ["20"] * 199 + ["30"], "10", ("--binarize", "own=mean"), CUT),
+    (["10"] * 200 + ["20"] * 200, "90", ("--binarize", "own=median"), CUT),
+    (["1"] * 399 + ["0"], "1", ("--binarize", "own=5"), ()),  # beside a 7, no 1 would be +1
 ]
 
 
-@pytest.mark.parametrize(("column", "last", "options"), CHANGED)
-def test_with_epsilon_no_row_decides_how_others_are_coded(survey, join, column, last, options):
+@pytest.mark.parametrize(("column", "last", "options", "settled"), CHANGED)
+def test_with_epsilon_no_row_decides_how_others_are_coded(
+    survey, join, column, last, options, settled
+):
     """Of "ash" alone and of 399 "ash" and a "yew", 399 rows were opposite; noise is for one."""
     for cells in (column, [*column[:-1], last]):
         assert "decides how column 'own' is coded" in join(survey(cells), *options)
+        assert "Nothing was sent" in join(survey(cells), *settled)
 
 
 CODED = [  # cells of a column, and what the last row says in the other table
@@ -87,18 +91,6 @@ def test_no_row_decides_which_entries_of_others_are_missing(survey, join, monkey
             assert re.search("decides how column|if there is no answer|if 0 means no answer", said)
     if len(accepted) == 2:
         np.testing.assert_array_equal(*accepted)
-
-
-def test_what_is_said_of_words_and_numbers_is_enough(survey, join):
-    """The rows other than the changed one are the same."""
-    for column, last, options in (
-        (["ash"] * M, "yew", ("--words", "ash=-1", "--words", "yew=+1")),
-        (["1"] * M, "2", ("--words", "1=-1", "--words", "2=+1", "--words", "0=+1")),
-        (["10"] * 200 + ["20"] * 200, "90", ("--binarize", "own=12")),
-        (["yes"] * M, "no", ()),
-    ):
-        for cells in (column, [*column[:-1], last]):
-            assert "Nothing was sent" in join(survey(cells), *options)
 
 
 SETTLED = [  # a column, how the whole table was to be read, and the option that settles it

@@ -20,8 +20,7 @@ from hopfed.federation.machines.wire import (
     write_reply,
     write_request,
 )
-from hopfed.federation.messages import digest
-from hopfed.federation.packing import pack, unpack
+from hopfed.federation.messages import digest, pack, unpack
 
 KINDS = ("<f4", "<f8", "<i8", "|u1", "|b1", "<c8", "|S7")
 ANY = st.sampled_from(KINDS).flatmap(
@@ -75,14 +74,6 @@ def test_a_client_cannot_fill_the_server_with_its_state():
             read_reply(write_reply(Outcome(state)))
 
 
-@pytest.mark.parametrize("change", [{"reason": None}, {"fault": int(Fault.LATE)}, {"fault": True}])
-def test_words_of_a_reply_that_are_none_are_errors_in_words(change):
-    data = write_reply(Outcome({}, {"w": np.ones(2)}))
-    assert read_reply(worded(data, {})).message["w"].tolist() == [1.0, 1.0]
-    with pytest.raises(DataError):
-        read_reply(worded(data, change))
-
-
 @pytest.mark.parametrize(
     "entries",
     [
@@ -96,12 +87,14 @@ def test_words_of_a_reply_that_are_none_are_errors_in_words(change):
         [[f"{i}", "|u1", [0]] for i in range(60_000)],
         b"9" * 5000,
         [["x", "f4,,(", [1]]],
+        "w",
     ],
     ids=str,
 )
-def test_arrays_of_a_reply_that_are_none_are_errors_in_words(entries):
-    with pytest.raises(DataError):
-        read_reply(packed(entries, bytes(64)))
+def test_arrays_that_are_none_are_errors_in_words(entries):
+    for read in (read_reply, read_request):
+        with pytest.raises(DataError):
+            read(packed(entries, bytes(64)))
 
 
 def test_what_a_client_says_cannot_steer_a_terminal():
@@ -111,13 +104,20 @@ def test_what_a_client_says_cannot_steer_a_terminal():
     assert read_reply(long).reason == "\\u202e" + "x" * (REASON - 9) + "..."
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("client", -1), ("seed", "\u00b2"), ("seed", "1" * 5000), ("round", 2**62), ("last", 1)],
-)
-def test_requests_that_are_none_are_errors_in_words(name, value):
+WORDS = [
+    *(("client", -1), ("client", -(2**62)), ("seed", "\u00b2"), ("seed", "1" * 5000)),
+    *(("round", 2**62), ("last", 1), ("columns", "w"), ("recipe", "x" * 10**5)),
+    *(("reason", None), ("fault", int(Fault.LATE)), ("fault", True)),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), WORDS)
+def test_words_that_are_none_are_errors_in_words(name, value):
+    reply = write_reply(Outcome({}, {"w": np.ones(2)}))
+    assert read_reply(worded(reply, {})).message["w"].tolist() == [1.0, 1.0]
+    data, read = (reply, read_reply) if name in ("reason", "fault") else (request(), read_request)
     with pytest.raises(DataError):
-        read_request(worded(request(), {name: value}))
+        read(worded(data, {name: value}))
 
 
 @given(st.binary(max_size=500), st.integers(0, 500), st.integers(0, 255), st.booleans())

@@ -29,24 +29,20 @@ def test_what_is_told_is_what_is_read():
     assert found.advice.isprintable()
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("shares", np.array([0.5, 0.3], np.float32)),
-        ("shares", np.array([0.5, 0.3, -0.1], np.float32)),
-        ("shares", np.array([0.9, 0.9, 0.9], np.float32)),
-        ("shares", np.array([0.5, 0.3, np.nan], np.float32)),
-        ("quality", np.float32(np.inf)),
-        ("quality", np.array([0.5, 0.5])),
-        ("quality", np.array(1)),
-        ("means", np.full((K, N), 2.0)),
-        ("patterns", np.zeros((K, N), np.uint8)),
-        ("status", np.frombuffer(b"perfect", np.uint8)),
-    ],
-)
-def test_what_is_no_such_word_is_refused(name, value):
-    with pytest.raises(DataError, match=f"malformed message from the server: .*{name}"):
-        read(sent() | {name: np.asarray(value)}, N)
+WRONG = {
+    "shares": ([0.5, 0.3], [0.5, 0.3, -0.1], [0.9, 0.9, 0.9], [0.5, 0.3, np.nan]),
+    "quality": (np.float32(np.inf), [0.5, 0.5], 1),
+    "means": (np.full((K, N), 2.0),),
+    "patterns": (np.zeros((K, N), np.uint8),),
+    "status": (np.frombuffer(b"perfect", np.uint8),),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_such_word_is_refused(name):
+    for value in WRONG[name]:
+        with pytest.raises(DataError, match=f"malformed message from the server: .*{name}"):
+            read(sent() | {name: np.asarray(value)}, N)
 
 
 def test_without_a_quality_signs_are_kept_and_rows_get_one_line(tmp_path):

@@ -7,9 +7,9 @@ from graded_tables import classes, error
 from helpers import rest_slow
 
 from hopfed.experiments import serve
-from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.guard import capped, trimmed
 from hopfed.hopfield.noise import PARTS
+from hopfed.hopfield.stream import Batches
 from hopfed.tables.examples import as_examples
 
 N = 40
@@ -44,14 +44,12 @@ def inflated(_, message, __):
     return {name: 3 * message[name] for name in GROWING if name in message}
 
 
-def inflated_own(*said):
-    grown = inflated(*said)
-    return grown | of_its_own(said[0], grown, said[2])
+def also(lie):
+    """The same, said three times over."""
+    return lambda _, message, down: (grown := inflated(_, message, down)) | lie(_, grown, down)
 
 
-def inflated_flipped(*said):
-    grown = inflated(*said)
-    return grown | flipped(said[0], grown, said[2])
+inflated_own, inflated_flipped = also(of_its_own), also(flipped)
 
 
 def claim(message, examples, parts, likelihood):
@@ -160,12 +158,6 @@ def test_who_falls_silent_keeps_no_class_from_being_found(when):
     assert error(means, T) < (0.1 if len(when) == 2 else 0.06)
 
 
-def test_a_round_in_which_all_fall_silent_ends_with_what_was_heard():
-    T, means, _ = federation(honest, 3, engine=silent(dict.fromkeys(range(3), 20)))
-    assert len(means) >= 2
-    assert np.abs(means).max() < 1
-
-
 @pytest.mark.parametrize("holders", rest_slow([1, 4], 1))
 def test_what_one_client_alone_holds_stays_with_it_and_moves_nobody(holders):
     rng = np.random.default_rng(0)
@@ -266,9 +258,6 @@ def test_trimmed_means_are_those_of_the_middle():
     np.testing.assert_allclose(trimmed(values, ones, 50), np.median(values, axis=0))
     whole = (weights @ values) / weights.sum()
     np.testing.assert_allclose(trimmed(values, weights, 0), whole, rtol=1e-12)
-    changed = values.copy()
-    changed[0], changed[1] = 1e30, -1e30
-    assert (np.abs(trimmed(changed, weights, 2)) <= np.abs(values).max()).all()
     assert trimmed(values, np.zeros(11), 1).tolist() == [0.0] * 5
     rows = np.array([[1.0, 0.0], [2.0, 0.0], [90.0, 5.0]])
     assert capped(rows, 1).tolist() == [[1.0, 0.0], [2.0, 0.0], [2.0, 0.0]]

@@ -12,7 +12,7 @@ from helpers import rest_slow
 import hopfed
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import below
-from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import Participation
 from hopfed.hopfield.classes import Memory
 
 

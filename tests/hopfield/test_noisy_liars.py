@@ -5,16 +5,20 @@ from itertools import product
 
 import numpy as np
 import pytest
+from federations import played, private_patterns
 from helpers import rest_slow
-from liars import overlap, own, served
+from liars import lying, overlap, own, served
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.experiments.serve import Config, remarks
 from hopfed.federation.contract import Context
 from hopfed.federation.faults import Fault
+from hopfed.federation.messages import malformed
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.guard import loss
 from hopfed.hopfield.patterns import _operator_complaint
+from hopfed.hopfield.stream import ArchetypeStream
+from hopfed.privacy.discrete_gaussian import reach
 
 N, M = 100, 3000
 U = rademacher(1, N, np.random.default_rng(99))[0]
@@ -38,20 +42,14 @@ def test_one_client_does_not_tell_its_own_archetype(honest, rounds):
     assert "archetypes are withheld: too few clients support them" in remarks(arrays)[0]
 
 
-def spike():
-    """Claim two examples, and use all the room that the noise leaves to each count."""
-    most = int(2 + Config(columns=N, epsilon=4.0).make().client.mechanism.reach()) - 1
-    counts = np.outer(U, U)[np.tri(N, k=-1, dtype=bool)].astype(np.int64) * most
-    return {"counts": counts, "examples": np.array(2)}
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_pattern_in_the_room_of_the_noise_is_refused(sign):
-    def change(*_):
-        lie = spike()
-        return lie | {"counts": sign * lie["counts"]}
-
-    xi, told, arrays = noisy([own()], 3, change, **BELIEVING)
+    """It claims two examples, and uses all the room that the noise leaves to each count."""
+    variance = Config(columns=N, epsilon=4.0).make().client.variance
+    most = sign * (int(2 + reach(variance, N * (N - 1) // 2)) - 1)
+    counts = np.outer(U, U)[np.tri(N, k=-1, dtype=bool)].astype(np.int64) * most
+    lie = {"counts": counts, "examples": np.array(2)}
+    xi, told, arrays = noisy([own()], 3, lambda *_: lie, **BELIEVING)
     assert arrays["faults/code"].tolist() == [Fault.MALFORMED, 0, 0, 0]
     assert b"examples and noise" in arrays["faults/reason"][0]
     assert retrieval(told, xi).magnetisation.min() > 0.9
@@ -85,3 +83,47 @@ def test_the_loss_is_that_of_normal_values(share):
     x = np.sort(rng.standard_normal((4000, L)), axis=1)
     cut = min(int(share * L), (L - 1) // 2)
     assert x[:, cut : L - cut].mean(axis=1).var() * L == pytest.approx(loss(share), rel=0.08)
+
+
+CONTEXT = Context(1, 0, 0)
+
+
+def releasing():
+    """A federation of noisy operators, and what three of its clients send in the first round."""
+    xi = rademacher(3, N, np.random.default_rng(0))
+    source = ArchetypeStream(xi, np.full((2, 3, 3), 1 / 3), 2000, 0.7, seed=0)
+    made = private_patterns(source, N, 3.0)
+    return made, [made.client.client_step({}, {}, Context(1, 0, 0, c))[1] for c in range(3)]
+
+
+def test_absurd_claims_are_not_believed_and_cannot_stop_the_server():
+    made, (good, *_) = releasing()
+    spec = made.client.expects({}, CONTEXT)
+    assert malformed(good | {"examples": np.array(-5)}, spec) == "examples is -5, below 2"
+    bad = good | {"examples": np.array(10**15)}
+    assert malformed(bad, spec) == "examples is 1000000000000000, above 1.09951e+12"
+    bad = good | {"examples": np.array(10**12)}
+    assert malformed(bad, spec) is None, "so it reaches the server"
+    loud = lying(made, lambda *_: {"examples": np.array(10**12)})
+    result = played(loud, seed=1, clients=3)
+    each, state = float(good["examples"]), result.state.server
+    assert result.server_metrics["examples"] == 12 * each
+    noise = made.client.variance
+    assert 2 <= state["evidence/mass"][2] / noise < 2 + 1e-9, "scaled, and its noise with it"
+    assert result.server_metrics["claims"].tolist()[0] == [0, 1e12, 10 * each]
+
+
+@pytest.mark.parametrize("least", [False, True])
+def test_counts_beyond_what_examples_and_noise_give_are_malformed(least):
+    """Such as 2^63, which used to reach the sums; an honest release is never refused."""
+    made, sent = releasing()
+    spec, good = made.client.expects({}, CONTEXT), sent[0]
+    assert [malformed(each, spec) for each in sent] == [None] * 3
+    limit = int(good["examples"]) + int(spec["counts"].beyond)
+    counts = good["counts"].astype(np.int64)
+    counts[17] = -(limit - 1) if least else limit - 1
+    assert malformed(good | {"counts": counts}, spec) is None
+    for worst in (limit + 100, 2**62, 2**63 - 1):
+        counts[17] = -worst - 1 if least else worst
+        assert "above examples + " in malformed(good | {"counts": counts}, spec)
+    assert "dtype float64" in malformed(good | {"counts": counts / 2}, spec)

@@ -1,5 +1,7 @@
 """Classes that a federation told, judged by the rows of all clients, or of one owner."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from federations import announced
@@ -10,7 +12,7 @@ from hopfed.archetypes.storage import load
 from hopfed.cli.machines.join import _finish
 from hopfed.experiments import serve
 from hopfed.hopfield.announcement import ALONE, FEWER, Announcement, read
-from hopfed.hopfield.batches import Batches
+from hopfed.hopfield.stream import Batches
 from hopfed.hopfield.verdict import own_verdict
 from hopfed.kernels import pack_masked
 from hopfed.tables.examples import as_examples
@@ -61,11 +63,9 @@ def test_rows_of_classes_lie_in_those_told(shares, status, words, gaps):
 
 def test_a_trait_told_as_two_classes_is_none():
     x = of_a_trait(800, 5)
-    level = x.sum(axis=1)
-    halves = np.array([x[level > np.median(level)].mean(0), x[level <= np.median(level)].mean(0)])
-    status, advice = own_verdict(as_examples(x), halves)
-    assert status == "structure, but not classes"
-    assert advice
+    high = x.sum(axis=1) > np.median(x.sum(axis=1))
+    halves = np.array([x[high].mean(0), x[~high].mean(0)])
+    assert own_verdict(as_examples(x), halves)[0] == "structure, but not classes"
 
 
 @pytest.mark.parametrize("kind", rest_slow(["one class", "a trait", "classes"], 1))
@@ -90,17 +90,20 @@ def test_more_classes_than_anyone_has_are_not_judged():
 
 
 def test_a_federation_with_the_verdict_of_an_owner_is_never_ok():
-    classes = np.zeros((2, N))
-    signs = np.ones((2, N), np.int8)
-    good = Announcement(signs, classes, own=("ok", "2 classes explain."))
-    assert good.verdict[0] == "not judged"
-    assert good.verdict[1].endswith("On the rows of this owner: 2 classes explain.")
-    assert Announcement(signs, classes, own=("one class", "x")).verdict[1].endswith(ALONE)
-    bad = Announcement(signs, classes, own=("copies", "Every row occurs twice."))
-    status, advice = bad.verdict
-    assert status == "copies"
-    assert advice == f"On the rows of this owner: Every row occurs twice. {FEWER}"
-    assert set(bad.message()) == set(Announcement(signs, classes).message())  # it stays here
+    plain = Announcement.of_classes(np.zeros((2, N)), np.full(2, 0.5))
+    for own, status, words in (
+        (
+            ("ok", "2 classes explain."),
+            "not judged",
+            "On the rows of this owner: 2 classes explain.",
+        ),
+        (("one class", "x"), "not judged", ALONE),
+        (("copies", "Rows occur twice."), "copies", f"this owner: Rows occur twice. {FEWER}"),
+    ):
+        told_ = replace(plain, own=own)
+        assert told_.verdict[0] == status
+        assert told_.verdict[1].endswith(words)
+        assert set(told_.message()) == set(plain.message())  # it stays here
 
 
 def test_join_says_how_classes_fit_the_file_and_keeps_it(tmp_path, capfd):

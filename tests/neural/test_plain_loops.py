@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from hopfed._lib.random import stream
-from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import Participation
 from hopfed.neural.methods import METHODS, method
 from hopfed.neural.training.task import TaskSpec
 from hopfed.neural.training.training import Training

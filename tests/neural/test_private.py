@@ -15,7 +15,7 @@ from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.faults import Fault
-from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import Participation
 from hopfed.neural.method import Client, untrained
 from hopfed.neural.methods import METHODS, method
 from hopfed.neural.methods.fedavg import Averaged

@@ -62,7 +62,6 @@ def test_noise_is_symmetric_of_the_calibrated_scale_and_spares_the_diagonal():
     top = np.linalg.eigvalsh(draw / got.mass)[-1]
     assert top == pytest.approx(got.radius, rel=0.05)
     assert got.trace == 200.0
-    assert got.nbytes == 4 * 200 * 199 // 2
 
 
 def test_pooled_noise_has_the_predicted_radius():
@@ -87,7 +86,6 @@ def test_rows_that_are_not_signs_get_noise_on_the_diagonal_too():
     scale = MECHANISM.noise_multiplier * 300 * 0.25
     assert np.std(released(draw)) == pytest.approx(scale, rel=0.03)
     assert np.std(np.diag(draw)) == pytest.approx(np.sqrt(2) * scale, rel=0.2)
-    assert got.nbytes == 4 * 300 * 301 // 2
 
 
 @pytest.mark.parametrize(("epsilon", "rounds"), [(0.5, 1), (2.0, 100)])
@@ -136,18 +134,10 @@ def test_spikes_are_debiased_for_the_noise():
     assert rank.variance * rank.strengths[0] == pytest.approx(150 * 0.25, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "argument"),
-    [
-        ({"epsilon": 0.0}, "epsilon"),
-        ({"delta": 1.0}, "delta"),
-        ({"clip": 0.0}, "clip"),
-    ],
-)
-def test_a_mechanism_that_breaks_a_rule_is_named(wrong, argument):
-    with pytest.raises(ArgumentError) as error:
-        GaussianMechanism(**({"epsilon": 1.0, "delta": 1e-5} | wrong))
-    assert error.value.argument == argument
+def test_a_mechanism_that_breaks_a_rule_is_named():
+    for wrong in ({"epsilon": 0.0}, {"delta": 1.0}, {"clip": 0.0}):
+        with pytest.raises(ArgumentError, match=next(iter(wrong))):
+            GaussianMechanism(**({"epsilon": 1.0, "delta": 1e-5} | wrong))
 
 
 def test_operators_that_must_not_be_released_are_refused():

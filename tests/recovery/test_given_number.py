@@ -17,8 +17,8 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
-from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.classes import Classes
+from hopfed.hopfield.stream import Batches
 from hopfed.recovery.compare import _drawn
 from hopfed.sklearn import ArchetypeMixture
 

@@ -7,22 +7,21 @@ from pathlib import Path
 import click
 
 from hopfed.cli.numbers import COUNT
+from hopfed.cli.options import PATH, option
 from hopfed.cli.outputs import overwrite_option, set_aside
 from hopfed.cli.printing import out
 
 
 @click.command("certs")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--clients", type=COUNT, required=True, help="Number of clients.")
-@click.option(
-    "--host",
-    "hosts",
-    multiple=True,
+@click.argument("folder", type=PATH)
+@option("--clients", "Number of clients.", COUNT, required=True)
+@option(
+    "--host hosts",
+    "Name or address of the server, as clients call it; may be given several times.",
     default=("127.0.0.1", "localhost"),
-    show_default=True,
-    help="Name or address of the server, as clients call it; may be given several times.",
+    multiple=True,
 )
-@click.option("--days", type=COUNT, default=365, show_default=True, help="Days they are good for.")
+@option("--days", "Days they are good for.", COUNT, 365)
 @overwrite_option
 def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int) -> None:
     """Make the certificates and keys of a federation in FOLDER.

@@ -1,7 +1,12 @@
-"""`hopfed join`: the owner of a file as a client of a federation across machines."""
+"""`hopfed join`: the owner of a file as a client of a federation across machines.
+
+Before a server is asked, a table is looked at: whether it is fit, and what would leave.
+"""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,49 +16,65 @@ import numpy as np
 
 from hopfed._lib.outputs import RUN
 from hopfed._lib.settings import require
-from hopfed.cli.machines.join_checks import TRUST, check_fit, show
 from hopfed.cli.machines.lines import address, say
 from hopfed.cli.numbers import FINITE, NUMBER
-from hopfed.cli.outputs import check_outputs, overwrite_option
-from hopfed.cli.tables.reading import NAMES, choices_of, outcome_in, read, table_options, weights_in
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.cli.options import PATH, flag, option
+from hopfed.cli.outputs import check_outputs, out_option
+from hopfed.cli.printing import human_bytes, out
+from hopfed.cli.tables.reading import (
+    NAMES,
+    by_code,
+    choices_of,
+    outcome_in,
+    read,
+    table_options,
+    weights_in,
+)
+from hopfed.errors import ArgumentError, DataError, HopfedError, shown
+from hopfed.tables.coding import Code, Coding
+from hopfed.tables.options import Choices
+from hopfed.tables.table import listed
+from hopfed.tables.words import FAMILIES, GONE, MISSING, canonical, meanings, number
+
+READ = 10  # codings that are printed
+TRUST = "whoever runs the server can learn single rows of yours: it subtracts answers"
+DIFFERING = ("words", "category", "cut")  # what owners with other rows decide otherwise
+WAYS = {
+    "category": "--ignore or a column of yes and no for each category, for {}",
+    "cut": "--binarize COLUMN=NUMBER for {}",
+    "cut at all": "--binarize COLUMN=NUMBER, not one for all columns, for {}",
+    "zero": "--words 0=missing",
+    "ids": "--id COLUMN, or --id '' where no column names the rows, for {}",
+    "name": "another name, as this is a word for an entry, for {}",
+}
+
+KNOWN_SIGNS = {
+    word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
+} | {"-1": -1, "0": -1, "1": 1}
 
 
 @click.command("join")
-@click.option("--data", type=click.Path(path_type=Path), required=True, help="Your examples.")
+@option("--data", "Your examples.", PATH, required=True)
 @table_options
-@click.option(
+@option(
     "--weights",
+    "Numbers that are no feature: how often a row counts, or of a survey; with --trust-server.",
     metavar="COLUMN",
-    help="Numbers that are no feature: how often a row counts, or of a survey; with "
-    "--trust-server.",
 )
-@click.option(
+@option(
     "--outcome",
+    "No feature, but what serve --relate asks for; with --trust-server.",
     metavar="COLUMN",
-    help="No feature, but what serve --relate asks for; with --trust-server.",
 )
-@click.option("--server", help="HOST:PORT of `hopfed serve`.")
-@click.option("--ca", type=click.Path(path_type=Path), help="ca.pem of `hopfed certs`.")
-@click.option("--key", type=click.Path(path_type=Path), help="Your key, client-*.key.")
-@click.option("--epsilon", type=FINITE, help="Send nothing without noise of this epsilon.")
-@click.option("--delta", type=FINITE, default=1e-5, show_default=True, help="Its delta.")
-@click.option(
-    "--trust-server",
-    is_flag=True,
-    help="Send exact sums: whoever runs the server may learn single rows.",
-)
-@click.option(
-    "--patience", type=NUMBER, default=600.0, show_default=True, help="Seconds without a server."
-)
-@click.option(
-    "--out",
-    "out_file",
-    type=click.Path(path_type=Path),
-    help="Archetypes: a .h5, which `hopfed assign`, `complete` and `export` read.",
-)
-@overwrite_option
-@click.option("--dry-run", is_flag=True, help="Send nothing; print what a server may ask.")
+@option("--server", "HOST:PORT of `hopfed serve`.")
+@option("--ca", "ca.pem of `hopfed certs`.", PATH)
+@option("--key", "Your key, client-*.key.", PATH)
+@option("--epsilon", "Send nothing without noise of this epsilon.", FINITE)
+@option("--delta", "Its delta.", FINITE, 1e-5)
+@flag("--trust-server", "Send exact sums: whoever runs the server may learn single rows.")
+@option("--patience", "Seconds without a server.", NUMBER, 600.0)
+@out_option("Archetypes: a .h5, which `hopfed assign`, `complete` and `export` read.")
+@flag("--dry-run", "Send nothing; print what a server may ask.")
 def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     """Take part in a federation; your file stays on this machine.
 
@@ -138,9 +159,8 @@ def _check_options(options: dict[str, Any]) -> bool:
 
 def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -> None:
     """Take part until the federation is over, and keep what it found as columns are `filed`."""
-    from hopfed.federation.machines.client import ClientProcess
+    from hopfed.federation.machines.client import ClientProcess, Node, Sparing
     from hopfed.federation.machines.keys import client_key, read
-    from hopfed.federation.machines.node import Node, Sparing
     from hopfed.hopfield.owner import laid_out
 
     address(options["server"], "--server")
@@ -167,8 +187,9 @@ def _finish(
 ) -> None:
     """Keep what the federation found, with its N columns in this order, and as they are called."""
     from hopfed.archetypes.weights import counted
+    from hopfed.hopfield.announcement import STATUS
     from hopfed.hopfield.announcement import read as read_last
-    from hopfed.hopfield.verdict import STATUS, own_verdict
+    from hopfed.hopfield.verdict import own_verdict
     from hopfed.tables.table import made_up
 
     found = read_last(down, N)
@@ -187,3 +208,119 @@ def _finish(
         if out_file is not None:
             found.archetypes(order, names, own).save(out_file)
     say(": ".join(found.verdict))
+
+
+def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
+    """Fail where a column is coded by what the rows hold."""
+    found = unsettled(table.coding, choices, gaps=noisy)
+    if not noisy:
+        found = {name: reason for name, reason in found.items() if reason in DIFFERING}
+    if not found:
+        return
+    options = settling(found, table.coding, choices)
+    why = "one row changes others, which the noise of --epsilon does not hide"
+    if not noisy:
+        why = "other owners' columns mean something else"
+    raise DataError(
+        f"--data: what the rows hold decides how column {listed(list(found))} is coded, so that "
+        f"{why}; say it yourself, all owners alike, without these rows: {options}"
+    )
+
+
+def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> dict[str, str]:
+    """Columns that are coded by what a row holds, each with a reason (`_reason`)."""
+    pairs = zip(coding.names, coding.codes, strict=True)
+    found = {name: why for name, code in pairs if (why := _reason(name, code, choices, gaps))}
+    own = () if choices.id is not None else (*coding.ids, *coding.ignored)
+    out = [name for name in own if name not in choices.among(own).ignore]
+    return found | {n: "ids" for n in out if number(str(choices.cut(n))) is not None}
+
+
+def _reason(name: str, code: Code, choices: Choices, gaps: bool) -> str:
+    """What decides how a column is coded; nothing where that is the same whatever a row held."""
+    cut, told = number(str(choices.cut(name))), choices.signs(name)
+    signs = {word: sign for word, sign in code.words if sign != GONE}
+    word, words = canonical(name), {w for w in signs if number(w) is None}
+    if word in told or (word in KNOWN_SIGNS and words and meanings([{word} | words - MISSING])):
+        return "name"
+    if code.kind == "number":
+        return "cut" if cut is None else ""
+    if code.levels:
+        return "category"
+    if any({**KNOWN_SIGNS, **told}.get(word) != sign for word, sign in signs.items()):
+        return "words"
+    values = {word: number(word) for word in signs}  # with a larger one they would be cut
+    if cut is not None and any(
+        v is not None and (v > cut) != (signs[w] > 0) for w, v in values.items()
+    ):
+        return "cut at all"
+    return "zero" if gaps and dict(code.words).get("0") == GONE and "0" not in told else ""
+
+
+def settling(found: Mapping[str, str], coding: Coding, choices: Choices) -> str:
+    """What to say so that no row decides how columns are coded: an option for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in found.items():
+        by_reason.setdefault(reason, []).append(name)
+    codes, signs = dict(zip(coding.names, coding.codes, strict=True)), dict[str, int]()
+    for name in by_reason.pop("words", ()):
+        signs |= {word: sign for word, sign in codes[name].words if sign != GONE}
+    for name in list(by_reason.get("category", ())):
+        held = codes[name].levels
+        if len(held) == 2 and not choices.of(name):
+            signs |= {held[0]: -1, held[1]: 1}
+            by_reason["category"].remove(name)
+    if signs.get("1") == -1 and signs.get("2") == 1:  # where most codes of answers have yes
+        signs |= {"1": 1, "2": -1}
+    spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in signs.items())
+    parts = [f"--words {shlex.quote(spelt)} (or other signs)"] if signs else []
+    parts += [WAYS[why].format(listed(names)) for why, names in by_reason.items() if names]
+    return "; ".join(parts)
+
+
+def show(
+    held: Any, rows: Any, epsilon: float | None, delta: float, ledger: Any, outcome: Any
+) -> None:
+    """Print how a table is read, what would leave, who could learn what, and what left before."""
+    M, N = rows.shape
+    names, codes = held.coding.names, map(str, held.coding.codes)
+    out.print(f"{M:,} rows of {N:,} columns, read so, as all owners must read theirs:")
+    for code, columns in by_code(dict(zip(names, codes, strict=True)))[:READ]:
+        out.print(f"  {shown(code)}: {shown(columns)}")
+    for line in held.notes:
+        out.print(f"  {shown(line)}")
+    pairs = human_bytes(4 * N * (N - 1) // 2)
+    out.print(
+        "\nWhat would leave, with the number of rows: in how many rows each pair of columns agrees "
+        f"({pairs} in whole numbers), or, where the server asks for classes (serve --graded), sums "
+        "over classes of rows that it names. No row, and no name of a column."
+    )
+    if rows.gaps:
+        out.print("These rows have gaps: only a server that asks for classes takes them.")
+    if epsilon is None:
+        out.print(
+            "Without noise: exact sums, also of random groups of rows along directions, and of the "
+            f"rows nearest to patterns, that the server names. So {TRUST}."
+        )
+        if rows.counts is not None:
+            out.print("Sums are weighted as --weights says, and the sum of the weights leaves too.")
+        if outcome is not None:
+            out.print(
+                f"Of {shown(outcome.name)}, which is no feature: exact sums over classes that the "
+                "server names, from which it can learn what single rows hold."
+            )
+        if ledger.released(rows):
+            out.print("These rows have a privacy budget: every question is refused, join --epsilon")
+    else:
+        ledger.check(rows)
+        out.print(
+            f"With noise on each sum: all answers of all rounds tell of a row what epsilon "
+            f"{epsilon:g} and delta {delta:g} say, whatever is asked and whoever runs the server."
+        )
+        terms = ledger.terms(rows)
+        if terms is not None:
+            out.print(
+                f"By the ledger in HOPFED_HOME they are released with {terms}: the same is "
+                "answered with the same bits, and other terms are refused."
+            )
+    out.print("Other clients learn the archetypes that the server tells to all.\nNothing was sent.")

@@ -14,7 +14,8 @@ import click
 from hopfed._lib.settings import require
 from hopfed.cli.machines.lines import LONGEST, address, say
 from hopfed.cli.numbers import COUNT, NUMBER
-from hopfed.cli.outputs import RUN, check_outputs, overwrite_option, set_aside
+from hopfed.cli.options import PATH, flag, option
+from hopfed.cli.outputs import RUN, check_outputs, out_option, set_aside
 from hopfed.cli.printing import out
 from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError, shown
 
@@ -23,58 +24,43 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
 
 
 @click.command("serve")
-@click.option(
+@option(
     "--columns",
+    "Columns of every client's file; or a file of their names, one a line, which clients are told.",
     metavar="NUMBER|FILE",
-    help="Columns of every client's file; or a file of their names, one a line, which clients are "
-    "told.",
 )
-@click.option("--clients", type=COUNT, help="Number of clients. [default: 3]")
-@click.option(
-    "--rounds", type=COUNT, help="Rounds that clients deal their rows out to. [default: 1]"
-)
-@click.option("--minimum", type=COUNT, help="Clients that a round needs. [default: more than half]")
-@click.option(
+@option("--clients", "Number of clients. [default: 3]", COUNT)
+@option("--rounds", "Rounds that clients deal their rows out to. [default: 1]", COUNT)
+@option("--minimum", "Clients that a round needs. [default: more than half]", COUNT)
+@option(
     "--epsilon",
-    type=NUMBER,
-    help="Ask for sums with noise of this epsilon; without, clients join --trust-server.",
+    "Ask for sums with noise of this epsilon; without, clients join --trust-server.",
+    NUMBER,
 )
-@click.option("--delta", type=NUMBER, help="Its delta. [default: 1e-05]")
-@click.option(
-    "--graded",
-    is_flag=True,
-    help="Ask for sums over classes: rows may have gaps, and columns rates of their own.",
-)
-@click.option("--archetypes", type=COUNT, help="Of --graded: their number, where it is yours.")
-@click.option(
+@option("--delta", "Its delta. [default: 1e-05]", NUMBER)
+@flag("--graded", "Ask for sums over classes: rows may have gaps, and columns rates of their own.")
+@option("--archetypes", "Of --graded: their number, where it is yours.", COUNT)
+@option(
     "--relate",
+    "Of --graded: an outcome that clients have (join --outcome), of which means by archetype, or "
+    "rates of these words, are told.",
     metavar="COLUMN[=WORD,...]",
-    help="Of --graded: an outcome that clients have (join --outcome), of which means by archetype, "
-    "or rates of these words, are told.",
 )
-@click.option(
-    "--byzantine", type=NUMBER, help="Share of clients that may lie together. [default: 0.1]"
-)
-@click.option("--support", type=NUMBER, help="Fewest examples behind an archetype. [default: 50]")
-@click.option(
-    "--set",
-    "settings",
+@option("--byzantine", "Share of clients that may lie together. [default: 0.1]", NUMBER)
+@option("--support", "Fewest examples behind an archetype. [default: 50]", NUMBER)
+@option(
+    "--set settings",
+    "Change a setting, such as claim=5, check=no or quorum=0.5.",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Change a setting, such as claim=5, check=no or quorum=0.5.",
 )
-@click.option("--keys", type=click.Path(path_type=Path), required=True, help="Of `hopfed certs`.")
-@click.option("--listen", default="127.0.0.1:9443", show_default=True, help="HOST:PORT.")
-@click.option(
-    "--timeout", type=NUMBER, default=60.0, show_default=True, help="Seconds an answer may take."
-)
-@click.option(
-    "--wait", type=NUMBER, default=600.0, show_default=True, help="Seconds to wait for clients."
-)
-@click.option("--limit", type=NUMBER, default=256.0, show_default=True, help="MB of an answer.")
-@click.option("--out", "out_file", type=click.Path(path_type=Path), required=True, help="Run file.")
-@overwrite_option
-@click.option("--resume", is_flag=True, help="Continue the run in --out, if it is there.")
+@option("--keys", "Of `hopfed certs`.", PATH, required=True)
+@option("--listen", "HOST:PORT.", default="127.0.0.1:9443")
+@option("--timeout", "Seconds an answer may take.", NUMBER, 60.0)
+@option("--wait", "Seconds to wait for clients.", NUMBER, 600.0)
+@option("--limit", "MB of an answer.", NUMBER, 256.0)
+@out_option("Run file.", required=True)
+@flag("--resume", "Continue the run in --out, if it is there.")
 def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     """Serve a federation to clients that run `hopfed join`, over TLS.
 
@@ -111,7 +97,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     from hopfed.experiments import find
     from hopfed.experiments.runner import execute
     from hopfed.federation.faults import TooFewClientsError
-    from hopfed.federation.machines.server import Listening, Server
+    from hopfed.federation.machines.server import Server
     from hopfed.federation.machines.wire import STOPPED
     from hopfed.hopfield.announcement import read
     from hopfed.runs import Run, blaming
@@ -123,12 +109,11 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     config = _config(experiment, out_file, resume, options)
     keys = options["keys"]
     check_outputs(("--out", out_file, RUN), inputs=sorted(keys.glob("*")), resume=resume)
-    host, port = address(options["listen"], "--listen")
-    listening = Listening(host, port, keys, int(options["limit"] * 1e6))
+    where, limit = address(options["listen"], "--listen"), int(options["limit"] * 1e6)
     seconds = -time.perf_counter()
-    about = config.clients, say, options["timeout"], config.names
-    with Server(listening, *about) as server:
-        say(f"listening on {host}:{server.port} for {config.clients} clients")
+    about = config.clients, say, options["timeout"], config.names, limit
+    with Server(where, keys, *about) as server:
+        say(f"listening on {where[0]}:{server.port} for {config.clients} clients")
         if resume and out_file.exists() and Run.load(out_file).complete:
             # A client without the last word asks for it every few seconds.
             with suppress(HopfedError):
@@ -191,15 +176,14 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
 
 def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, Any]) -> Any:
     """Settings: those of the run that is resumed, or the default ones; then those given."""
-    from hopfed._lib.settings import describe, from_plain, to_plain, with_settings
+    from hopfed._lib.settings import describe, to_plain, with_settings
+    from hopfed.cli.runs import continued, held_settings
     from hopfed.experiments.ledger import require_settings
     from hopfed.runs import Run
 
-    held = Run.load(out_file) if resume and out_file.exists() else None
+    held = continued(out_file, resume)
     if held is not None:
-        if held.kind != "serve":
-            raise ArgumentError("--out", f"a run of hopfed serve, not of {held.kind}", out_file)
-        config = from_plain(experiment.Config, held.config)
+        config = held_settings(experiment, held)[0]
     elif options["columns"] is None:
         raise ArgumentError("--columns", "given: the columns of the clients' files", "none")
     else:
@@ -216,5 +200,5 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
     least = options["minimum"] is None or options["minimum"] >= 1
     require(least, "minimum", f"1 to the {config.clients} clients", options["minimum"])
     if held is not None:
-        require_settings(held, to_plain(config), out_file)
+        require_settings(Run.load(held), to_plain(config), out_file)
     return config

@@ -28,8 +28,7 @@ from hopfed.federation.machines.wire import (
     write_reply,
     write_request,
 )
-from hopfed.federation.messages import as_message, below
-from hopfed.federation.packing import pack, unpack
+from hopfed.federation.messages import as_message, below, pack, unpack
 
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 try:

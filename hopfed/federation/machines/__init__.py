@@ -6,7 +6,6 @@ is read. Clients open no port, and run no code of the server.
 
 keys : an authority, the server's certificate and a certificate for each client.
 wire : questions and answers as bytes; arrays travel as they lie in memory, never as a pickle.
-node : what a client does with a question, and what its owner hears of it.
 server : the server's side, the engine whose steps the clients make.
-client : the client's side: one process that answers.
+client : the client's side: what it does with a question, what its owner hears, its process.
 """

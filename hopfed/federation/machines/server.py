@@ -29,9 +29,10 @@ from hopfed.federation.machines.wire import (
     LIMIT,
     PART,
     Gathered,
+    Request,
     parts,
     read_reply,
-    requests_of,
+    write_request,
 )
 from hopfed.federation.messages import Message
 
@@ -64,37 +65,6 @@ OPTIONS = (  # of the library, for both sides
 Say = Callable[[str], object]
 
 
-@dataclass(frozen=True)
-class Listening:
-    """Where a server listens, as whom, and how much a client may send."""
-
-    host: str  # host, port: address; port 0 takes a free one
-    port: int
-    folder: Path  # of ``ca.pem``, ``server.pem`` and ``server.key``
-    limit: int = LIMIT  # bytes of a client's answer
-
-    def __post_init__(self) -> None:
-        require(self.limit >= 1, "limit", "at least 1 byte", self.limit)
-        for name in ("ca.pem", "server.pem", "server.key"):
-            there = (self.folder / name).is_file()
-            require(there, "--keys", f"a folder with {name}", self.folder)
-        check_private(self.folder / "server.key")
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        try:
-            context.load_cert_chain(self.folder / "server.pem", self.folder / "server.key")
-            context.load_verify_locations(self.folder / "ca.pem")
-        except OSError:  # what ssl raises
-            rule = "a folder with the server's certificate and its own key"
-            raise ArgumentError("--keys", rule, self.folder) from None
-
-    def credentials(self) -> Any:
-        """TLS that lets nobody in without a certificate of the authority."""
-        key, chain, ca = (
-            (self.folder / name).read_bytes() for name in ("server.key", "server.pem", "ca.pem")
-        )
-        return grpc.ssl_server_credentials([(key, chain)], ca, require_client_auth=True)
-
-
 @dataclass
 class _Exchange:
     """Questions under way, and the answers so far, by client."""
@@ -113,21 +83,27 @@ class Server:
     """Listens for clients, and is the engine whose steps they make; a context manager.
 
     States travel with the questions. A client that has not answered within `timeout` seconds has
-    timed out. `columns` are the names of columns, if any, which go with every question.
+    timed out. `columns` are the names of columns, if any, which go with every question. In the
+    folder `keys` are ``ca.pem``, ``server.pem`` and ``server.key``; an answer has at most `limit`
+    bytes. Port 0 takes a free one.
     """
 
     def __init__(
         self,
-        listening: Listening,
+        address: tuple[str, int],
+        keys: Path,
         clients: int,
         say: Say,
         timeout: float,
         columns: Sequence[str] = (),
+        limit: int = LIMIT,
     ):
         require(timeout > 0, "timeout", "above 0 seconds", timeout)
-        self.listening, self.clients, self.say = listening, clients, say
-        self.timeout, self.columns = timeout, columns
-        self.port = 0
+        require(limit >= 1, "limit", "at least 1 byte", limit)
+        self.host, self.port = address
+        self.clients, self.say, self.timeout = clients, say, timeout
+        self.columns, self.limit = columns, limit
+        self._credentials = _credentials(keys)
         self._changed = threading.Condition()  # of what follows, and held by whoever changes it
         # By client: True where there is a question, whose bytes would heap up where nobody reads;
         # in the end why, or None.
@@ -152,10 +128,10 @@ class Server:
         service, _, name = CALL[1:].partition("/")
         generic = grpc.method_handlers_generic_handler(service, {name: handler})
         self._server.add_generic_rpc_handlers((generic,))
-        host, port = self.listening.host, self.listening.port
-        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        where = f"{host}:{self.port}"
         try:
-            self.port = self._server.add_secure_port(where, self.listening.credentials())
+            self.port = self._server.add_secure_port(where, self._credentials)
         except RuntimeError:
             self.port = 0
         if not self.port:
@@ -180,8 +156,14 @@ class Server:
                     f"{seconds:g} s; start the others and continue with --resume"
                 )
 
-    def _ask(self, questions: Mapping[int, bytes], seconds: float) -> list[Outcome]:
+    def _ask(
+        self, method: Any, calls: Sequence[Call], seconds: float, last: bool = False
+    ) -> list[Outcome]:
         """Answers of clients to their questions; a fault where none came in time."""
+        questions = dict[int, bytes]()
+        for call in calls:
+            words = call.context, method.recipe, call.state, call.down, last, self.columns
+            questions[int(call.context.client or 0)] = write_request(Request(*words))
         began, patient = time.monotonic(), min(seconds, GRACE)
         with self._changed:
             self._exchange = now = _Exchange(self._exchange.number + 1, questions)
@@ -205,8 +187,7 @@ class Server:
     def step(self, method: Any, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`; the log says who answered."""
         began, say = time.monotonic(), self.say
-        asked = requests_of(method, calls, self.columns)
-        outcomes = self._ask(asked, self.timeout)
+        outcomes = self._ask(method, calls, self.timeout)
         at, seconds = calls[0].context, time.monotonic() - began
         heard = sum(not outcome.fault for outcome in outcomes)
         if at.exchange < REPORTED or heard < len(calls):  # searches ask hundreds of times
@@ -228,7 +209,7 @@ class Server:
     def announce(self, method: Any, down: Message) -> None:
         """Send the last word of a federation to the clients that still listen."""
         calls = [Call({}, down, Context(0, 0, 0, c)) for c in self.online()]
-        self._ask(requests_of(method, calls, self.columns, True), GOODBYE)
+        self._ask(method, calls, GOODBYE, last=True)
 
     def _session(self, requests: Any, context: Any) -> Iterator[bytes]:
         """Hear a client, and ask it, as long as its stream lasts."""
@@ -265,7 +246,7 @@ class Server:
         self, client: int, requests: Any, stream: queue.SimpleQueue[bool | str | None]
     ) -> None:
         """Hear what a client sends, until it makes no sense."""
-        gathered, wrong = Gathered(self.listening.limit + NUMBER), None
+        gathered, wrong = Gathered(self.limit + NUMBER), None
         try:
             for part in requests:
                 if (whole := gathered.add(part)) is not None:
@@ -311,3 +292,21 @@ class Server:
         self._logged += 1
         if self._logged <= MOVES:
             self.say(words)
+
+
+def _credentials(folder: Path) -> Any:
+    """TLS that lets nobody in without a certificate of the authority."""
+    paths = [folder / name for name in ("ca.pem", "server.pem", "server.key")]
+    for path in paths:
+        require(path.is_file(), "--keys", f"a folder with {path.name}", folder)
+    ca, chain, key = paths
+    check_private(key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(chain, key)
+        context.load_verify_locations(ca)
+    except OSError:  # what ssl raises
+        rule = "a folder with the server's certificate and its own key"
+        raise ArgumentError("--keys", rule, folder) from None
+    pairs = [(key.read_bytes(), chain.read_bytes())]
+    return grpc.ssl_server_credentials(pairs, ca.read_bytes(), require_client_auth=True)

@@ -3,7 +3,7 @@
 A question holds the recipe of what the client is to do, its state and the message down; an answer
 its state after that and the message up. A client keeps nothing between two questions, so that it
 answers one that is repeated, after whatever was killed, with the same bits. Words are JSON, arrays
-are packed (`hopfed.federation.packing`), and what comes from the wire is checked before it is used.
+are packed (`hopfed.federation.messages`). What comes from the wire is checked before it is used.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import numpy as np
 
 from hopfed.errors import DataError, shown
 from hopfed.federation.contract import Context, State
-from hopfed.federation.engines import Call, Outcome
+from hopfed.federation.engines import Outcome
 from hopfed.federation.faults import REASON, Fault
-from hopfed.federation.messages import Message, nbytes
-from hopfed.federation.packing import chunks, unpack
+from hopfed.federation.messages import Message, chunks, nbytes, unpack
 
 PART = 1 << 20  # bytes of a part of a stream, at most
 LIMIT = 256 * 10**6  # bytes of a message, unless somebody says another number
@@ -50,7 +49,7 @@ class Request:
     """What a client is asked."""
 
     context: Context  # round, exchange and client
-    recipe: str = field(repr=False)  # what the client is to do, see `hopfed.hopfield.recipe`
+    recipe: str = field(repr=False)  # what the client is to do, see `hopfed.hopfield.clients`
     # state, down: of the client before its step, and the message to it
     state: State = field(repr=False)
     down: Message = field(repr=False)
@@ -58,14 +57,6 @@ class Request:
     last: bool = False
     # names of columns (`hopfed.hopfield.columns`); none where they go by place
     columns: Sequence[object] = ()
-
-
-def requests_of(
-    client: Any, calls: Sequence[Call], columns: Sequence[str], last: bool = False
-) -> dict[int, bytes]:
-    """Questions of an exchange, by client."""
-    each = [Request(c.context, client.recipe, c.state, c.down, last, columns) for c in calls]
-    return {int(r.context.client or 0): write_request(r) for r in each}
 
 
 def write_request(request: Request) -> bytes:

@@ -1,20 +1,23 @@
 import numpy as np
 import pytest
+from federations import of_patterns
 from helpers import sample
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
+from hopfed.federation.contract import Context
 from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.hopfield.clients import PatternClient
+from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity import (
     Agreement,
     Broadcast,
     Entropy,
     Fixed,
-    Reading,
-    Smoothing,
     Structure,
 )
+from hopfed.hopfield.stream import Batches
 from hopfed.kernels import concatenate, pack
 
 EVERY = [Fixed(0.3), Entropy(), Agreement(), Structure()]
@@ -59,31 +62,30 @@ def test_an_empty_memory_leaves_the_weight_to_the_data(rule_):
     assert np.isnan([reading.agreement, reading.memory, reading.novelty]).all()
 
 
-@pytest.mark.parametrize(("N", "M"), SIZES)
-def test_the_papers_rules_contradict_each_other_on_noise(N, M):
-    # At p = 1/2 the entropy rule follows the noise, the agreement rule shuts it out.
-    for seed in range(2):
-        entropy, agreement = (read(f, N, M, 0.0, seed) for f in (Entropy(), Agreement()))
-        assert entropy.agreement == agreement.agreement == pytest.approx(0.5, abs=0.03)
-        assert entropy.weight > 0.99
-        assert agreement.weight < 0.06
-        assert read(Structure(), N, M, 0.0, seed).weight < 0.05
+ZERO, ONE = pytest.approx(0, abs=0.06), pytest.approx(1, abs=0.02)
+FAMILIAR = pytest.approx(0.4, abs=0.01)
 
 
 @pytest.mark.parametrize(("N", "M"), SIZES)
-def test_and_neither_tells_noise_from_novelty(N, M):
+@pytest.mark.parametrize(
+    ("quality", "old", "entropy", "agreement", "structure"),
+    [
+        (0.0, 1.0, ONE, ZERO, ZERO),  # noise
+        (0.9, 0.0, ONE, ZERO, ONE),  # novelty, which neither of the first two tells from it
+        (0.9, 1.0, pytest.approx(0, abs=1e-9), pytest.approx(1, abs=1e-9), FAMILIAR),
+    ],
+)
+def test_the_papers_rules_contradict_each_other_on_noise(
+    N, M, quality, old, entropy, agreement, structure
+):
+    """At p = 1/2 the entropy rule follows the noise, the agreement rule shuts it out."""
     for seed in range(2):
-        assert read(Entropy(), N, M, 0.9, seed, old=0.0).weight > 0.99
-        assert read(Agreement(), N, M, 0.9, seed, old=0.0).weight < 0.06
-        assert read(Structure(), N, M, 0.9, seed, old=0.0).weight > 0.98
-
-
-@pytest.mark.parametrize(("N", "M"), SIZES)
-def test_a_familiar_batch(N, M):
-    for seed in range(2):
-        assert read(Entropy(), N, M, 0.9, seed).weight == pytest.approx(0, abs=1e-9)
-        assert read(Agreement(), N, M, 0.9, seed).weight == pytest.approx(1, abs=1e-9)
-        assert read(Structure(rest=0.4), N, M, 0.9, seed).weight == pytest.approx(0.4, abs=0.01)
+        rules = Entropy(), Agreement(), Structure(rest=0.4)
+        readings = [read(rule_, N, M, quality, seed, old=old) for rule_ in rules]
+        assert [each.weight for each in readings] == [entropy, agreement, structure]
+        assert quality or readings[0].agreement == readings[1].agreement == pytest.approx(
+            0.5, abs=0.03
+        )
 
 
 def test_the_floor_of_one_example_would_saturate_and_that_of_the_batch_does_not():
@@ -130,19 +132,18 @@ def test_structure_does_not_see_novelty_in_noise():
 
 
 def test_smoothing_by_hand():
-    assert Smoothing(ema=0.5).step(None, Reading(0.2)) == 0.2
-    assert Smoothing(ema=0.5).step(np.array(0.2), Reading(1.0)) == pytest.approx(0.6)
+    rows = rademacher(4, 40, np.random.default_rng(0))
+    for before, weight in (({}, 1.0), ({"plasticity": np.array(0.2)}, 0.6)):
+        client = PatternClient(Batches((pack(rows),)), Encoding(40), Fixed(1.0), ema=0.5)
+        state, message, _ = client.client_step(before, {}, Context(0, 0, 0, 0))
+        assert state["plasticity"] == message["weight"] == pytest.approx(weight)
 
 
 def test_bad_arguments():
     for make, message in (
         (lambda: Fixed(1.2), "weight must be in"),
         (lambda: Structure(rest=-0.1), "rest must be in"),
-        (lambda: Smoothing(ema=0.0), "ema must be in"),
+        (lambda: of_patterns(None, 40, ema=0.0), "ema must be in"),
     ):
         with pytest.raises(ArgumentError, match=message):
             make()
-    memory = Broadcast(np.ones((1, 3), np.int8), 0.5)
-    for rows in (pack(np.ones((2, 4))), pack(np.ones((0, 3))), np.ones((2, 3))):
-        with pytest.raises(ArgumentError, match="rows must be"):
-            Structure()(rows, memory, seed=0)
