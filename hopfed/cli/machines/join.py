@@ -73,7 +73,7 @@ KNOWN_SIGNS = {
 @option("--delta", "Its delta.", FINITE, 1e-5)
 @flag("--trust-server", "Send exact sums: whoever runs the server may learn single rows.")
 @option("--patience", "Seconds without a server.", NUMBER, 600.0)
-@out_option("Archetypes: a .h5, which `hopfed assign`, `complete` and `export` read.")
+@out_option("Archetypes: a .h5, which `hopfed assign`, `complete` and `export` read.", RUN)
 @flag("--dry-run", "Send nothing; print what a server may ask.")
 def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     """Take part in a federation; your file stays on this machine.

@@ -59,7 +59,7 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
 @option("--timeout", "Seconds an answer may take.", NUMBER, 60.0)
 @option("--wait", "Seconds to wait for clients.", NUMBER, 600.0)
 @option("--limit", "MB of an answer.", NUMBER, 256.0)
-@out_option("Run file.", required=True)
+@out_option("Run file.", RUN, required=True)
 @flag("--resume", "Continue the run in --out, if it is there.")
 def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     """Serve a federation to clients that run `hopfed join`, over TLS.
@@ -181,7 +181,7 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
     from hopfed.experiments.ledger import require_settings
     from hopfed.runs import Run
 
-    held = continued(out_file, resume)
+    held = continued({"out_file": out_file, "resume": resume})
     if held is not None:
         config = held_settings(experiment, held)[0]
     elif options["columns"] is None:
