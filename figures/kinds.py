@@ -193,7 +193,8 @@ def scales(axes: Any, log: str) -> None:
         axis = getattr(axes, f"{name}axis")
         low, high = getattr(axes, f"get_{name}lim")()
         if high < 100 * low:
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            subs = (1.0, 2.0, 5.0) if high > 10 * low else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+            axis.set_major_locator(LogLocator(subs=subs))
             axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
         axis.set_minor_formatter(NullFormatter())
 

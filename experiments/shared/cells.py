@@ -205,6 +205,11 @@ class Bench(fl.Shared):
         return {}
 
     @property
+    def units(self) -> int:
+        """Rounds of a seed, over all cells."""
+        return len(cells_of(self)) * self.rounds
+
+    @property
     def played(self) -> int:
         """Rounds of a seed that are played, over all groups of cells."""
         return len(groups_of(self)) * self.rounds

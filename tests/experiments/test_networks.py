@@ -23,7 +23,7 @@ from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.neural.models.networks import read_tensors  # noqa: E402
 from hopfed.neural.training.evaluation import correct  # noqa: E402
-from hopfed.report.tables import tables_of  # noqa: E402
+from hopfed.report.tables import load_complete, tables_of  # noqa: E402
 from hopfed.runs import Run  # noqa: E402
 
 SMALL = {"models": ("mlp:16",), "clients": 3, "examples": 200, "rounds": 4, "lr": 0.05}
@@ -153,7 +153,8 @@ def test_features_are_compared_in_bytes_and_on_all_examples(tmp_path):
         preset(find("oneshot"), "features10"), **small, early=2, components=12, columns=10,
         partitions=("iid",), rows=rows,
     )  # fmt: skip
-    run = execute(find("oneshot"), config, out=tmp_path / "run.h5")
+    execute(find("oneshot"), config, out=tmp_path / "run.h5")
+    run = load_complete(tmp_path / "run.h5")
     of = {row: run.summary[f"features/{row}/iid/up"][0] for row in rows}
     # The lower triangle of a Gram and class sums, of 10 columns and of 20, in 2, 4 or 8 bytes.
     assert of["hebbian small"] < of["afl"] / 4
