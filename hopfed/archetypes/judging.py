@@ -9,8 +9,9 @@ the fitted classes (`hopfed.archetypes.replicas`):
 - *rows*: what the likelihood gains with parts of the rows at points beside the classes, between
   them or weaker (`gain_beside`): a trait that is cut into enough classes leaves white residuals.
   And copies of rows equal each other more often than rows of classes do.
-- *narrow tables*: in few columns classes describe degrees of one trait nearly as well, and leave
-  nothing that could be seen. So the trait is fitted as well (`trait_gain`).
+- *narrow tables*: in few columns classes describe degrees of one trait, or places along a gradient
+  at which each column has its peak, nearly as well, and leave nothing that could be seen. So these
+  are fitted as well (`trait_gain`).
 
 And the means of the classes: a row of quality q has the means ``q T`` of its kind. Weak rows that
 are too few to be classes of their own are put together as one, whose means are a sum of those of
@@ -24,8 +25,10 @@ Novick, 1968, chapter 17), fitted as Bock and Aitkin do, Psychometrika 46 (1981)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq, nnls
@@ -412,9 +415,9 @@ def needed(classes: int) -> int:
     return 2 * int(np.ceil(np.log2(classes))) + 1
 
 
-WIDEST = 50  # columns; in more of them the residuals of classes show a trait
+WIDEST = 100  # columns; in more of them the residuals of classes show a trait or a gradient
 ROWS = 5_000  # that are looked at, evenly from all, where they do not repeat each other
-NODES = 15  # degrees of the trait, as Gauss and Hermite place them
+NODES = 15  # places, as Gauss has them
 STEPS, LAST = 200, 1e-3  # of the fit, and nats by which the last one must better it
 RIDGES = np.array([0.05, 0.01])  # on slopes and intercepts: columns of one value have no end
 NEWTON = 3  # steps for the columns in each step of the fit
@@ -424,9 +427,9 @@ CLOSE = 2e-4  # of a mean to -1 and 1
 def trait_gain(
     owners: Session, channel: Channel, shares: np.ndarray, prior: Prior
 ) -> tuple[float, int] | None:
-    """Nats by which classes explain a narrow table better than one trait, and its columns."""
+    """Nats by which classes explain a narrow table better than rivals do, and its columns."""
     K, N = channel.means.shape
-    if not owners.held or N > WIDEST or K < 2:
+    if not owners.held or N > WIDEST or min(K, N) < 2:
         return None
     some = _looked_at(owners)
     M, n = some.n_rows, N if prior.varies is None else int(prior.varies.sum())
@@ -436,8 +439,8 @@ def trait_gain(
     rates_of = {"symmetric": 1, "by column": n}.get(channel.name, K * n)
     signs = 0.0 if channel.name == "graded" else K * n * np.log(2)
     evidence = likelihood - (rates_of + K - 1) * np.log(M) / 2 - signs
-    slopes = _direction(means, shares)
-    return float(evidence - trait_evidence(some, prior.rates, slopes, n, evidence)), n
+    rivals = [trait_evidence(some, each, n, evidence) for each in rivals_of(prior.rates, told)]
+    return float(evidence - max(rivals)), n
 
 
 def _looked_at(owners: Session) -> Session:
@@ -452,45 +455,67 @@ def some_of(o: Owner, step: int) -> Owner:
     return Owner(replace(few, counts=few.weights), o.index) if few.counts is None else o
 
 
-def _direction(means: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """(N,) in which classes differ most, its longest entry 1.5."""
-    apart = (means - shares @ means) * np.sqrt(shares)[:, None]
-    found = np.linalg.svd(apart, full_matrices=False)[2][0]
-    return np.asarray(1.5 * found / found[np.abs(found).argmax()] + 1e-3)
+@dataclass(frozen=True, eq=False)
+class Rival:
+    """Places that rows may have instead of classes, and what columns begin with there."""
+
+    values: np.ndarray  # (T, d) of d functions of a place
+    weights: np.ndarray  # (T,) of the places
+    start: np.ndarray  # (d, N) coefficients of the columns' log-odds
+
+    @classmethod
+    def of_line(cls, law: Callable[[int], Any], degree: int, start: Sequence[np.ndarray]) -> Rival:
+        """Of polynomials at the nodes of a law of Gauss, in units of its deviation."""
+        places, weights = law(NODES)
+        weights = weights / weights.sum()
+        unit = np.sqrt([math.factorial(k) for k in range(degree + 1)])
+        places = places / np.sqrt(weights @ places**2)
+        values = np.polynomial.hermite_e.hermevander(places, degree) / unit
+        return cls(values, weights, np.stack(start))
 
 
-def trait_evidence(
-    owners: Session, rates: np.ndarray, slopes: np.ndarray, columns: int, enough: float = -np.inf
-) -> float:
-    """Log-likelihood of rows as one trait has them, less the cost of two numbers a column."""
-    cost = columns * np.log(owners.n_rows)
-    degrees, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    t, weights = degrees[:, None], weights / weights.sum()
+def rivals_of(rates: np.ndarray, told: Message) -> list[Rival]:
+    """A trait of normal degrees; a gradient of even places, from two starts; and a ring of them.
+
+    On a gradient columns may rise and fall, as species do along a slope, and so they do in turn on
+    a ring, as in a year. The way bends in the second direction in which classes differ.
+    """
     rates = np.clip(rates, 0.01, 0.99)
-    intercepts, last = np.log(rates / (1 - rates)), -np.inf
+    level, none = np.log(rates / (1 - rates)), np.zeros(len(rates))
+    apart = (told["means"] - told["shares"] @ told["means"]) * np.sqrt(told["shares"])[:, None]
+    found = np.linalg.svd(apart, full_matrices=False)[2]
+    first, second = (1.5 * v / v[np.abs(v).argmax()] + 1e-3 for v in found[:2])
+    normal, even = np.polynomial.hermite_e.hermegauss, np.polynomial.legendre.leggauss
+    turns = 2 * np.pi * np.arange(NODES) / NODES
+    round_ = np.stack([np.ones(NODES), *(2**0.5 * f(turns) for f in (np.cos, np.sin))], axis=1)
+    bends = [Rival.of_line(even, 3, [level, first, x, none]) for x in (second / 2, -second / 2)]
+    ring = Rival(round_, np.full(NODES, 1 / NODES), np.stack([level, first, second]))
+    return [Rival.of_line(normal, 1, [level, first]), *bends, ring]
+
+
+def trait_evidence(owners: Session, rival: Rival, columns: int, enough: float = -np.inf) -> float:
+    """Log-likelihood of rows at the places of a rival, less the cost of its numbers of a column."""
+    T, B, last = rival.values, rival.start, -np.inf
+    cost = columns * len(B) * np.log(owners.n_rows) / 2
     for step in range(STEPS):
-        means = means_inside(np.tanh((intercepts + t * slopes) / 2))
-        sums = collected(owners.ask(class_sums, {"means": means, "shares": weights}))
+        means = means_inside(np.tanh(T @ B / 2))
+        sums = collected(owners.ask(class_sums, {"means": means, "shares": rival.weights}))
         gained, last = sums.log_likelihood - last, max(sums.log_likelihood, last)
         if gained < LAST or last + (STEPS - step) * gained - cost < enough:
             break
         for _ in range(NEWTON):
-            intercepts, slopes = _bettered(intercepts, slopes, t, sums.plus, sums.seen)
+            B = _bettered(B, T, sums.plus, sums.seen)
     return float(last - cost)
 
 
-def _bettered(
-    b: np.ndarray, a: np.ndarray, t: np.ndarray, plus: np.ndarray, seen: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """One step of Newton for the intercepts and slopes of all columns, of bounded length."""
-    rates = expit(b + t * a)
+def _bettered(B: np.ndarray, T: np.ndarray, plus: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """One step of Newton, of bounded length, for coefficients (d, N) of all columns."""
+    rates = expit(T @ B)
+    ridge = np.where(np.arange(len(B)) > 0, *RIDGES)
     rest, spread = plus - seen * rates, seen * rates * (1 - rates)
-    slope, level = (t * rest).sum(axis=0) - RIDGES[0] * a, rest.sum(axis=0) - RIDGES[1] * b
-    aa, bb = (t**2 * spread).sum(axis=0) + RIDGES[0], spread.sum(axis=0) + RIDGES[1]
-    ab = (t * spread).sum(axis=0)
-    whole = aa * bb - ab**2
-    a = a + np.clip((bb * slope - ab * level) / whole, -1, 1)
-    return b + np.clip((aa * level - ab * slope) / whole, -1, 1), a
+    bends = np.einsum("td,te,tn->nde", T, T, spread) + np.diag(ridge)
+    uphill = T.T @ rest - ridge[:, None] * B
+    return B + np.clip(np.linalg.solve(bends, uphill.T[..., None])[..., 0].T, -1, 1)
 
 
 def in_order(

@@ -382,12 +382,13 @@ def _trait(m: ClassMeasures, status: str) -> Verdict | None:
     if m.trait is None or m.trait[0] >= (BETTER if status == "ok" else -BETTER):
         return None
     gain, columns = m.trait
-    better = "better than" if gain <= -BETTER else "about as well as"
+    sure = gain <= -BETTER
+    better, more = ("better than", "") if sure else ("about as well as", ", or give more columns")
     return Verdict(
         NO_CLASSES,
-        f"Degrees of one trait, of which a row has more or less, explain these {columns} columns "
+        f"Degrees of one trait, or places on a gradient or a ring, explain these {columns} columns "
         f"{better} {m.size} classes ({-gain:+.1f} nats), so they may be no kinds. Take the classes "
-        "as a summary only, or give more columns.",
+        f"as a summary only{more}.",
     )
 
 
