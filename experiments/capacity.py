@@ -133,7 +133,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         shares = arrays["sizes/returned"][:, i]
         found = np.array([half_lost(ratios, shares[:, j]) for j in range(len(config.sizes))])
         by_size[name] = found.tolist()
-        pairs = [f"{x:.4f} +- {e:.4f}" for x, e in capacity * found]
+        pairs = [f"{x:.4f} +- {e:.4f}".replace(" +- nan", "") for x, e in capacity * found]
         summary[f"sizes_{name}"] = by_name(config.sizes, pairs, "{:,}: {}")
         end = limit(np.array(config.sizes), *(capacity * found).T)
         summary[f"limit_{name}"] = "none" if end is None else end

@@ -41,12 +41,12 @@ class Cell:
     summary: Mapping[str, Any] | None = None
 
     def measure(self, name: str) -> tuple[float, float] | None:
-        """Value and spread of a number of the summary; None where there is no such number."""
+        """Value and spread, NaN of one seed, of a number of the summary; None if it has none."""
         found = (self.summary or {}).get(name)
-        pair = found if isinstance(found, list | tuple) else (found, 0.0)
+        pair = found if isinstance(found, list | tuple) else (found, None)
         if len(pair) != 2 or not all(isinstance(x, int | float) for x in (pair[0], pair[1] or 0.0)):
             return None
-        return float(pair[0]), float(pair[1] or 0.0)
+        return float(pair[0]), math.nan if pair[1] is None else float(pair[1])
 
 
 def parsed_grid(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -167,5 +167,6 @@ def write_table(cells: Sequence[Cell], keys: Sequence[str], path: Path) -> None:
     columns = list(zip((*keys, STATUS), words, strict=True))
     for name in measures_of(cells):
         pairs = [cell.measure(name) or ("", "") for cell in cells]
-        columns += zip((name, f"{name} +-"), zip(*pairs, strict=True), strict=True)
+        shown = [(mean, "" if spread != spread else spread) for mean, spread in pairs]
+        columns += zip((name, f"{name} +-"), zip(*shown, strict=True), strict=True)
     write(path, columns)

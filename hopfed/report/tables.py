@@ -142,7 +142,7 @@ def number(value: Any) -> str:
         return "-"
     if isinstance(value, (list, tuple)) and len(value) == 2:
         middle, spread = (number(v) for v in value)
-        return middle if spread == "-" else f"{middle} ± {float(value[1]):.2g}"
+        return middle if spread in ("-", "nan") else f"{middle} ± {float(value[1]):.2g}"
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value)
