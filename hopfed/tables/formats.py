@@ -155,11 +155,19 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
     if len(body) < len(rows) - laid.above:
         notes.append(f"{len(rows) - laid.above - len(body)} blank row(s) are left out")
     width = max(laid.width, len(rows[0]))
-    columns = [as_arrow([None if row[j] == "" else row[j] for row in body]) for j in range(width)]
+    cells = ([None if row[j] == "" else row[j] for row in body] for j in range(width))
+    columns = [as_arrow(_whole(column)) for column in cells]
     named_as = [*(laid.names or ()), *[""] * width][:width]
     source = _of_columns(named_as, columns, str(path), [*notes, *laid.notes])
     source.dialect = Dialect(mark=True)  # without it spreadsheets take UTF-8 for something else
     return source
+
+
+def _whole(column: list[Any]) -> list[Any]:
+    """Cells of a column; the numbers of a workbook are floats, also where all of them are whole."""
+    numbers = [cell for cell in column if isinstance(cell, float)]
+    whole = all(n.is_integer() and abs(n) < 1e15 for n in numbers)
+    return [int(c) if whole and isinstance(c, float) else c for c in column]
 
 
 def _of_study(path: Path, kind: str, size: int) -> Source:

@@ -241,3 +241,15 @@ def test_the_order_of_columns_without_names_is_said(tmp_path, hopfed, kind):
     said, _ = hopfed.done("export", tmp_path / "served.h5", "--out", out)
     assert lines.get(kind, "") in said
     assert ("column 1" in said) == bool(kind)
+
+
+def test_whole_numbers_of_a_workbook_stay_whole(hopfed, tmp_path):
+    pd = pytest.importorskip("pandas")
+    names, rows, *_ = survey(np.random.default_rng(1))
+    frame = pd.DataFrame(rows, columns=names).assign(person=range(320, 320 + len(rows)))
+    frame.to_excel(tmp_path / "a.xlsx", index=False)
+    run, whole = tmp_path / "run.h5", tmp_path / "whole.csv"
+    how = ("--id", "person", "--binarize", "age=median", "--out", run)
+    assert hopfed("recover", tmp_path / "a.xlsx", *how)[0] == 0
+    assert hopfed("complete", run, tmp_path / "a.xlsx", "--out", whole)[0] == 0
+    assert [line[0] for line in lines_of(whole)[1:3]] == ["320", "321"]
