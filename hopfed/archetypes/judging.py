@@ -419,6 +419,9 @@ WIDEST = 100  # columns; in more of them the residuals of classes show a trait o
 ROWS = 5_000  # that are looked at, evenly from all, where they do not repeat each other
 NODES = 15  # places, as Gauss has them
 STEPS, LAST = 200, 1e-3  # of the fit, and nats by which the last one must better it
+# The same of a gradient and a ring, and nats by which they must be better: they bend, and classes
+# of few rows lie on some curve.
+CURVED = 60, 0.02, 12.0
 RIDGES = np.array([0.05, 0.01])  # on slopes and intercepts: columns of one value have no end
 NEWTON = 3  # steps for the columns in each step of the fit
 CLOSE = 2e-4  # of a mean to -1 and 1
@@ -462,16 +465,21 @@ class Rival:
     values: np.ndarray  # (T, d) of d functions of a place
     weights: np.ndarray  # (T,) of the places
     start: np.ndarray  # (d, N) coefficients of the columns' log-odds
+    steps: int = CURVED[0]  # of the fit
+    least: float = CURVED[1]  # nats by which the last one must better it
+    doubt: float = CURVED[2]  # nats by which it must be better than it is
 
     @classmethod
-    def of_line(cls, law: Callable[[int], Any], degree: int, start: Sequence[np.ndarray]) -> Rival:
+    def of_line(
+        cls, law: Callable[[int], Any], degree: int, start: Sequence[np.ndarray], **how: Any
+    ) -> Rival:
         """Of polynomials at the nodes of a law of Gauss, in units of its deviation."""
         places, weights = law(NODES)
         weights = weights / weights.sum()
         unit = np.sqrt([math.factorial(k) for k in range(degree + 1)])
         places = places / np.sqrt(weights @ places**2)
         values = np.polynomial.hermite_e.hermevander(places, degree) / unit
-        return cls(values, weights, np.stack(start))
+        return cls(values, weights, np.stack(start), **how)
 
 
 def rivals_of(rates: np.ndarray, told: Message) -> list[Rival]:
@@ -490,18 +498,19 @@ def rivals_of(rates: np.ndarray, told: Message) -> list[Rival]:
     round_ = np.stack([np.ones(NODES), *(2**0.5 * f(turns) for f in (np.cos, np.sin))], axis=1)
     bends = [Rival.of_line(even, 3, [level, first, x, none]) for x in (second / 2, -second / 2)]
     ring = Rival(round_, np.full(NODES, 1 / NODES), np.stack([level, first, second]))
-    return [Rival.of_line(normal, 1, [level, first]), *bends, ring]
+    line = Rival.of_line(normal, 1, [level, first], steps=STEPS, least=LAST, doubt=0.0)
+    return [line, *bends, ring]
 
 
 def trait_evidence(owners: Session, rival: Rival, columns: int, enough: float = -np.inf) -> float:
-    """Log-likelihood of rows at the places of a rival, less the cost of its numbers of a column."""
+    """Log-likelihood of rows at a rival's places, less its doubt and what its numbers cost."""
     T, B, last = rival.values, rival.start, -np.inf
-    cost = columns * len(B) * np.log(owners.n_rows) / 2
-    for step in range(STEPS):
+    cost = columns * len(B) * np.log(owners.n_rows) / 2 + rival.doubt
+    for step in range(rival.steps):
         means = means_inside(np.tanh(T @ B / 2))
         sums = collected(owners.ask(class_sums, {"means": means, "shares": rival.weights}))
         gained, last = sums.log_likelihood - last, max(sums.log_likelihood, last)
-        if gained < LAST or last + (STEPS - step) * gained - cost < enough:
+        if gained < rival.least or last + (rival.steps - step) * gained - cost < enough:
             break
         for _ in range(NEWTON):
             B = _bettered(B, T, sums.plus, sums.seen)
