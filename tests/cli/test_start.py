@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import click
+import numpy as np
 import pytest
 from commands import commands
 
@@ -12,6 +13,7 @@ import hopfed.experiments
 import hopfed.figures
 import hopfed.testing
 from hopfed.cli import cli, words
+from hopfed.hopfield.channel import draw_examples, rademacher
 
 
 @pytest.mark.parametrize(
@@ -22,15 +24,29 @@ from hopfed.cli import cli, words
     ],
 )
 def test_a_list_loads_nothing_that_computes(arguments, absent):
+    lines, loaded = started(*arguments)
+    assert len(lines) > 20
+    assert not absent & loaded
+
+
+def test_a_recovery_without_a_figure_loads_nothing_that_draws(tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "a.npy", draw_examples(rademacher(2, 60, rng), 200, 0.8, rng)[0])
+    lines, loaded = started("recover", tmp_path / "a.npy")
+    assert len(lines) > 3
+    assert "matplotlib" not in loaded
+
+
+def started(*arguments):
+    """Lines that a command prints in a process of its own, and the modules that it loads."""
     code = (
         "import sys\nfrom hopfed.cli import main\ntry:\n    main(sys.argv[1:])\n"
         "finally:\n    print(*sys.modules, file=sys.stderr)\n"
     )
-    command = [sys.executable, "-c", code, *arguments]
+    command = [sys.executable, "-c", code, *map(str, arguments)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert len(found.stdout.splitlines()) > 20
     assert "hopfed.cli" in found.stderr.split()
-    assert not absent & set(found.stderr.split())
+    return found.stdout.splitlines(), set(found.stderr.split())
 
 
 def test_help_says_of_each_command_what_its_own_help_does(hopfed):

@@ -158,14 +158,15 @@ def _compare(tables: list[Any], how: dict[str, Any], options: dict[str, Any]) ->
 def _write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) -> None:
     """Save, draw and print a recovery as the options ask."""
     from hopfed.archetypes.storage import write
-    from hopfed.figures import save
-    from hopfed.figures.recovery import draw
     from hopfed.recovery.recover import as_run, report
 
     run = as_run(recovery, config)
     if options["out_file"]:
         write(recovery.archetypes, options["out_file"], run)
     if options["figure"]:
+        from hopfed.figures import save
+        from hopfed.figures.recovery import draw
+
         save(draw(run, shape=options["shape"]), options["figure"])
     if options["as_json"]:
         return print_json(report(recovery, seconds))
