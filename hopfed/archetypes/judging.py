@@ -419,8 +419,8 @@ WIDEST = 100  # columns; in more of them the residuals of classes show a trait o
 ROWS = 5_000  # that are looked at, evenly from all, where they do not repeat each other
 NODES = 15  # places, as Gauss has them
 STEPS, LAST = 200, 1e-3  # of the fit, and nats by which the last one must better it
-# The same of a gradient and a ring, and nats by which they must be better: they bend, and classes
-# of few rows lie on some curve.
+# The same of a gradient and a ring, and nats that are taken off their evidence: a curve can be laid
+# through any few classes.
 CURVED = 60, 0.02, 12.0
 RIDGES = np.array([0.05, 0.01])  # on slopes and intercepts: columns of one value have no end
 NEWTON = 3  # steps for the columns in each step of the fit
@@ -465,9 +465,9 @@ class Rival:
     values: np.ndarray  # (T, d) of d functions of a place
     weights: np.ndarray  # (T,) of the places
     start: np.ndarray  # (d, N) coefficients of the columns' log-odds
-    steps: int = CURVED[0]  # of the fit
+    steps: int = CURVED[0]  # of the fit, at most
     least: float = CURVED[1]  # nats by which the last one must better it
-    doubt: float = CURVED[2]  # nats by which it must be better than it is
+    doubt: float = CURVED[2]  # nats that are taken off its evidence
 
     @classmethod
     def of_line(

@@ -81,7 +81,7 @@ def train(jobs: Sequence[Job], data: Tensors) -> None:
     jobs = [job for job in jobs if job.trained and (job.plan is None or len(job.plan))]
     with one_thread():
         for group in stacks(jobs, ROOM.get(data.device.type, MOST)):
-            with once(group, data) as inputs:
+            with features_once(group, data) as inputs:
                 _train(group, inputs)
 
 
@@ -104,7 +104,7 @@ def _train(group: Sequence[Job], data: Tensors) -> None:
 
 
 @contextmanager
-def once(group: Sequence[Job], data: Tensors) -> Iterator[Tensors]:
+def features_once(group: Sequence[Job], data: Tensors) -> Iterator[Tensors]:
     """Let jobs of a head over several epochs take features for inputs, which are computed once.
 
     That is done where a feature is the same in every step: the extractor is in test mode, or draws
