@@ -32,11 +32,12 @@ def merged_where_it_pays(rows: Rows) -> Rows:
 
 
 def merged(rows: Rows) -> Rows:
-    """Rows with each of them once, and how often, in an order that the rows alone decide."""
+    """Rows with each of them once, as they come, and how often."""
     marks = to_host(row_marks(rows))
     _, first, into = np.unique(marks, return_index=True, return_inverse=True)
-    kept = rows[like(first, rows.home)]
-    return replace(kept, counts=np.bincount(into, rows.weights))
+    order = np.argsort(first)
+    kept = rows[like(first[order], rows.home)]
+    return replace(kept, counts=np.bincount(into, rows.weights)[order])
 
 
 def thinned(rows: Rows, share: float, rng: np.random.Generator) -> Rows:

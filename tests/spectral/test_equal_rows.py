@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.kernels import pack, pack_masked
-from hopfed.spectral.equal_rows import equals, merged, row_marks
+from hopfed.spectral.equal_rows import equals, row_marks
 
 
 @given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 200), st.booleans())
@@ -20,15 +20,3 @@ def test_rows_share_a_number_where_they_are_equal_and_only_there(seed, M, N, gap
     np.testing.assert_array_equal(marks[:, None] == marks[None], equal)
     expected = np.unique(x, axis=0, return_counts=True)[1]
     assert equals(rows).tolist() == [(expected - 1).sum(), (expected == 1).sum()]
-
-
-@given(st.integers(0, 10**6), st.booleans())
-def test_the_order_of_rows_changes_nothing_once_equal_ones_are_merged(seed, gaps):
-    rng = np.random.default_rng(seed)
-    x = rng.choice([-1, 0, 1] if gaps else [-1, 1], (60, 4)).astype(np.int8)
-    made = pack_masked if gaps else pack
-    one, other = (merged(made(table)) for table in (x, x[rng.permutation(len(x))]))
-    np.testing.assert_array_equal(one.signs, other.signs)
-    np.testing.assert_array_equal(one.counts, other.counts)
-    assert one.counts.sum() == len(x)
-    assert len(one) == len(np.unique(x, axis=0))
