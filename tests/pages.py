@@ -84,10 +84,11 @@ def build(folder, wanted=None):
 
 
 def _list_modules(pages):
-    """Let the first page, that of hopfed, lead to the others."""
+    """Let the first page, that of hopfed, lead to the others, and list every public name."""
     lines = [
         f"- [{name}]({name.replace('.', '/')}.html): {sys.modules[name].__doc__.splitlines()[0]}"
-        for name in pages
+        f" {', '.join(f'`{each}`' for each in held)}"
+        for name, held in pages.items()
         if name != "hopfed"
     ]
     hopfed.__doc__ = "\n".join([hopfed.__doc__ or "", "", *lines])
