@@ -26,8 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib import hdf5_files
-from hopfed._lib.guarded_reading import survive, whole
+from hopfed._lib.guarded_reading import opened_hdf5, survive, whole
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError, HopfedError, RunFileError
@@ -41,7 +40,7 @@ _JSON_PARTS = ("config", "summary", "provenance")
 _KINDS = "biufS"  # of dtypes: truth values, real numbers and bytes
 _DEEPEST = 100  # lists within lists of a setting or a result
 _TABLES = (".npy", ".npz", ".csv", ".tsv", ".json", ".parquet")
-_EMPTY = 1 << 24  # to which an empty array may be long along its other axes
+_LONGEST = 1 << 24  # axes of an array that is empty, multiplied
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,16 +93,10 @@ class Run:
         ------
         RunFileError : the file cannot be written; what stood there before is untouched.
         """
-        data = self._image()
-        with replacing(path, private=private, durable=True) as temporary:
-            temporary.write_bytes(data)
-
-    def _image(self) -> memoryview:
-        """Bytes of the HDF5 file; made in memory, so that a full disk is an ordinary error."""
         import h5py
 
-        buffer = io.BytesIO()
-        with h5py.File(buffer, "w") as file:
+        image = io.BytesIO()  # in memory, so that a full disk is an ordinary error
+        with h5py.File(image, "w") as file:
             for name, array in sorted(self.arrays.items()):
                 file.create_dataset(name, data=array)
             file.attrs["kind"] = self.kind
@@ -112,7 +105,8 @@ class Run:
             file.attrs["planned"] = self.planned
             file.attrs["committed"] = self.committed
             file.attrs["hopfed_format"] = FORMAT
-        return buffer.getbuffer()
+        with replacing(path, private=private, durable=True) as temporary:
+            temporary.write_bytes(image.getbuffer())
 
     @classmethod
     def load(cls, path: str | Path, *, complete: bool = False) -> Run:
@@ -131,7 +125,7 @@ class Run:
         import h5py  # noqa: F401  (before the child is made, which loads nothing)
 
         def read() -> dict[str, Any]:
-            with hdf5_files.opened(path) as file:
+            with opened_hdf5(path) as file:
                 return _parts(path, file)
 
         if not os.path.isfile(path):
@@ -162,17 +156,31 @@ def _parts(path: str | Path, file: Any) -> dict[str, Any]:
     """Return what a run file holds."""
     if "hopfed_format" not in file.attrs:
         raise RunFileError(f"{path}: an HDF5 file, but not a run file of hopfed")
-    found = _count(path, file, "hopfed_format")
+
+    def attribute(name: str, kinds: str, of: str) -> Any:
+        """An attribute of one value, whose kind and size are known before it is read."""
+        held = file.attrs.get_id(name)
+        _require(held.shape == () and held.dtype.kind in kinds, path, f"{name} is no {of}")
+        return file.attrs[name]
+
+    def mapping(name: str) -> dict[str, Any]:
+        text, value = str(attribute(name, "O", "text")), None
+        with suppress(ValueError):
+            value = json.loads(text) if _depth(text) <= _DEEPEST else None
+        _require(isinstance(value, dict), path, f"{name} is not JSON with names and values")
+        return dict(value)
+
+    found = int(attribute("hopfed_format", "iu", "count"))
     if found > FORMAT:
         raise RunFileError(
             f"{path}: written by a newer hopfed (format {found}, this one reads up to "
             f"{FORMAT}); upgrade hopfed to read it"
         )
-    kind = _word(path, file, "kind")
+    kind = str(attribute("kind", "O", "text"))
     _require(kind.isidentifier(), path, "its kind of run is no name")
-    committed, planned = (_count(path, file, name) for name in ("committed", "planned"))
-    _require(committed <= planned, path, f"{committed} of {planned} seeds are in it")
-    parts = {name: _mapping(path, file, name) for name in _JSON_PARTS}
+    committed, planned = (int(attribute(name, "iu", "count")) for name in ("committed", "planned"))
+    _require(0 <= committed <= planned, path, f"{committed} of {planned} seeds are in it")
+    parts = {name: mapping(name) for name in _JSON_PARTS}
     words = all(isinstance(value, str) for value in parts["provenance"].values())
     _require(words, path, "its provenance holds other things than words")
     parts["config"] = {RENAMED.get(name, name): value for name, value in parts["config"].items()}
@@ -183,32 +191,6 @@ def _parts(path: str | Path, file: Any) -> dict[str, Any]:
 def _require(holds: bool, path: str | Path, what: str) -> None:
     if not holds:
         raise RunFileError(f"{path}: not a run file as hopfed writes it: {what}")
-
-
-def _word(path: str | Path, file: Any, name: str) -> str:
-    """The text that an attribute holds; its size is known before it is read."""
-    held = file.attrs.get_id(name)
-    _require(held.shape == () and held.dtype.kind == "O", path, f"{name} is no text")
-    value = file.attrs[name]
-    _require(isinstance(value, str), path, f"{name} is no text")
-    return str(value)
-
-
-def _count(path: str | Path, file: Any, name: str) -> int:
-    held = file.attrs.get_id(name)
-    _require(held.shape == () and held.dtype.kind in "iu", path, f"{name} is no count")
-    value = int(file.attrs[name])
-    _require(value >= 0, path, f"{name} is {value}")
-    return value
-
-
-def _mapping(path: str | Path, file: Any, name: str) -> dict[str, Any]:
-    text = _word(path, file, name)
-    value: Any = None
-    with suppress(ValueError):
-        value = json.loads(text) if _depth(text) <= _DEEPEST else None
-    _require(isinstance(value, dict), path, f"{name} is not JSON with names and values")
-    return dict(value)
 
 
 def _depth(text: str) -> int:
@@ -222,20 +204,21 @@ def _arrays(path: str | Path, file: Any) -> dict[str, Any]:
     import h5py
 
     found: dict[str, Any] = {}
-    file.visititems(lambda name, item: found.update({name: item}))
-    found = {name: item for name, item in found.items() if isinstance(item, h5py.Dataset)}
+    file.visititems(
+        lambda name, item: found.update({name: item} if isinstance(item, h5py.Dataset) else {})
+    )
     size, total = os.path.getsize(path), 0
     for name, item in found.items():
         _require(name.isprintable(), path, "an array has a name that cannot be printed")
         # Other layouts can refer to other files, or unfold to any size.
-        plain = item.chunks is None and item.external is None and not item.is_virtual
-        _require(plain, path, f"{name} is not stored as one piece")
-        _require(item.shape is not None, path, f"{name} is no array")
+        held = item.chunks is None and item.external is None and not item.is_virtual
+        held = held and item.shape is not None
+        _require(held, path, f"{name} is not stored as one piece")
         known = item.dtype.kind in _KINDS and item.dtype.subdtype is None
         _require(known, path, f"{name} holds neither real numbers nor bytes")
         total += math.prod(item.shape) * item.dtype.itemsize
         longest = math.prod(max(n, 1) for n in item.shape)
-        _require(longest <= max(size, _EMPTY), path, f"{name} has the shape {item.shape}")
+        _require(longest <= max(size, _LONGEST), path, f"{name} has the shape {item.shape}")
     _require(total <= size, path, "arrays that it names are not in it")
     try:
         require_memory(total, str(path))

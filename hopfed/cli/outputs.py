@@ -13,8 +13,14 @@ from typing import Any
 
 import click
 
-from hopfed._lib.other_accounts import followed
-from hopfed._lib.outputs import RUN, check_run, check_suffix, check_writable, is_filled
+from hopfed._lib.outputs import (
+    RUN,
+    check_run,
+    check_suffix,
+    check_writable,
+    followed,
+    is_filled,
+)
 from hopfed.cli.options import MANY, PATH, flag, option
 from hopfed.errors import ArgumentError
 

@@ -15,8 +15,8 @@ import click
 import numpy as np
 
 from hopfed import experiments
-from hopfed._lib.outputs import RUN, check_folder, replacing
-from hopfed._lib.settings import describe, with_settings
+from hopfed._lib.outputs import RUN, replacing
+from hopfed._lib.settings import describe, require, with_settings
 from hopfed.cli import outputs, printing
 from hopfed.cli.numbers import COUNT, SEEDS
 from hopfed.cli.options import MANY, PATH, device_option, file_option, flag, json_option, option
@@ -150,7 +150,7 @@ def _kept(config: Any, held: Path | None) -> list[Path]:
     folder = getattr(config, "keep", "")
     if not folder:
         return []
-    check_folder(folder, "--keep")
+    require(not Path(folder).is_file(), "--keep", "a folder, or new", folder)
     if any(Path(folder).glob("seed-*")) and held is None and not outputs.overwriting():
         ways = "--overwrite replaces the networks in this one, --resume continues them"
         raise ArgumentError("--keep", f"a new folder ({ways})", folder)
