@@ -46,7 +46,7 @@ def opened_hdf5(path: str | Path) -> Iterator[Any]:
     """
     import h5py
 
-    file = None
+    file: Any = None
     for locking in (False, None, True):
         try:
             file = h5py.File(path, "r", locking=locking)
@@ -54,8 +54,8 @@ def opened_hdf5(path: str | Path) -> Iterator[Any]:
         except OSError as error:
             if locking or "flag values don't match" not in str(error):
                 raise
-    with file as held:
-        yield held
+    with file:
+        yield file
 
 
 def survive(work: Callable[[], object], size: int) -> None:

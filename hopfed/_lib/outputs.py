@@ -18,6 +18,7 @@ from hashlib import blake2s
 from pathlib import Path
 
 from hopfed._lib.guarded_reading import opened_hdf5, survive
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, RunFileError
 
 RUN = (".h5", ".hdf5")
@@ -37,8 +38,8 @@ def check_suffix(argument: str, path: str | Path, suffixes: tuple[str, ...]) -> 
 def check_run(argument: str, path: str | Path) -> None:
     """Refuse a path that a run may not take: of another ending, or of a file that is no run."""
     check_suffix(argument, path, RUN)
-    if is_filled(path) and not is_run(path):
-        raise ArgumentError(argument, "a new file, or a run file of hopfed", path)
+    fits = not is_filled(path) or is_run(path)
+    require(fits, argument, "a new file, or a run file of hopfed", path)
 
 
 def check_writable(path: str | Path, argument: str = "out") -> None:
@@ -47,13 +48,11 @@ def check_writable(path: str | Path, argument: str = "out") -> None:
         target = followed(path)
         found = _status(target)
         kind = stat.S_IFMT(found.st_mode) if found is not None else stat.S_IFREG
-        if kind != stat.S_IFREG:
-            not_this = "a folder" if kind == stat.S_IFDIR else "a device, a pipe or a socket"
-            raise ArgumentError(argument, f"a file, not {not_this}", path)
-        if found is not None and not os.access(target, os.W_OK):
-            raise ArgumentError(argument, "writable (the file is read-only)", path)
-        if not target.parent.is_dir():
-            raise ArgumentError(argument, "in a folder that exists", target.parent)
+        other = "a folder" if kind == stat.S_IFDIR else "a device, a pipe or a socket"
+        require(kind == stat.S_IFREG, argument, f"a file, not {other}", path)
+        open_to_us = found is None or os.access(target, os.W_OK)
+        require(open_to_us, argument, "writable (the file is read-only)", path)
+        require(target.parent.is_dir(), argument, "in a folder that exists", target.parent)
         with tempfile.TemporaryFile(dir=target.parent) as probe:
             probe.write(bytes(_PROBE))
             probe.flush()
