@@ -172,7 +172,7 @@ def predict_command(
     if dataset.class_names != ("",):
         truth = [dataset.class_names[k] for k in dataset.labels]
         right = sum(a == b for a, b in zip(found, truth, strict=True))
-        own = "in the data of the run those of training, too"
+        own = "in the data of the run, rows of training are among them"
         out.print(f"accuracy {right / len(found):.4f} of all rows; {own}")
     if out_file is not None:
         columns = [("class", found), *zip(classes, chances.astype(float).T, strict=True)]
