@@ -14,11 +14,11 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any, Protocol, TypeAlias
 
-from hopfed._lib.lazy import own
+from hopfed._lib.lazy import offers
 from hopfed._lib.settings import from_plain, hint
 from hopfed.errors import ArgumentError
 
-__getattr__, __dir__ = own(__name__, __path__)
+__getattr__, __dir__ = offers(__name__, __path__)
 
 _TABLE = tomllib.loads(files(__name__).joinpath("claims.toml").read_text(encoding="utf-8"))
 CLAIMS: dict[str, tuple[str, str]] = {

@@ -18,7 +18,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from hopfed._lib.outputs import check_folder, check_writable
+from hopfed._lib.outputs import check_writable
 from hopfed._lib.settings import require, with_settings
 from hopfed.errors import HopfedError, shown
 from hopfed.experiments.runner import begun, carry_out, check_fits
@@ -124,7 +124,7 @@ def sweep(
 
 def _check_folder(folder: Path) -> None:
     """Refuse a folder where the table or the figure of a sweep would take another file's place."""
-    check_folder(folder, "--out")
+    require(folder.is_dir() or not folder.exists(), "--out", "a folder, or new", folder)
     if not folder.is_dir():
         check_writable(folder)
     there = [path for path in (folder / TABLE, folder / FIGURE) if os.path.lexists(path)]

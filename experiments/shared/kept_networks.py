@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.other_accounts import followed
 from hopfed._lib.settings import from_plain, to_plain
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays
@@ -47,7 +46,6 @@ def keep(
         return
     score, folder = float(held_out.mean()), Path(config.keep) / f"seed-{seed}"
     try:
-        folder = followed(config.keep) / folder.name
         held = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else None
         earlier = held is not None and held["round"] < t + 1  # else of a run before a resume
         if held is not None and earlier and held["validation"] >= score:

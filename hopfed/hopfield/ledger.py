@@ -32,8 +32,7 @@ from typing import Any
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.home_folder import parse_record, require_no_lost_link
-from hopfed._lib.other_accounts import locked
+from hopfed._lib.home_folder import locked, parse_record, require_no_lost_link
 from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import require
 from hopfed.errors import DataError, LocalError

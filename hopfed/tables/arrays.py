@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib import hdf5_files
-from hopfed._lib.guarded_reading import raise_limits, survive
+from hopfed._lib.guarded_reading import opened_hdf5, raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import BackendError, DataError, shown
 from hopfed.tables.files import UNPACKED, opened, pieces, reading, size_of
@@ -192,7 +191,7 @@ def _hdf5(path: Path) -> Stored:
             if isinstance(item, h5py.Dataset) and item.shape is not None and item.ndim >= 2:
                 tables.append(name)
 
-        with hdf5_files.opened(path) as file:
+        with opened_hdf5(path) as file:
             file.visititems(collect)  # follows no links
             table = file[_pick(path, tables)]
             if table.is_virtual or table.external:

@@ -494,7 +494,9 @@ def read_numbers(
                 row = int(np.argmin(np.array([*fits, gaps])[cells.places]))
                 word = shown([*cells.words, ""][cells.places[row]].strip(), 40)
                 why = f"'{word}' is not a number" if word else "there is no number"
-                raise DataError(f"{source.label}: row {rows + row + 1}, column {j}: {why}")
+                known = source.names != made_up(len(source.names))
+                which = f"'{shown(name, 40)}'" if known else j
+                raise DataError(f"{source.label}: row {rows + row + 1}, column {which}: {why}")
             columns.append(values)
         parts.append(np.stack(columns, axis=1))
         rows += len(parts[-1])

@@ -138,13 +138,10 @@ def test_the_command_tables_draws_and_lists_what_failed(hopfed, tmp_path):
     assert "distance_signs" in text
     assert (out / "figure.png").stat().st_size > 1000
     assert Run.load(out / "N=40.h5").arrays["seeds"].tolist() == [5, 6]
-    more = ("--grid", "N=40,50", "--grid", "ratios=0.5,2;1", "--measure", "mp_excess")
+    more = ("--grid", "N=40,50", "--grid", "ratios=0.5,2;1")
     status, text, error = hopfed("sweep", "mp", *more, *options)
     assert (status, error) == (0, "")
     assert [row["ratios"] for row in read(out)] == ["0.5,2", "1"] * 2
-    status, _, error = hopfed("sweep", "mp", "--grid", "N=40,50", "--measure", "luck", *options)
-    assert status == 2
-    assert "--measure must be one of " in error
 
 
 def test_settings_are_chosen_by_a_number_of_the_summary(hopfed, tmp_path):

@@ -208,7 +208,7 @@ def test_hdf5_tables_of_no_size_that_there_is(tmp_path):
     [
         ("1,x\n0,1\n1,1\n", "row 1, column 2: 'x' is not a number"),
         ("#1,0\n0,1\n1,1\n", "row 1, column 1: '#1' is not a number"),
-        ("a,b\n1,0\n#0,1\n1,1\n", "row 2, column 1: '#0' is not a number"),
+        ("a,b\n1,0\n#0,1\n1,1\n", "row 2, column 'a': '#0' is not a number"),
         (",,\n1,0,1\n0,1,0\n", r"3 entries are missing \(first: row 1, column 1;"),
         ("1,0\n0,\n", r"1 entry is missing \(first: row 2, column 2;"),
         ("nan,nan\n0,1\n0,1\n", r"2 entries are missing \(first: row 1, column 1;"),

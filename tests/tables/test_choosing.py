@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import hopfed
 from hopfed import kernels, read_table
-from hopfed.cli.tables.reading import choices_of
+from hopfed.cli.reading import choices_of
 from hopfed.errors import ArgumentError, ColumnsError, DataError
 from hopfed.kernels import unpack
 from hopfed.sklearn import ArchetypeMixture

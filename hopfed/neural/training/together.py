@@ -29,8 +29,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad_and_value, vmap
 
-from hopfed._lib.home_folder import home
-from hopfed._lib.other_accounts import own_folder
+from hopfed._lib.home_folder import home, own_folder
 from hopfed._lib.random import derive
 from hopfed.errors import BackendError, HopfedError
 from hopfed.neural.data.tensors import Tensors, generator
