@@ -157,11 +157,6 @@ def test_rows_may_be_named_by_dates_and_times(name):
     assert read_table(with_gaps(), id=name, ignore=others).ids[1].startswith(TYPED[name][2])
 
 
-def test_lists_name_no_rows():
-    with pytest.raises(DataError, match="column 'visits' holds lists or records"):
-        read_table({"visits": [[1], [2], [3]], "tea": [0, 1, 1]}, id="visits")
-
-
 def test_numbers_that_are_entries_stay_numbers():
     found = recover({f"q{j}": [k % 2 for k in range(ROWS)] for j in range(10)})
     asked = {f"q{j}": [1, 0, 1] for j in range(9)} | {"q9": pa.array([None, 0, 1], pa.int8())}
