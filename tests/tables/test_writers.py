@@ -17,7 +17,7 @@ from pyarrow import feather, parquet
 
 from hopfed import load, read_table, recover
 from hopfed.archetypes.assignment import unknown_columns
-from hopfed.errors import ArgumentError, DataError, RunFileError
+from hopfed.errors import ArgumentError, RunFileError
 from hopfed.runs import Run
 from hopfed.tables import writers
 
