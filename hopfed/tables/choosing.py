@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,7 +63,8 @@ NAMING = re.compile(
 )
 INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")  # a column that nobody made
 ASIDE = re.compile(  # numbers that are no feature as a rule
-    r"(.*[ ._-])?((?P<weight>weights?|wts?|freq|frequency)|totals?|sum|gesamt|summe)", re.IGNORECASE
+    r"(.*[ ._-])?((?P<weight>weights?|wts?|freq|frequency)|(totals?|sum|gesamt|summe)([ ._-].*)?)",
+    re.IGNORECASE,
 )
 SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"}
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b.*|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*", re.ASCII)
@@ -102,16 +104,17 @@ class Held:
             self._add_numbers(cells)
         if self.many or self.why:
             return
-        counts = Counter(dict(zip(cells.words, cells.counts.tolist(), strict=True)))
-        counts[""] += len(cells) - counts.total()
+        counts = dict(zip(cells.words, cells.counts.tolist(), strict=True))
+        counts[""] = counts.get("", 0) + len(cells) - sum(counts.values())
         fresh = [word for word, n in counts.items() if n and word not in self.words]
         self.different = self.different and len(fresh) == len(cells)
         self.many = len(self.words) + len(fresh) > self.most
+        first = fresh[: self.most]
+        known = (number(w) is not None or canonical(w) in self.missing for w in first)
+        self.numeric = self.numeric and all(known)
         if self.many:
             self._add_numbers(cells)
-            fresh = fresh[: self.most] if self.numeric else fresh  # the first numbers will do
-        known = (number(w) is not None or canonical(w) in self.missing for w in fresh)
-        self.numeric = self.numeric and all(known)
+            fresh = first if self.numeric else fresh  # the first numbers will do
         rows = np.empty(len(cells.words) + 1, int)
         rows[cells.places[::-1]] = np.arange(self.rows, before, -1)  # the first comes last
         self.words.update(dict.fromkeys(fresh, 0))
@@ -226,10 +229,14 @@ class Column:
         self.tokens = self._tokens(self.held)  # words that may be entries
         self.each = [self._tokens(part) for part in parts] if parts[1:] else [self.tokens]
         self.numbers = set() if self.held.many else self.numbers_of(self.tokens)
-        missing = MISSING - MAYBE_LEVEL | self.gone.keys()
-        self.levels = {level(w) for w in self.held.words if canonical(w) not in missing}
         self.shown = shown(name, 60)  # its name in a line
         self.called = f"column '{self.shown}'"
+
+    @cached_property
+    def levels(self) -> set[str]:
+        """Categories that its words stand for."""
+        missing = MISSING - MAYBE_LEVEL | self.gone.keys()
+        return {level(word) for word in self.held.words if canonical(word) not in missing}
 
     def _tokens(self, held: Held) -> set[str]:
         """Words of a table, or of all, that may be entries."""
@@ -293,11 +300,12 @@ class Decider:
             why = f": '{self.id.shown}' names the rows" if self.id else ""
             raise DataError(f"{self.label}: no column is left to use{why}")
         self._look_at_zeros(used)
-        made, kinds = [self._code(c) for c in used], dict[Code, Code]()
+        made = [self._code(c) for c in used]
         if faults := [each for each in made if isinstance(each, Fault)]:
             raise self._error(faults, used)
+        kinds = {code: code for code in made}  # columns that are coded alike share one
         for c, code in zip(used, made, strict=True):
-            c.code = kinds.setdefault(code, code)  # columns that are coded alike share one
+            c.code = kinds[code]
         kept = {c.name for c in (*used, self.id) if c}
         left = tuple(name for name in self.names if name not in kept)
         ids = (self.id.name,) if self.id else ()
@@ -308,11 +316,11 @@ class Decider:
         """Whether a column is one to compute with; a line says so if it is not."""
         if c.name in self.choices.ignore or (c.free and INDEX.fullmatch(c.name)):
             return False
-        empty = not c.tokens and not c.held.many and not c.held.why
-        if empty and c.name.startswith("column ") and not self.unnamed:
-            self.notes.append(f"left out: '{c.shown}', which has no name and no entry")
-            return False
-        return True
+        named = self.unnamed or not c.name.startswith("column ")
+        if named or c.tokens or c.held.many or c.held.why:
+            return True
+        self.notes.append(f"left out: '{c.shown}', which has no name and no entry")
+        return False
 
     def _look_at_zeros(self, used: Sequence[Column]) -> None:
         """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table."""
@@ -342,8 +350,8 @@ class Decider:
         found = [c for c in self.columns if c.free and self._names_rows(c)]
         if not found:
             return []
-        named = [c for c in found if NAMING.fullmatch(c.name)]
-        self.id = next((c for c in named if c.name != "column 1"), [*named, *found][0])
+        best = sorted(found, key=lambda c: (not NAMING.fullmatch(c.name), c.name == "column 1"))
+        self.id = best[0]
         self.notes.append(f"column '{self.id.shown}' names the rows")
         sums = sorted(word for word in self.id.held.words if token(word).rstrip(" :") in SUMS)
         if sums:
@@ -574,8 +582,8 @@ class Decider:
         lines = []
         for c, why, ways in faults:
             held = c.held.commonest()
-            said = [f"{when}: " * bool(when) + self.choices.give(**way) for when, way in ways]
-            lines.append(f"{why}{f'; commonest {held}' if held else ''}; give {'; or '.join(said)}")
+            give = [f"{when}: " * bool(when) + self.choices.give(**way) for when, way in ways]
+            lines.append(f"{why}{f'; commonest {held}' if held else ''}; give {'; or '.join(give)}")
         last = [line for line in self.notes if "it sums up" in line]
         settled = self._settled([fault.ways[0][1] for fault in faults], used)
         if len(settled["ignore"]) == len(used):

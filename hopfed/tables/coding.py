@@ -62,7 +62,7 @@ class Code:
         require(self.kind in KINDS, "kind", f"one of {', '.join(KINDS)}", self.kind)
         fit = all(isinstance(word, str) and sign in (-1, 0, 1) for word, sign in self.words)
         require(fit, "words", "texts, each for -1, 0 or 1", self.words)
-        require(isinstance(self.threshold, float | int), "threshold", "a number", self.threshold)
+        object.__setattr__(self, "threshold", float(self.threshold))
         fit = _are_names(self.levels) and bool(self.levels) == (self.kind in KINDS[2:])
         require(fit, "levels", "different texts, of a category, answers or an ordinal", self.levels)
         fit = isinstance(self.mark, str) and bool(self.mark) == (self.kind == "answers")
