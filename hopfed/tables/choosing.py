@@ -430,13 +430,13 @@ class Decider:
             return self._category(c, sure=True)
         if why := next((t.doubts[c.name] for t in self.tables if c.name in t.doubts), ""):
             return self._fault(c, why)
-        if endless := {spelt(v) for v in values if math.isinf(v)}:
+        rest = sorted_levels(c.tokens - c.given.keys())  # as floats, long numbers may be equal
+        if endless := {word for word in rest if abs(number(word) or 0) == math.inf}:
             return self._odd(c, endless, "is no number to use")
         codes = {spelt(v): GONE for v in sorted(values) if abs(v) in NO_ANSWERS}
         coded = bool(codes) and values - set(map(float, codes)) in ({0.0, 1.0}, TWO)
         if how is not None and (told or not coded):
             return Code("number", gone, threshold=c.held.threshold(str(how)))
-        rest = sorted_levels(c.tokens - c.given.keys())  # as floats, long numbers may be equal
         if how is None and len(rest) <= 2 and not c.held.many:
             return Code("words", (*zip(rest, (-1, 1)[-len(rest) :], strict=True), *gone))
         cut = {"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}
@@ -573,7 +573,8 @@ class Decider:
 
     def _where(self, c: Column, odd: Collection[str]) -> tuple[str, str]:
         """Table and row, from 1, that first hold one of some words, and that word as it stands."""
-        word = next(word for word in c.held.first if canonical(word) in odd)
+        found = [word for word in c.held.first if canonical(word) in odd] or [*c.held.first]
+        word = found[0]
         label, row = c.held.first[word]
         return f"row {row}" if label == self.label else f"{label}, row {row}", word.strip()
 

@@ -90,6 +90,7 @@ def _canonical(word: str) -> str:
 
 def canonical(word: str) -> str:
     """Return a word as codings know it: a number by its value, others as their token."""
+    word = word.strip()
     return _canonical(word) if len(word) <= 40 else token(word)
 
 

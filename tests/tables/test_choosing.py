@@ -147,6 +147,7 @@ def test_the_line_to_paste_cuts_no_ids_weights_or_totals_and_says_a_word_once():
     [
         (["present", "missing", "present"], {}, "'missing' stands beside 'present'"),
         (["a", "b", "a"], {"ignore": "Count"}, "no column 'Count'; did you mean 'count'"),
+        (["2", "7", "1" * 400], {}, "row 3, column 'count': '1{37}...' is no number to use"),
     ],
 )
 def test_what_is_in_the_way_is_said(column, more, message):
