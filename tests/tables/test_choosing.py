@@ -155,20 +155,6 @@ def test_what_is_in_the_way_is_said(column, more, message):
         hopfed.read_table({"count": column, "a": [0, 1, 1], "b": [1, 0, 1]}, **more)
 
 
-def test_a_coding_tells_all_columns_whose_words_it_does_not_know():
-    table = {"tree": ["oak", "ash", "oak"], "ink": ["red", "blue", "red"], "kg": [1, 5, 9]}
-    coding = hopfed.read_table(table, binarize=4).coding
-    other = {"tree": ["oak", "fir"], "ink": ["green", "red"], "kg": ["7", "heavy"]}
-    with pytest.raises(ColumnsError) as caught:
-        coding.apply(other)
-    lines = str(caught.value).split("\n")
-    assert len(lines) == 5
-    assert "row 2, column 'tree': 'fir'" in lines[1]
-    assert "--words fir=missing,green=missing,heavy=missing" in lines[-1]
-    told = dict.fromkeys(("fir", "green", "heavy"))
-    assert signs(hopfed.read_table(other, coding=coding, words=told))[-1] == [1, 0]
-
-
 @pytest.mark.parametrize(
     ("counts", "cut"),
     [
