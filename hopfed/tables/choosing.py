@@ -155,9 +155,9 @@ class Held:
         """Return all numbers that it holds."""
         if self.kept:
             return np.concatenate(self.kept)
-        held = {w: n for w, n in self.words.items() if canonical(w) not in self.missing}
-        found = np.array([(number(w), n) for w, n in held.items() if number(w) is not None], float)
-        values, counts = found.reshape(-1, 2).T
+        held = ((number(w), n) for w, n in self.words.items() if canonical(w) not in self.missing)
+        found = [(value, n) for value, n in held if value is not None]
+        values, counts = np.array(found, float).reshape(-1, 2).T
         return np.repeat(values, counts.astype(int))
 
     def commonest(self) -> str:
@@ -459,9 +459,7 @@ class Decider:
     def _category(self, c: Column, sure: bool = False) -> Code | Fault:
         """Code of a column of categories; too many may be names of rows that occur again."""
         held, few = c.held, not c.held.many and len(c.levels) <= LEVELS
-        if not (sure and few) and (dressed := self._dressed(c)):
-            return dressed
-        if not sure and not held.many and (fault := self._of_another_kind(c)):
+        if not sure and (fault := self._of_another_kind(c)):
             return fault
         if few:
             return Code("category", tuple(c.gone.items()), levels=sorted_levels(c.levels))
@@ -499,17 +497,15 @@ class Decider:
 
     # Faults
 
-    def _dressed(self, c: Column) -> Fault | None:
-        """The fault of numbers that are not written plainly, such as 5 %."""
-        odd = sorted(word for word in c.levels if number(word) is None)
-        if not odd or len(c.levels) <= 2 or not all(map(DRESSED.fullmatch, c.levels)):
-            return None
-        word = shown(min(odd, key=len), 40)
-        why = f"holds numbers that are written like '{word}': write them like 1234.5"
-        return self._fault(c, why)
-
     def _of_another_kind(self, c: Column) -> Fault | None:
         """The fault of words that look like entries of another kind than categories."""
+        odd = sorted(word for word in c.levels if number(word) is None)
+        if odd and len(c.levels) > 2 and all(map(DRESSED.fullmatch, c.levels)):
+            word = shown(min(odd, key=len), 40)
+            why = f"holds numbers that are written like '{word}': write them like 1234.5"
+            return self._fault(c, why)
+        if c.held.many:
+            return None
         tokens = {canonical(word) for word in c.levels}
         numbers = {canonical(word) for word in c.levels if number(word) is not None}
         known, rest, strange = tokens & FULL, tokens - numbers, tokens - KNOWN
