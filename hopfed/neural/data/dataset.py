@@ -110,13 +110,13 @@ class Dataset:
             values = getattr(self, column)
             if values is not None and values.shape != (n,):
                 yield f"{column} has shape {values.shape} for {n} labels"
-        for kind, values, names in (
+        for column, values, names in (
             ("label", self.labels, self.class_names),
             ("domain", self.domain, self.domain_names),
             ("writer", self.writer, self.writer_names),
         ):
             if values is not None and len(bad := values[(values < 0) | (values >= len(names))]):
-                where = f"{kind} {bad[0]} of row {int((values == bad[0]).argmax())}"
+                where = f"{column} {bad[0]} of row {int((values == bad[0]).argmax())}"
                 yield f"{where} is outside of 0..{len(names) - 1}"
         if self.coarse is not None and self.coarse.shape != (self.classes,):
             yield f"there are {self.coarse.shape} superclasses for {self.classes} classes"
