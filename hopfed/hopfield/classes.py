@@ -200,7 +200,7 @@ class Classes:
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
 
     def client(self, source: Source, noise: Noise | None) -> ClassClient:
-        """What clients do, with the rows of a `source`."""
+        """What clients do, with the rows of a `source` and `noise` on their answers."""
         return ClassClient(source, self.n_sites, noise, self.looks, self.steps)
 
     def start(self) -> State:

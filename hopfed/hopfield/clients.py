@@ -31,7 +31,15 @@ from hopfed.hopfield.class_questions import (
     check_question,
     first_question,
 )
-from hopfed.hopfield.encoding import MOST_EXAMPLES, MOST_PATTERNS, Encoding, lower, unpack_patterns
+from hopfed.hopfield.encoding import (
+    MOST_EXAMPLES,
+    MOST_PATTERNS,
+    WIDEST,
+    encode,
+    lower,
+    operator_spec,
+    unpack_patterns,
+)
 from hopfed.hopfield.noise import NUMBERS, UNITS, ClassNoise, Noise, hidden
 from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule
 from hopfed.hopfield.stream import Batches, Elsewhere, Source
@@ -44,7 +52,7 @@ from hopfed.theory.discrete_gaussian import least_variance
 
 SHOWN = 120  # characters of an error about a recipe
 LIMITS: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("n_sites", "width"), (1, 2**24)),
+    "n_sites": (1, 2**24),
     **dict.fromkeys(("looks", "steps"), (1, 100)),
     **dict.fromkeys(("weight", "ema", "delta"), (0, 1)),
     "rounds": (1, 2**63 - 1),
@@ -88,8 +96,6 @@ class Recipe:
     rounds: int = 1  # parts that clients deal their rows out to
     epsilon: float = math.inf  # epsilon, delta: of the noise on all answers; none where infinite
     delta: float = 1e-5
-    form: str = "counts"  # form, width: of operators, see `hopfed.hopfield.encoding`
-    width: int = 1
     groups: int = 0  # groups, votes, weight, ema: of a `hopfed.hopfield.clients.PatternClient`
     votes: bool = False
     weight: float = 1.0
@@ -102,15 +108,17 @@ class Recipe:
         for name, (least, most) in LIMITS.items():
             value = getattr(self, name)
             require(least <= value <= most, name, f"from {least:g} to {most:g}", value)
-        Encoding(self.n_sites, self.form, self.width)  # checks these
 
 
 @dataclass(frozen=True)
-class StartingClient:
-    """A client that has no state before its first round."""
+class Client:
+    """What clients have in common."""
+
+    source: Source  # their rows of each round
+    n_sites: int  # columns N
 
     def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """State of a client before its first round."""
+        """Nothing: a client has no state before its first round."""
         return {}
 
     def _recipe(self: Any, **own: Any) -> str:
@@ -123,11 +131,9 @@ class StartingClient:
 
 
 @dataclass(frozen=True)
-class PatternClient(StartingClient):
+class PatternClient(Client):
     """What a client of a federation of patterns does, and all that it knows of the settings."""
 
-    source: Source  # its examples
-    encoding: Encoding  # how operators travel
     # rule, ema: plasticity of a client, its weight w on fresh examples, and how fast it follows
     rule: Rule = field(default_factory=lambda: Fixed(1.0))
     ema: float = 1.0
@@ -137,13 +143,9 @@ class PatternClient(StartingClient):
     noise: Noise | None = None
 
     def __post_init__(self) -> None:
+        require(1 <= self.n_sites <= WIDEST, "n_sites", f"1 to {WIDEST:,} columns", self.n_sites)
         if self.noise is not None:
             _ = self.variance  # checks the budget
-
-    @property
-    def n_sites(self) -> int:
-        """N."""
-        return self.encoding.n_sites
 
     @cached_property
     def variance(self) -> int:
@@ -156,8 +158,8 @@ class PatternClient(StartingClient):
         """What another machine makes it of."""
         if not isinstance(self.rule, Fixed):
             raise DataError(f"a {type(self.rule).__name__} cannot be sent to another machine")
-        how: Any = {"form": self.encoding.form, "width": self.encoding.width, "ema": self.ema}
-        return self._recipe(weight=self.rule.weight, groups=self.groups, votes=self.votes, **how)
+        own: Any = {"groups": self.groups, "votes": self.votes, "ema": self.ema}
+        return self._recipe(weight=self.rule.weight, **own)
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -182,7 +184,7 @@ class PatternClient(StartingClient):
         if step == "operators":
             columns = Field((N,), "iu", within="examples")
             weight = Field((), "f", least=0.0, most=1 + 1e-9)
-            return {**self.encoding.spec, "columns": columns, "weight": weight}
+            return {**operator_spec(N), "columns": columns, "weight": weight}
         if step == "projections":
             K = down["basis"].shape[1]
             triangles = Field((self.groups, K * (K + 1) // 2), "f")
@@ -194,9 +196,9 @@ class PatternClient(StartingClient):
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
         """Answer the server from the examples of this round."""
-        step, client = self.steps[context.exchange], context.client
+        step, client = self.steps[context.exchange], context.client or 0
         self._check_question(step, down)
-        rows = self.source.examples(context.round, 0 if client is None else client)
+        rows = self.source.examples(context.round, client)
         rows = rows if isinstance(rows, Rows) else kernels.pack(np.asarray(rows))
         require(not rows.gaps, "examples", "complete where patterns are looked for", "gaps")
         if rows.shape[1] != self.n_sites:
@@ -208,7 +210,7 @@ class PatternClient(StartingClient):
             return self._operator(state, rows, down, context)
         if step == "projections":
             seed = context.derive("projections")
-            return state, self._projected(rows, down["basis"], seed, client or 0), {}
+            return state, self.projected(rows, down["basis"], seed, client), {}
         return state, vote(rows, broadcast_of(down, self.n_sites), down["sure"]), {}
 
     def _operator(
@@ -220,7 +222,7 @@ class PatternClient(StartingClient):
         before = float(state.get("plasticity", reading.weight))
         smooth = np.array(before + self.ema * (reading.weight - before))
         columns = kernels.column_sums(rows).astype(np.int32)
-        message = self.encoding.encode(rows) | {"columns": columns, "weight": smooth}
+        message = encode(rows) | {"columns": columns, "weight": smooth}
         metrics = {
             "weight": float(smooth),
             "reading": reading.weight,
@@ -229,7 +231,7 @@ class PatternClient(StartingClient):
         }
         return {**state, "plasticity": smooth}, message, metrics
 
-    def _projected(self, rows: Rows, basis: np.ndarray, seed: int, client: int) -> Message:
+    def projected(self, rows: Rows, basis: np.ndarray, seed: int, client: int) -> Message:
         """``V^T eta^T eta V`` of random groups for a basis V (N, K): their lower triangles."""
         K, filled = basis.shape[1], min(self.groups, max(1, rows.shape[0]))
         sums = np.zeros((self.groups, K * (K + 1) // 2), np.float32)
@@ -267,11 +269,9 @@ class PatternClient(StartingClient):
 
 
 @dataclass(frozen=True)
-class ClassClient(StartingClient):
+class ClassClient(Client):
     """What a client of a federation of classes does, and all that it knows of the settings."""
 
-    source: Source  # its rows of each round; entries may be missing
-    n_sites: int  # columns N
     noise: Noise | None = None  # on its sums; None for exact ones
     # looks, steps: of a round of sums with noise, see `hopfed.hopfield.noisy_classes`: they are
     # what the budget is divided into
@@ -324,7 +324,7 @@ class ClassClient(StartingClient):
         if context.exchange and not down:  # nothing is left to ask in this round
             return state, {}, {}
         down = self.question(down)
-        client = 0 if context.client is None else context.client
+        client = context.client or 0
         relates, outcome = self.noise is None and asked(down) in RELATED, None
         if ("every" in down or relates) and isinstance(self.source, Batches):  # of any round
             given, outcome = self.source.everything(client)
@@ -371,5 +371,5 @@ def client_of(recipe: str) -> PatternClient | ClassClient:
     noise = None if how.epsilon == np.inf else Noise(how.epsilon, how.delta)
     if how.graded:
         return ClassClient(source, how.n_sites, noise, how.looks, how.steps)
-    sent, rule = Encoding(how.n_sites, how.form, how.width), Fixed(how.weight)
-    return PatternClient(source, sent, rule, how.ema, how.groups, how.votes, noise)
+    own = Fixed(how.weight), how.ema, how.groups, how.votes, noise
+    return PatternClient(source, how.n_sites, *own)

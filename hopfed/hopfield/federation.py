@@ -26,7 +26,6 @@ from hopfed.federation.rounds import FederationState, Participation, Session, St
 from hopfed.hopfield.announcement import FEWER, GOOD, STATUS, Announcement
 from hopfed.hopfield.classes import Classes, Memory
 from hopfed.hopfield.clients import ClassClient, PatternClient
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
@@ -36,8 +35,7 @@ from hopfed.kernels import Rows, concatenate
 from hopfed.kernels.bits import with_gaps
 from hopfed.tables.examples import as_examples
 
-COUNTED = 2_048  # columns up to which operators travel as counts, beyond as leading factors
-GIVEN = ("encoding", "n_sites")  # settings that follow from the examples
+GIVEN = "n_sites"  # which follows from the examples
 PLURAL = {"archetype": "archetypes", "class": "classes"}
 CHANNELS: dict[str, type[Patterns | Classes]] = {"symmetric": Patterns, "graded": Classes}
 BUDGET = ("epsilon", "delta")
@@ -69,11 +67,10 @@ class HopfieldFederation:
     >>> from hopfed.hopfield.stream import ArchetypeStream
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.hopfield.encoding import Encoding
     >>> xi = rademacher(2, 100, np.random.default_rng(0))
     >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 2000, 0.7, seed=0)
-    >>> exact = HopfieldFederation(source, Patterns(Encoding(100)))
-    >>> private = HopfieldFederation(source, Patterns(Encoding(100)), Noise(epsilon=2.0))
+    >>> exact = HopfieldFederation(source, Patterns(100))
+    >>> private = HopfieldFederation(source, Patterns(100), Noise(epsilon=2.0))
     >>> for method in (exact, private):
     ...     played = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine())
     ...     played.server_metrics["n_detected"], len(played.state.server["memory/patterns"])
@@ -182,7 +179,6 @@ def simulate(
     engine: Engine | None = None,
     participation: Participation | None = None,
     minimum: int = 1,
-    encoding: Encoding | None = None,
     channel: str = "symmetric",
     **settings: Any,
 ) -> Simulation:
@@ -198,8 +194,6 @@ def simulate(
     engine : what carries out the steps of clients; one after the other when left out.
     participation : who takes part in which round; everyone when left out.
     minimum : clients that must be heard in a round.
-    encoding : how operators travel; when left out, of up to 2,048 columns exactly as counts, else
-        as 64 leading factors.
     channel : "symmetric", every column flipped equally often; or "graded", classes with a mean for
         each column, of examples that may have gaps (NaN, None, masked, or 0 among -1 and 1).
     settings : of the federation, by name: the fields of `hopfed.hopfield.patterns.Patterns` or
@@ -228,19 +222,14 @@ def simulate(
     (3, 200)
     """
     check_seed(seed)
-    own, guard, noise = _parts(channel, encoding, settings)
+    own, guard, noise = _parts(channel, settings)
     holds = engine is None or hasattr(engine, "step")
     require(holds, "engine", "an engine, such as LocalEngine()", repr(engine))
     holds = isinstance(participation, Participation | None)
     require(holds, "participation", "a Participation, or None", repr(participation))
     graded = channel == "graded"
     source, members, rounds, columns = _source(clients, rounds, gaps=graded)
-    form = "counts" if columns <= COUNTED else "factors"
-    sent = encoding or Encoding(columns, form, min(64, columns))
-    rule = f"of the {columns} columns of the examples"
-    require(sent.n_sites == columns, "encoding", rule, f"{sent.n_sites} columns")
-    made = Classes(columns, **own) if graded else Patterns(sent, **own)
-    method = HopfieldFederation(source, made, noise, guard)
+    method = HopfieldFederation(source, CHANNELS[channel](columns, **own), noise, guard)
     how: Any = {"seed": seed, "clients": members, "engine": engine or LocalEngine()}
     how |= {"participation": participation, "minimum": minimum}
     state = FederationState(method.server_start(seed))
@@ -257,16 +246,10 @@ def simulate(
     return Simulation(patterns, tuple(metrics), traffic, tuple(faults), state, classes, tables)
 
 
-def _parts(
-    channel: str, encoding: Encoding | None, settings: dict[str, Any]
-) -> tuple[dict[str, Any], Guard, Noise | None]:
+def _parts(channel: str, settings: dict[str, Any]) -> tuple[dict[str, Any], Guard, Noise | None]:
     """Settings of the channel, what is believed of clients, and the noise."""
     require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
-    holds = isinstance(encoding, Encoding | None)
-    require(holds, "encoding", "an Encoding, or None", repr(encoding))
-    none = channel == "symmetric" or encoding is None
-    require(none, "encoding", "left out where classes are graded: sums travel", encoding)
-    own = [f.name for f in fields(CHANNELS[channel]) if f.name not in GIVEN]
+    own = [f.name for f in fields(CHANNELS[channel]) if f.name != GIVEN]
     known = own, [f.name for f in fields(Guard)], BUDGET
     unknown = ", ".join(sorted(settings.keys() - set(chain(*known))))
     require(not unknown, "settings", f"some of {', '.join(chain(*known))}", unknown)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 
@@ -27,13 +28,14 @@ from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.factorize import METHODS, Groups, Method, factorize
+from hopfed.archetypes.votes import oriented
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below, flatten
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.announcement import STATUS
 from hopfed.hopfield.clients import PatternClient
 from hopfed.hopfield.encoding import (
-    Encoding,
+    decode,
     operator_complaint,
     pack_patterns,
     projections_complaint,
@@ -43,7 +45,7 @@ from hopfed.hopfield.encoding import (
     votes_complaint,
 )
 from hopfed.hopfield.evidence import MEMORIES, Counted, Evidence
-from hopfed.hopfield.guard import Guard, bounded, trimmed
+from hopfed.hopfield.guard import LEVEL, PATIENCE, Guard, bounded, trimmed
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.plasticity import Fixed, Rule
 from hopfed.hopfield.remembered import Remembered, Votes, separable
@@ -77,7 +79,7 @@ class Patterns:
 
     Attributes
     ----------
-    encoding : how operators travel; as counts where they have noise.
+    n_sites : columns N, at most 16,384.
     rule : plasticity of a client, its weight w on fresh examples.
     ema : share a, in (0, 1], by which that weight follows its rule from round to round,
         ``w + a (w_new - w)`` (arXiv:2603.19902, eq. (52)).
@@ -101,11 +103,11 @@ class Patterns:
 
     Examples
     --------
-    >>> Patterns(Encoding(100), groups=0).n_sites
-    100
+    >>> Patterns(100, groups=0).memory
+    'separate'
     """
 
-    encoding: Encoding
+    n_sites: int
     rule: Rule = field(default_factory=lambda: Fixed(1.0))
     ema: float = 1.0
     memory: str = "separate"
@@ -127,16 +129,11 @@ class Patterns:
         require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
         require(self.groups >= 0, "groups", "at least 0", self.groups)
 
-    @property
-    def n_sites(self) -> int:
-        """N."""
-        return self.encoding.n_sites
-
     def client(self, source: Source, noise: Noise | None) -> PatternClient:
-        """What clients do, with the rows of a `source`."""
-        if noise is not None:  # as counts
-            return PatternClient(source, Encoding(self.n_sites), noise=noise)
-        return PatternClient(source, self.encoding, self.rule, self.ema, self.groups, self.votes)
+        """What clients do, with the rows of a `source` and `noise` on their answers."""
+        if noise is not None:
+            return PatternClient(source, self.n_sites, noise=noise)
+        return PatternClient(source, self.n_sites, self.rule, self.ema, self.groups, self.votes)
 
     def start(self) -> State:
         """Nothing, before the first round."""
@@ -167,7 +164,7 @@ class Patterns:
 def _operator_complaint(client: PatternClient, guard: Guard, message: Message) -> str | None:
     """Say why no rows, with the noise of the mechanism, have an operator; None if some may."""
     if client.noise is None:
-        return operator_complaint(client.encoding, message, guard.check)
+        return operator_complaint(message) if guard.check else None
     N, M, room = client.n_sites, float(message["examples"]), norm(client.variance, client.n_sites)
     released = symmetric(message["counts"], N, M)
     if not semidefinite(released, room, M + room):
@@ -195,7 +192,7 @@ class _Round:
         self.heard = bounded(heard, guard.claim)
         self.operators, self.weights = dict[int, HebbianOperator](), dict[int, float]()
         for c, m in self.heard.items():
-            operator = client.encoding.decode(m)
+            operator: HebbianOperator = decode(m, channel.n_sites)
             if client.noise is not None:
                 noise = (float(m["examples"]) / self.claims[c]) ** 2 * client.variance
                 operator = PrivateOperator(**vars(operator), noise=noise)
@@ -203,25 +200,28 @@ class _Round:
             claimed *= claimed >= LIGHTEST  # of less, the share of the examples is no number
             self.operators[c] = operator
             self.weights[c] = claimed * channel.discount ** session.ages.get(c, 0)
-        held = Evidence.unflatten(client.encoding, below(state, "evidence"))
+        held = Evidence.unflatten(channel.n_sites, below(state, "evidence"))
         held = held.discounted(channel.discount)
         self.evidence = held.extend(self.operators, self.heard, self.weights)
         arrays = below(state, "memory")
         self.before = Remembered(**arrays) if arrays else Remembered.nothing(channel.n_sites)
-        known, operators, weights = self.before.patterns, self.operators, self.weights
-        self.counted = Counted.of(
-            channel.memory, self.evidence, known, operators, weights, channel.alpha
-        )
+        self.counted = self._counted(self.evidence, self.operators, self.weights)
         self.quality = float(state.get("quality", 0.0))
-        if self.counted.rank.n_detected:
-            self.quality = self._quality()
-
-    def _quality(self) -> float:
-        """Quality of the pooled examples; where some may lie, that of the median client."""
         known = sorted(v for c, v in self.counted.variances.items() if c in self.weights)
-        if self.guard.byzantine == 0 or not known:
-            return self.counted.rank.quality
-        return float(np.sqrt(max(1.0 - known[len(known) // 2], 0.0)))
+        if self.counted.rank.n_detected:
+            self.quality = self.counted.rank.quality
+            if self.guard.byzantine > 0 and known:  # where some may lie, that of the median client
+                self.quality = float(np.sqrt(max(1.0 - known[len(known) // 2], 0.0)))
+
+    def _counted(
+        self,
+        evidence: Evidence,
+        operators: Mapping[int, HebbianOperator],
+        weights: Mapping[int, float],
+    ) -> Counted:
+        """Count evidence, blended with what is remembered as the channel says."""
+        how = self.channel.alpha, self.channel.memory, self.before.patterns
+        return Counted.of(evidence, operators, weights, *how)
 
     def metrics(self) -> Metrics:
         """What is known of the count and of the claims."""
@@ -256,11 +256,10 @@ class _Round:
 
     def projections_complaint(self, basis: np.ndarray, c: int, message: Message) -> str | None:
         """Say of a client's projections why no groups of its rows have them."""
-        claim, expected, check = self.claims.get(c, 0), None, self.guard.check
-        if check and self.channel.encoding.exact and c in self.operators:
+        claim, expected = self.claims[c], None
+        if self.guard.check:
             expected = claim * (basis.T @ self.operators[c].matmat(basis))
-        N = self.channel.n_sites
-        return projections_complaint(message, claim, N, expected, check)
+        return projections_complaint(message, claim, self.channel.n_sites, expected)
 
     def projected(self, answers: Mapping[int, Message]) -> Groups | None:
         """Group projections, each brought to the common noise variance."""
@@ -290,14 +289,11 @@ class _Round:
                 """Archetypes in the fresh operators of some clients."""
                 part = {c: self.operators[c] for c in clients}
                 own = {c: self.weights[c] for c in clients}
-                fresh, how = Evidence(self.channel.encoding), self.channel.memory
-                fresh = fresh.extend(part, self.heard, own)
-                alpha, known = self.channel.alpha, memory.patterns
-                counted = Counted.of(how, fresh, known, part, own, alpha)
+                fresh = Evidence(self.channel.n_sites).extend(part, self.heard, own)
+                counted = self._counted(fresh, part, own)
                 return self._factored(counted, self.clients_as_groups(clients, counted), seed)
 
-            level = self.guard.level
-            found = agreed(found, self.counted, self.operators, byzantine, level, alone)
+            found = agreed(found, self.counted, self.operators, byzantine, alone)
         matches, sure = found.matches, found.expected_overlaps
         if self.channel.memory == "separate":
             memory = memory.renew(found.patterns, sure, matches)
@@ -307,10 +303,11 @@ class _Round:
             memory = memory.select(matches >= 0)
         new = np.setdiff1d(np.arange(len(found)), matches)
         memory = memory.learn(found.patterns[new], sure[new], self.t)
-        if self.evidence.columns.any():
-            memory = memory.oriented(self._mean_example())
+        if self.evidence.columns.any():  # patterns that are new turn as the mean example points
+            turned, new = oriented(memory.patterns, self._mean_example()), memory.voters == 0
+            memory = replace(memory, patterns=np.where(new[:, None], turned, memory.patterns))
         fits = []
-        for c, op in self.operators.items() if self.channel.encoding.exact else ():
+        for c, op in self.operators.items():
             m = self.heard[c]
             mean = m["columns"] / float(m["examples"]) if "columns" in m else None
             fits.append(misfit(op, memory.patterns, mean))
@@ -342,7 +339,7 @@ class _Round:
         """Mean (N,) of all examples; where some may lie, of this round without the extremes."""
         cut = self.guard.cut(len(self.heard))
         if cut <= 0:
-            return np.asarray(self.evidence.columns / self.evidence.mass)
+            return self.evidence.columns / cast(HebbianOperator, self.evidence.operator).mass
         means = np.array([m["columns"] / float(m["examples"]) for m in self.heard.values()])
         return trimmed(means, 1.0, cut)
 
@@ -356,7 +353,7 @@ class _Round:
 
         def righted(memory: Remembered, rows: np.ndarray) -> Remembered:
             fixed = memory.patterns.copy()
-            fixed[rows] = corrected(fixed[rows], operators, each, byzantine, guard.level)
+            fixed[rows] = corrected(fixed[rows], operators, each, byzantine)
             unasked = (memory.voters == 0)[:, None]
             return replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
 
@@ -365,29 +362,27 @@ class _Round:
         if byzantine:
             each_held = [op.n_examples * shares(op, memory.patterns) for op in operators]
             sway = np.sqrt(sum(2 * op.n_examples**2 * added_noise(op) for op in operators))
-            least = FEWEST * self.quality**2 + guard.level * sway / self.channel.n_sites
+            least = FEWEST * self.quality**2 + LEVEL * sway / self.channel.n_sites
             own = np.sort(each_held, axis=0)[:-byzantine].sum(axis=0) >= least
         # Beside what nobody needs, an archetype may have no direction of its own.
         noise = [self.counted.variances.get(c, rank.variance) for c in self.operators]
         support = Support.of(operators, memory.patterns[own], each, noise, careful)
         shown, held = own.copy(), np.zeros(len(memory))
-        shown[own] = support.scores() > guard.level
+        shown[own] = support.scores() > LEVEL
         held[own] = support.behind(self.quality)
         if byzantine:
             others = support.behind(self.quality, byzantine) >= FEWEST
-            shown[own] &= others & (support.doubted(byzantine) > guard.level)
+            shown[own] &= others & (support.doubted(byzantine) > LEVEL)
         if guard.quorum > 0:
-            groups = random_groups(
-                len(operators), guard.client_groups, int(self.state["secret"]), self.t
-            )
-            shown[own] &= support.agreement(groups, guard.level) >= guard.quorum
+            groups = random_groups(len(operators), int(self.state["secret"]), self.t)
+            shown[own] &= support.agreement(groups) >= guard.quorum
         memory = memory.confirm(shown, self.t)
         memory = righted(memory, memory.rounds >= guard.persistence)  # beside no lies any more
         memory = replace(memory, held=memory.held * self.channel.discount + held)
-        waiting = self.t - memory.seen < guard.patience
+        waiting = self.t - memory.seen < PATIENCE
         kept = (memory.rounds >= guard.persistence) | waiting
         everything = Support.of(operators, memory.patterns, each, noise, careful)
-        supported = (everything.alone() > guard.level)[:, kept].sum(axis=1)
+        supported = (everything.alone() > LEVEL)[:, kept].sum(axis=1)
         supports = np.column_stack([list(self.heard), supported])
         return memory.select(kept), {"supports": supports}
 
@@ -398,7 +393,7 @@ class _Round:
         shape, byzantine = (len(public), self.channel.n_sites), self.guard.suspects(len(answers))
         votes = Votes.gather(answers, self.weights, examples, shape, byzantine)
         clear = separable(memory.sure[public], self.quality, self.channel.n_sites)
-        memory = memory.vote(votes.among(len(memory), public, clear), self.quality)
+        memory = memory.vote(votes.select(clear), self.quality, public[clear])
         asked = np.isin(np.arange(len(memory)), public[clear])
         # Clients that claimed examples, and do not vote: their rows are like no pattern.
         silent = bool(set(self.heard) - {c for c, m in answers.items() if np.any(m["voters"])})
@@ -409,7 +404,8 @@ class _Round:
 
     def published(self, memory: Remembered, silent: bool = False) -> np.ndarray:
         """Which patterns are broadcast, bool (K,): confirmed often enough, by enough examples."""
-        behind = np.maximum(memory.voters, memory.held) if silent else memory.supporters
+        either = np.maximum(memory.voters, memory.held)
+        behind = either if silent else np.where(memory.voters > 0, memory.voters, memory.held)
         return (memory.rounds >= self.guard.persistence) & (behind >= self.guard.support)
 
     def withheld(self, memory: Remembered, silent: bool = False) -> Metrics:
@@ -426,13 +422,12 @@ class _Round:
         """Status and sentence of a broadcast: that of the spectrum, unless more is known."""
         status, advice = metrics["status"], metrics["advice"]
         private = isinstance(self.evidence.operator, PrivateOperator)
-        exact = self.channel.encoding.exact and not private
         withheld = self.counted.rank.n_detected - metrics["published"]
         if metrics["misfit"] > 1:
             status, advice = "poor fit", UNFIT
         elif status == "ok" and withheld > 0:
             status, advice = "incomplete", f"{withheld} more were found, and are not broadcast."
-        elif status == "ok" and not exact:
+        elif status == "ok" and private:
             status, advice = STATUS, FITTING
         return {"status": status, "advice": advice}
 

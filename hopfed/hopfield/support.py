@@ -31,7 +31,7 @@ from scipy.optimize import nnls
 from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.hopfield.evidence import Counted, along
-from hopfed.hopfield.guard import trimmed
+from hopfed.hopfield.guard import CLIENT_GROUPS, LEVEL, trimmed
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.operators import HebbianOperator
 
@@ -49,10 +49,10 @@ def dual_directions(patterns: np.ndarray) -> np.ndarray:
     return dual / np.maximum(np.linalg.norm(dual, axis=0), 1e-300)
 
 
-def random_groups(clients: int, groups: int, secret: int, t: int) -> list[np.ndarray]:
-    """Indices of clients in at most `groups` random groups, drawn anew in each round t."""
+def random_groups(clients: int, secret: int, t: int) -> list[np.ndarray]:
+    """Indices of clients in random groups, drawn anew in each round t."""
     order = stream(int(secret), "groups of clients", t).permutation(clients)
-    return np.array_split(order, min(groups, clients))
+    return np.array_split(order, min(CLIENT_GROUPS, clients))
 
 
 def added_noise(operator: HebbianOperator) -> float:
@@ -89,15 +89,17 @@ class Support:
     ) -> Support:
         """Measure the support that `operators`, one for each client, give to `patterns` (K, N)."""
         d = dual_directions(patterns)
-        held, noise = np.zeros((len(operators), len(patterns))), np.asarray(variances, float)
-        for c, op in enumerate(operators):
-            held[c] = along(op, d)
-        rest = np.maximum(noise, _outside(operators, patterns)) if careful else noise
+        held = np.array([along(op, d) for op in operators]).reshape(len(operators), len(patterns))
+        noise = np.asarray(variances, float)
+        added = np.array([2 * added_noise(op) for op in operators])
+        rest, N = noise, 0
+        if careful:
+            basis, N = np.linalg.qr(patterns.T.astype(np.float64))[0], patterns.shape[1]
+            inside = np.array([along(op, basis).sum() for op in operators])
+            rest = np.maximum(noise, (N - inside) / max(N - basis.shape[1], 1))
         examples = np.array([op.n_examples for op in operators])
         reach = (patterns * d.T).sum(axis=1) ** 2
-        added = np.array([2 * added_noise(op) for op in operators])
-        N, each = patterns.shape[1] if careful else 0, np.asarray(weights, float)
-        return cls(held, examples, each, noise, rest, reach, N, added)
+        return cls(held, examples, np.asarray(weights, float), noise, rest, reach, N, added)
 
     @cached_property
     def mass(self) -> np.ndarray:
@@ -151,17 +153,9 @@ class Support:
         each = np.sort(share * self.mass, axis=0)
         return np.asarray(each[: len(each) - byzantine].sum(axis=0))
 
-    def agreement(self, groups: Sequence[np.ndarray], level: float = 3.0) -> np.ndarray:
+    def agreement(self, groups: Sequence[np.ndarray]) -> np.ndarray:
         """Share of the `groups` of clients, index arrays, that support each pattern: (K,)."""
-        return np.mean([self.scores(np.asarray(g)) > level for g in groups], axis=0)
-
-
-def _outside(operators: Sequence[HebbianOperator], patterns: np.ndarray) -> np.ndarray:
-    """What each operator holds, in the mean, along a direction outside of the patterns: (L,)."""
-    basis = np.linalg.qr(patterns.T.astype(np.float64))[0]
-    inside = np.array([along(op, basis).sum() for op in operators])
-    N, K = basis.shape
-    return np.asarray((N - inside) / max(N - K, 1))
+        return np.mean([self.scores(np.asarray(g)) > LEVEL for g in groups], axis=0)
 
 
 def corrected(
@@ -169,7 +163,6 @@ def corrected(
     operators: Sequence[HebbianOperator],
     weights: Sequence[float],
     byzantine: int,
-    level: float,
 ) -> np.ndarray:
     """Turn those sites of the patterns, int8 (K, N), that the operators contradict."""
     L, cut = len(operators), min(byzantine, (len(operators) - 1) // 2)
@@ -183,7 +176,7 @@ def corrected(
     for k in range(len(patterns)):
         middle = trimmed(scale[:, None] * shown[:, k], 1.0, cut)
         noise = np.sqrt(np.median(scale**2 * (held[:, k] / masses + added)) / (L - 2 * cut))
-        fixed[k, patterns[k] * middle < -level * noise] *= -1
+        fixed[k, patterns[k] * middle < -LEVEL * noise] *= -1
     return fixed
 
 
@@ -192,7 +185,6 @@ def agreed(
     counted: Counted,
     operators: Mapping[int, HebbianOperator],
     byzantine: int,
-    level: float,
     factored: Callable[[Sequence[int]], Archetypes],
 ) -> Archetypes:
     """Return `found`, or archetypes that explain all clients but some better than noise does."""
@@ -209,22 +201,17 @@ def agreed(
 
     number = kept * max(K * (K + 1) / 2 - len(found), 1.0)
     left = explained(found.patterns)[1]
-    if left <= number + level * np.sqrt(2 * number):
+    if left <= number + LEVEL * np.sqrt(2 * number):
         return found
     parts = np.array_split(np.array(clients), min(2 * byzantine + 1, len(clients)))
-    common = _common([factored(part.tolist()).patterns for part in parts], byzantine)
-    others = factored(explained(common)[0])
-    return others if explained(others.patterns)[1] < left - level**2 else found
-
-
-def _common(parts: Sequence[np.ndarray], byzantine: int) -> np.ndarray:
-    """Patterns that more groups have than may hold a liar, as the first of these has them."""
-    found: list[np.ndarray] = []
-    for pattern in np.concatenate(parts).astype(np.float64):
-        shown = sum(bool((np.abs(part @ pattern) >= ALIKE * pattern.size).any()) for part in parts)
-        if shown > byzantine and not any(abs(x @ pattern) >= ALIKE * pattern.size for x in found):
-            found.append(pattern)
-    return np.array(found).reshape(-1, parts[0].shape[1])
+    shown = [factored(part.tolist()).patterns for part in parts]
+    common: list[np.ndarray] = []  # patterns that more groups have than may hold a liar
+    for x in np.concatenate(shown).astype(np.float64):
+        alike = sum(bool((np.abs(part @ x) >= ALIKE * x.size).any()) for part in shown)
+        if alike > byzantine and not any(abs(y @ x) >= ALIKE * x.size for y in common):
+            common.append(x)
+    others = factored(explained(np.array(common).reshape(-1, shown[0].shape[1]))[0])
+    return others if explained(others.patterns)[1] < left - LEVEL**2 else found
 
 
 def unexplained(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed import kernels
-from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.encoding import decode, encode
 from hopfed.hopfield.evidence import Evidence
 from hopfed.spectral.rank import TracyWidom
 
@@ -17,12 +17,11 @@ def noise(M, N, *path):
     return np.sign(np.random.default_rng(path).standard_normal((M, N))).astype(np.int8)
 
 
-def gathered(batches, N, discount, weights=None, form="counts"):
+def gathered(batches, N, discount, weights=None):
     """Evidence of one batch a round, all of one client."""
-    encoding = Encoding(N, form, width=min(16, N))
-    evidence = Evidence(encoding)
+    evidence = Evidence(N)
     for i, x in enumerate(batches):
-        op = encoding.decode(encoding.encode(kernels.pack(x)))
+        op = decode(encode(kernels.pack(x)), N)
         w = 1.0 if weights is None else weights[i]
         message = {"columns": x.sum(axis=0).astype(float)}
         evidence = evidence.discounted(discount).extend({0: op}, {0: message}, {0: w})
@@ -46,27 +45,21 @@ def test_evidence_is_the_weighted_sum_of_its_batches(discount, rounds):
         [np.full(len(x), w * discount**a) for w, a, x in zip(weights, ages, batches, strict=True)]
     )
     np.testing.assert_allclose(evidence.operator.matrix, total, atol=1e-9)
-    np.testing.assert_allclose(evidence.mass, row_weights.sum())
+    np.testing.assert_allclose(evidence.operator.mass, row_weights.sum())
     np.testing.assert_allclose(evidence.n_examples, row_weights.sum() ** 2 / (row_weights**2).sum())
     profile = evidence.profile()
     np.testing.assert_allclose(profile.weights.sum(), 1)
     np.testing.assert_allclose(profile.weights @ profile.gains, 1)
 
 
-@pytest.mark.parametrize("form", ["counts", "factors"])
-def test_it_survives_being_flattened(form):
-    evidence = gathered([noise(9, 20, i) for i in range(3)], 20, 0.5, form=form)
-    again = Evidence.unflatten(evidence.encoding, evidence.flatten())
+def test_it_survives_being_flattened():
+    evidence = gathered([noise(9, 20, i) for i in range(3)], 20, 0.5)
+    again = Evidence.unflatten(20, evidence.flatten())
     X = np.random.default_rng(0).standard_normal((20, 2))
     np.testing.assert_array_equal(again.operator.matmat(X), evidence.operator.matmat(X))
     np.testing.assert_array_equal(again.weights, evidence.weights)
     assert again.n_examples == evidence.n_examples
-    assert Evidence.unflatten(evidence.encoding, {}).operator is None
-
-
-def test_factors_stay_bounded_over_many_rounds():
-    evidence = gathered([noise(16, 40, i) for i in range(60)], 40, 0.9, form="factors")
-    assert evidence.operator.rows.shape[0] <= 32 * 16
+    assert Evidence.unflatten(20, {}).operator is None
 
 
 @pytest.mark.slow
@@ -76,7 +69,7 @@ def test_the_size_of_the_test_under_fading_weights():
     hits = equal = 0
     for draw in range(draws):
         evidence = gathered([noise(100, N, draw, i) for i in range(6)], N, 0.5)
-        values = np.linalg.eigvalsh(evidence.operator.matrix / evidence.mass)[::-1]
+        values = np.linalg.eigvalsh(evidence.operator.matrix / evidence.operator.mass)[::-1]
         sample = evidence.sample(np.maximum(values, 0), True)
         hits += TracyWidom(alpha)(sample).n_detected > 0
         equal += TracyWidom(alpha)(replace(sample, profile=None)).n_detected > 0

@@ -9,7 +9,6 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Context
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.clients import PatternClient
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity import (
     Agreement,
     Broadcast,
@@ -134,7 +133,7 @@ def test_structure_does_not_see_novelty_in_noise():
 def test_smoothing_by_hand():
     rows = rademacher(4, 40, np.random.default_rng(0))
     for before, weight in (({}, 1.0), ({"plasticity": np.array(0.2)}, 0.6)):
-        client = PatternClient(Batches((pack(rows),)), Encoding(40), Fixed(1.0), ema=0.5)
+        client = PatternClient(Batches((pack(rows),)), 40, Fixed(1.0), ema=0.5)
         state, message, _ = client.client_step(before, {}, Context(0, 0, 0, 0))
         assert state["plasticity"] == message["weight"] == pytest.approx(weight)
 
