@@ -11,7 +11,7 @@ from helpers import rest_slow
 from hopfed import kernels
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.noise import PARTS, ClassNoise, exact_sums, memberships
-from hopfed.hopfield.noisy_classes import NoisySums, Residuals
+from hopfed.hopfield.noisy_classes import NoisySums, directions
 from hopfed.hopfield.stream import Batches, Elsewhere
 from hopfed.privacy.discrete_gaussian import _log_delta, concentrated_rho
 from hopfed.tables.examples import as_examples
@@ -147,7 +147,7 @@ def test_residuals_of_one_class_have_no_direction_and_of_two_theirs():
         exact = exact_sums("pairs", kernels.pack(x), first_question(N))
         arrays = {name: array / PARTS for name, array in exact.items()}
         sums = NoisySums(arrays["counts"], arrays["signed"], arrays["seen"], np.zeros(1))
-        (found,) = Residuals.of(sums, arrays["pairs"][0], 0.0)
+        (found,) = directions(sums, arrays["pairs"][0], 0.0)
         if K == 1:
             assert found.ratio < 1
         else:
