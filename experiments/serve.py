@@ -66,7 +66,6 @@ class Config(Settings):
     graded: Annotated[bool, "sums over classes with a mean for each column, and gaps"] = False
     archetypes: Annotated[int, at_least(0), "classes of graded exact sums; 0: as found"] = 0
     relate: Annotated[str, "NAME or NAME=WORD,... of clients' outcome, related to classes"] = ""
-    steps: Annotated[int, "of the fit after each search for classes, of sums with noise"] = 3
     looks: Annotated[int, "searches for classes in a round, of sums with noise"] = 2
     quorum: float = 0.0
     persistence: Annotated[int, at_least(1)] = 1
@@ -108,7 +107,7 @@ class Config(Settings):
         guard = Guard(**{part.name: getattr(self, part.name) for part in fields(Guard)})
         channel: Classes | Patterns
         if self.graded:
-            own = {name: getattr(self, name) for name in ("discount", "looks", "steps")}
+            own = {name: getattr(self, name) for name in ("discount", "looks")}
             own |= {"judged": self.rounds, "number": self.archetypes, "relate": self.relate}
             channel = Classes(self.columns, most=min(self.most, 50), **own)
         else:

@@ -1,8 +1,7 @@
 """The last word of a federation: archetypes for all clients, and whether rows lie in them.
 
 With exact sums the status is that of `hopfed.recover` on the rows of all clients. Noise hides some
-of what is tested then: patterns can still be a poor fit, and an owner has rows by which the
-classes are judged as `hopfed.recover` judges its own. Nothing of that leaves the machine.
+of what is tested; an owner has rows by which classes are judged on its machine.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ from hopfed.hopfield.encoding import (
     operator_spec,
     unpack_patterns,
 )
-from hopfed.hopfield.noise import NUMBERS, UNITS, ClassNoise, Noise, hidden
+from hopfed.hopfield.noise import NUMBERS, STEPS, UNITS, ClassNoise, Noise, hidden
 from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule
 from hopfed.hopfield.stream import Batches, Elsewhere, Source
 from hopfed.kernels import Rows
@@ -53,7 +53,7 @@ from hopfed.theory.discrete_gaussian import least_variance
 SHOWN = 120  # characters of an error about a recipe
 LIMITS: dict[str, tuple[float, float]] = {
     "n_sites": (1, 2**24),
-    **dict.fromkeys(("looks", "steps"), (1, 100)),
+    "looks": (1, 100),
     **dict.fromkeys(("weight", "ema", "delta"), (0, 1)),
     "rounds": (1, 2**63 - 1),
     "groups": (0, 2**20),
@@ -100,8 +100,7 @@ class Recipe:
     votes: bool = False
     weight: float = 1.0
     ema: float = 1.0
-    looks: int = 1  # looks, steps: of a `hopfed.hopfield.clients.ClassClient`
-    steps: int = 1
+    looks: int = 1  # of a `hopfed.hopfield.clients.ClassClient`
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -273,10 +272,7 @@ class ClassClient(Client):
     """What a client of a federation of classes does, and all that it knows of the settings."""
 
     noise: Noise | None = None  # on its sums; None for exact ones
-    # looks, steps: of a round of sums with noise, see `hopfed.hopfield.noisy_classes`: they are
-    # what the budget is divided into
-    looks: int = 2
-    steps: int = 3
+    looks: int = 2  # of a round of sums with noise: what the budget is divided into
 
     def __post_init__(self) -> None:
         if self.noise is not None:
@@ -285,12 +281,12 @@ class ClassClient(Client):
     @property
     def recipe(self) -> str:
         """What another machine makes it of."""
-        return self._recipe(graded=True, looks=self.looks, steps=self.steps)
+        return self._recipe(graded=True, looks=self.looks)
 
     @property
     def round_steps(self) -> tuple[str, ...]:
         """Names of the exchanges of a round of sums with noise."""
-        return ("pairs", *(("sums",) * self.steps)) * self.looks + ("pairs",)
+        return ("pairs", *(("sums",) * STEPS)) * self.looks + ("pairs",)
 
     @property
     def exchanges(self) -> int:
@@ -370,6 +366,6 @@ def client_of(recipe: str) -> PatternClient | ClassClient:
     source = Elsewhere(how.rounds)
     noise = None if how.epsilon == np.inf else Noise(how.epsilon, how.delta)
     if how.graded:
-        return ClassClient(source, how.n_sites, noise, how.looks, how.steps)
+        return ClassClient(source, how.n_sites, noise, how.looks)
     own = Fixed(how.weight), how.ema, how.groups, how.votes, noise
     return PatternClient(source, how.n_sites, *own)

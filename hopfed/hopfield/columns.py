@@ -1,10 +1,8 @@
 """Names of columns: which column of an owner is which of the federation.
 
 A server that knows the names of its columns (`hopfed serve --columns FILE`) tells them with every
-question, in an order that all make alike, whatever order a file has: the shorter name first, and of
-two of one length the first in the alphabet. Where a server knows only their number, columns go by
-their place, which is for tables without names. An owner tells nobody its names; a column that it
-lacks has to be in its file, empty.
+question, the shorter name first, and of two of one length the first in the alphabet. Where it knows
+only their number, columns go by their place. An owner tells nobody its names.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """Operators, patterns, projections and votes as messages, and what no rows of +-1 can give.
 
-An operator is the strict lower triangle of ``sum_m eta_m eta_m^T``, whole numbers; the diagonal is
-the number of examples. What a client claims is held to that number, entry by entry, so that a
-liar's counts may take away from an archetype what as many honest examples would add. Where
-`hopfed.hopfield.guard.Guard.check` asks for more, what no rows give is refused: of M rows every sum
-has the parity of M and is at most M in magnitude, and two columns agree in ``(M + c_i + c_j + S_ij)
-/ 4`` rows that are both +1, a whole number, and likewise for the other three pairs of signs. The
-centred matrix ``S - c c^T / M`` has no negative eigenvalue. A group of m rows has a trace of at
-most m N along any directions, the groups of a client add up to its operator, and an example votes
-once.
+An operator is the strict lower triangle of ``sum_m eta_m eta_m^T``; the diagonal is the number of
+examples M, to which all entries are held. Where `hopfed.hopfield.guard.Guard.check` asks for more,
+what no rows give is refused: every sum has the parity of M, two columns agree in ``(M + c_i + c_j +
+S_ij) / 4`` rows that are both +1, a whole number, and likewise for the other pairs of signs; ``S -
+c c^T / M`` has no negative eigenvalue; a group of m rows has a trace of at most m N along any
+directions, the groups of a client add up to its operator, and an example votes once.
 """
 
 from __future__ import annotations

@@ -1,20 +1,18 @@
 """What the rounds have shown so far: one weighted operator, its law of noise, and its count.
 
-Operators of clients and rounds are added with weights; older ones fade by `discount` each round.
-The sum is a second-moment matrix of weighted examples, so the thresholds of random-matrix theory
-hold for it, with the law of the weights on the side of the examples. Where clients add noise of
-known variance to their operators, the sum has the sum of the variances.
+Operators of clients and rounds are added with weights; older ones fade. The sum is a second-moment
+matrix of weighted examples, so the thresholds of random-matrix theory hold for it, with the law of
+the weights; where clients add noise, the sum has the sum of the variances.
 
 Evidence is counted alone, or blended with what is remembered:
 
-- "separate" (proposed here): the operator is the evidence; archetypes are remembered beside it.
+- "separate" (proposed here): archetypes are remembered beside the evidence.
 - "common": ``w C_loc / theta + (1 - w) sum_k xihat_k xihat_k^T / N``, both sides with a mean signal
   eigenvalue of one; theta is the mean spike strength that the evidence shows.
-- "literal": ``w J_loc + (1 - w) Jhat`` as the paper prints it, whose two sides live on scales that
-  differ by the number of archetypes over the quality squared.
+- "literal": ``w J_loc + (1 - w) Jhat`` as the paper prints it, on scales that differ.
 
-A blend is not a sample covariance. Divided by the evidence's own factor it is the evidence plus
-known spikes of rank K, whose noise obeys the law of the evidence: that is where it is counted.
+Divided by the evidence's own factor a blend is the evidence plus known spikes of rank K, whose
+noise obeys the law of the evidence: that is where it is counted.
 
 Source: arXiv:2603.19902, eqs. (30), (44); theory/NOTES.md, "Evidence over rounds", "Broadcast and
 blend".

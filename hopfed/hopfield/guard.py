@@ -1,10 +1,9 @@
 """What a server believes of clients that may lie, and how it brings their sums together.
 
-The number of examples is a client's weight and the yardstick of its answers, and nobody can check
-it: nobody counts for more than a multiple of the round's lower median. What is told to all must be
-shown by others than its strongest supporters. Sums over classes are brought to one scale, the rows
-that they are over; the highest and the lowest values of every entry are left out, as many at either
-end as may lie, and the others averaged by their rows.
+Nobody can check the number of examples, a client's weight and the yardstick of its answers: nobody
+counts for more than a multiple of the round's lower median. What is told to all must be shown by
+others than its strongest supporters. Of sums over classes, brought to one scale, the highest and
+the lowest values of every entry are left out, as many at either end as may lie.
 """
 
 from __future__ import annotations

@@ -1,19 +1,15 @@
 """The privacy budget of the examples on this machine: a ledger of what was released of them.
 
 A row is released once. The terms of a data set are those of the first request for it, which spends
-them before anything is sent. From then on the same data set on the same terms is answered with the
-same bits, in whatever order its rows come; on other terms it is refused, smaller ones too, since
-answers with independent noise average it away; and so is a data set that shares a row with another
-one. Rows are dealt out to the rounds in an order that is drawn by the secret, so that all that ever
-leaves this machine about a row is one batch of one release. Budgets are compared bit by bit.
-
-Equal rows are taken for the same one. The same people with other columns or another coding are
-other rows, as are copies under another home; exact sums are not written down.
+them before anything is sent; the same data set on the same terms is answered with the same bits, in
+whatever order its rows come. Other terms are refused, smaller ones too, as independent noise
+averages away, and so is a data set that shares a row with another one. Rows are dealt out to rounds
+in an order that is drawn by the secret. Equal rows are taken for the same one; the same people with
+other columns or another coding are other rows. Exact sums are not written down.
 
 In the folder, mode 0600: `secret`, 256 bits that noise and marks are made from; `ledger`, JSON with
-the terms of each data set and a keyed mark of 16 bytes for each row, in the order in which rows
-were dealt out. Whoever has the secret can take the noise off; whoever removes the ledger releases
-the rows anew.
+the terms of each data set and a keyed mark of 16 bytes for each row. Whoever has the secret can
+take the noise off; whoever removes the ledger releases the rows anew.
 """
 
 from __future__ import annotations

@@ -1,22 +1,17 @@
 """Noise as the policy of a client: what a row changes in its answers, and the noise that hides it.
 
 The noise is discrete Gaussian, drawn from a key of the client's secret, the round, the budget, the
-question and the rows, whatever their order: who asks for the same again gets the same bits. That
-rows are not asked for on other terms is seen to by the ledger (`hopfed.hopfield.ledger`).
+question and the rows, whatever their order: the same question gets the same bits, and the ledger
+sees to it that rows are not asked for on other terms.
 
-A row is of class k to the part ``q_k / PARTS``, whole numbers that add up to PARTS and depend on
-the row and the named classes alone. *Sums* are ``q (x) (1, x, s)``, s the mask of what is observed
-of the row x; *pairs* are ``q (x) (x_i x_j)``, i < j. Where one row is replaced:
-
-- Scale the sums to ``u = (sqrt(N / 2), x, s / sqrt 2)``. ``|u|^2 <= 2 N``, and the product of two
-  such vectors, ``<x, x'> + <s, s'> / 2 + N / 2``, is at least 0, since ``<x, x'> >= -<s, s'>``. So
-  ``|q (x) u - q' (x) u'|^2 <= 4 N PARTS^2``.
-- Pairs of one row have a square norm of ``N (N - 1) / 2`` at most, and the product of two is
-  ``(<x, x'>^2 - <s, s'>) / 2``, at least ``-N / 2``: the difference is at most ``N PARTS``.
-
-A question is worth one unit of the budget for its sums and one for its pairs; all units together
-are (epsilon, delta)-private, whatever is asked in between
-(`hopfed.privacy.discrete_gaussian.concentrated_rho`).
+A row is of class k to the part ``q_k / PARTS``, whole numbers that depend on the row and the named
+classes alone. *Sums* are ``q (x) (1, x, s)``, s the mask of what is observed of the row x; *pairs*
+are ``q (x) (x_i x_j)``, i < j. Another row in the place of one changes the sums, scaled to ``u =
+(sqrt(N / 2), x, s / sqrt 2)``, by at most ``4 N PARTS^2``, as ``|u|^2 <= 2 N`` and the product of
+two is at least 0, since ``<x, x'> >= -<s, s'>``; and pairs, of a square norm of at most ``N (N - 1)
+/ 2`` and products of at least ``-N / 2``, by at most ``N PARTS`` in norm. Sums are worth one unit
+of the budget, pairs one more; all units together are (epsilon, delta)-private, whatever is asked in
+between (`hopfed.privacy.discrete_gaussian.concentrated_rho`).
 """
 
 from __future__ import annotations
@@ -55,6 +50,7 @@ FINE = 2.0**20  # by which log-odds are multiplied before they are rounded
 WEIGHT = 2.0**30  # of the likeliest class of a row
 BLOCK = 4096  # rows at a time
 NUMBERS = 1 << 24  # of an answer: more would take a minute, and a gigabyte, to hide
+STEPS = 3  # of the fit after a search for classes
 UNITS = {"sums": 1, "pairs": 2}  # of the budget
 
 

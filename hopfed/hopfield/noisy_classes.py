@@ -20,7 +20,7 @@ from hopfed.federation.contract import EVERYONE, Metrics
 from hopfed.federation.messages import Lines, Message, flatten
 from hopfed.federation.rounds import Session
 from hopfed.hopfield.guard import Guard, loss, median_bound, trimmed
-from hopfed.hopfield.noise import NUMBERS, PARTS, ClassNoise
+from hopfed.hopfield.noise import NUMBERS, PARTS, STEPS, ClassNoise
 
 if TYPE_CHECKING:
     from hopfed.hopfield.classes import Classes, Memory
@@ -295,7 +295,7 @@ def searched(
         if not halved and len(found.parent) == before and (look or before == 1):
             break
         total = None
-        for step in range(channel.steps):
+        for step in range(STEPS):
             if (answers := asked(means, shares)) is None:
                 break
             sums = answers.sums(noise)
@@ -303,7 +303,7 @@ def searched(
             total = sums if step < 2 or total is None else total + sums
             fresh = total.times(1 / max(step, 1))
             whole = fresh + before_of(held, parent)
-            if step + 1 == channel.steps:
+            if step + 1 == STEPS:
                 kept = whole.supported(max(guard.support, 1.0))
                 whole, fresh, parent = whole.select(kept), fresh.select(kept), parent[kept]
                 best = fresh, parent

@@ -3,13 +3,11 @@
 1. Operators up. Weighted by the clients' plasticity they join the evidence (or are blended with
    what is remembered, as the paper has it), and its spectrum is counted. Basis down.
 2. Projections up: joint diagonalisation, search and exposure fit find the archetypes; what is new
-   is remembered, and what is remembered less surely than it now shows is renewed. Archetypes down.
+   is remembered, and what is remembered less surely is renewed. Archetypes down.
 3. Votes up: sums of the examples nearest to each archetype, which make the patterns exact.
 
-With noise, operators are all that is asked for: column sums, projections and votes would be further
-releases of the same rows. Then the counts ``sum_m eta_mi eta_mj``, i < j, have independent discrete
-Gaussian noise, as integers; how many rows these are counts as public; and a release is held to what
-rows with that noise can give: a matrix of eigenvalues from 0 to M N, and noise of known norm.
+With noise, operators are all that is asked for, as counts with independent discrete Gaussian noise;
+a release is held to what rows with that noise can give.
 
 Source: arXiv:2603.19902, Sections 2.2 and 3; theory/NOTES.md, "Hebbian operators", "Counting",
 "Factorisation", "Plasticity", "Privacy noise".

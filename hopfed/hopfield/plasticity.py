@@ -1,15 +1,13 @@
 """Plasticity: the weight w of a client's fresh data in the blend with the memory.
 
+A rule reads a batch beside the broadcast memory: 1 follows the data, 0 keeps the memory. Noise
+disagrees with memory as much as novelty does: the entropy rule opens to both, the agreement rule
+shuts both out. `Structure` tells them apart: novelty leaves outliers in the spectrum of what the
+memory does not explain. Sign agreement p is the share of pairs of sites on which ``sum_k xi_ki
+xi_kj`` and ``sum_m eta_mi eta_mj`` have the same sign, read off a sample of pairs.
+
 Source: arXiv:2603.19902, eqs. (44) to (52); theory/NOTES.md, "Plasticity", "Sign agreement",
 "Structure rule".
-
-A rule reads a batch beside the broadcast memory: 1 follows the data, 0 keeps the memory, and with
-an empty memory every rule answers 1. A pure-noise batch disagrees with memory as much as a novel
-one does: the entropy rule opens to both, the agreement rule shuts both out. `Structure` tells them
-apart: novelty leaves outliers in the spectrum of what the memory does not explain, noise does not.
-
-Sign agreement p is the share of pairs of sites on which ``A_ij = sum_k xi_ki xi_kj`` and ``B_ij =
-sum_m eta_mi eta_mj`` have the same sign, read off a sample of pairs from transposed bits.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """Archetypes kept from round to round, renewed where something surer is known.
 
+Each pattern was read off the evidence or the sum of the examples that voted for it, of which theory
+says how much it overlaps with the archetype; where the other one promises more, it is read off
+that. Votes count where examples can be told apart: an example overlaps with its pattern by about
+``r m``, m the overlap of the pattern with the archetype, beside noise of size ``1 / sqrt(N)``.
+
 Source: theory/NOTES.md, "Renewing what is remembered".
-
-What is no longer exposed fades from the operator and not from here. Each pattern was read off the
-evidence or the sum of the examples that voted for it, of which theory says how much it overlaps
-with the archetype; when the other one promises more, the pattern is read off that.
-
-An example votes with the sign of its overlap with the nearest pattern: about ``r m`` with its own,
-m the overlap of the pattern with the archetype, beside noise of size ``1 / sqrt(N)``. Where that is
-not little beside ``r m`` votes confirm whatever the pattern was before, and do not count.
 """
 
 from __future__ import annotations

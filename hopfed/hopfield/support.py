@@ -4,18 +4,11 @@ A pattern is tried along its own direction d, the part of it that is orthogonal 
 ``d^T C_c d`` is the mean of M_c squared projections. Noise alone gives ``s2_c (1 +- sqrt(2/M_c))``
 and an archetype adds its spike; noise of variance v on sums of mass m adds ``2 v / m^2``.
 
-*Corrected patterns.* A client whose rows are nearly the archetypes, some sites turned in all alike,
-blurs the pool. ``(C_c d)_i`` says what its rows hold of a pattern at site i; a site is turned where
-the others, without their extremes, contradict it by more than noise does.
-
-*Agreement.* A client that adds a product or a majority of archetypes makes the pool as well that of
-other patterns, which leave much of the honest operators unexplained. Then archetypes are looked for
-in groups of clients, more than twice as many as may lie, and the clients that are explained best by
-what groups agree on are factored again: a step of least trimmed squares (P. J. Rousseeuw, J. Amer.
-Statist. Assoc. 79 (1984) 871).
-
-*Misfit.* What archetypes leave of second moments and means, in its error; above 1 rows are of
-another kind. Source: theory/NOTES.md, "Check of the symmetric channel".
+Against clients that lie, sites are turned that the others contradict (`corrected`); where a product
+or majority of archetypes blurs the pool, archetypes are looked for in groups of clients, and the
+clients that are explained best by what groups agree on are factored again (`agreed`, a step of
+least trimmed squares: P. J. Rousseeuw, J. Amer. Statist. Assoc. 79 (1984) 871). Source also:
+theory/NOTES.md, "Check of the symmetric channel".
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The verdict on classes of a federation: that of `hopfed.recover` on the rows of all clients.
 
-The tests of `hopfed.archetypes` ask owners. Here these are clients: a question goes to each, about
-its rows, about replicas that it draws of them, or about some of them; sums come back.
-
-Answers are added up as they are: what a client that lies says of its rows is part of the verdict.
-So it is of `relate` over a federation: what its classes have to do with an outcome of the clients.
+The tests of `hopfed.archetypes` ask owners, which are clients here: a question goes to each, about
+its rows, replicas or some of them; so it is for `relate`. Answers are added up as they are: what a
+client that lies says of its rows is part of the verdict.
 """
 
 from __future__ import annotations
