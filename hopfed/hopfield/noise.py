@@ -45,7 +45,6 @@ from hopfed.theory.discrete_gaussian import MOST as LARGEST
 __all__ = ["Noise"]
 
 PARTS = 64  # of a row, that classes share
-ROWS = 1 << 15  # whose memberships are held at once
 FINE = 2.0**20  # by which log-odds are multiplied before they are rounded
 WEIGHT = 2.0**30  # of the likeliest class of a row
 BLOCK = 4096  # rows at a time
@@ -115,7 +114,6 @@ class ClassNoise:
 
     def __post_init__(self) -> None:
         require(self.n_sites >= 2, "n_sites", "at least 2", self.n_sites)
-        require(self.units >= 1, "units", "at least 1", self.units)
         small = max(self.variances.values()) <= LARGEST
         rule = f"larger: it asks for noise beyond 2^24 on {self.n_sites} columns"
         require(small, "epsilon", rule, self.epsilon)
@@ -164,17 +162,17 @@ def hidden(exact: np.ndarray, variance: int, most: int, key: bytes) -> np.ndarra
 
 def exact_sums(step: str, rows: Rows, down: Message) -> Message:
     """Sums that an answer has before there is noise on it: int64, in units of 1 / PARTS."""
-    found: Message = {}
-    for first in range(0, max(rows.shape[0], 1), ROWS):  # memberships of all would fill the memory
-        part = rows[first : first + ROWS]
+    upper, found = np.triu_indices(rows.shape[1], 1), Message()
+    for part in parts(rows, BLOCK):
         q = memberships(part, down["means"], down["shares"])
         sums = {
             "counts": q.sum(axis=0),
             "signed": transposed_times(part, q).T,
             "seen": seen_transposed_times(part, q).T,
         }
-        if step == "pairs":
-            sums["pairs"] = _pairs(part, q)
+        if step == "pairs":  # products of two columns, i < j, over each class
+            x = kernels.unpack(part, np.float64)
+            sums["pairs"] = np.array([((x * w[:, None]).T @ x)[upper] for w in q.T])
         for name, array in sums.items():
             found[name] = found.get(name, np.int64(0)) + np.rint(array).astype(np.int64)
     return found
@@ -198,17 +196,3 @@ def memberships(rows: Rows, means: np.ndarray, shares: np.ndarray) -> np.ndarray
     q = PARTS * weights // weights.sum(axis=1, keepdims=True)
     q[np.arange(len(q)), best] += PARTS - q.sum(axis=1)
     return q.astype(np.float64)
-
-
-def _pairs(rows: Rows, q: np.ndarray) -> np.ndarray:
-    """Products of two columns, i < j, added up over each class: (K, N (N - 1) / 2)."""
-    N, K = rows.shape[1], q.shape[1]
-    upper = np.triu_indices(N, 1)
-    found, at = np.zeros((K, len(upper[0]))), 0
-    for part in parts(rows, BLOCK):
-        x = kernels.unpack(part, np.float64)
-        for k in range(K):
-            weighted = x * q[at : at + len(x), k, None]
-            found[k] += (weighted.T @ x)[upper]
-        at += len(x)
-    return found
