@@ -167,11 +167,6 @@ class PatternClient(Client):
             return ("operators",)
         return ("operators", *(("projections",) * (self.groups > 0)), *(("votes",) * self.votes))
 
-    @property
-    def exchanges(self) -> int:
-        """Exchanges of a round."""
-        return len(self.steps)
-
     def expects(self, down: Message, context: Context) -> Spec:
         """Form of a client's answer; an honest one with noise is refused once in 10^9."""
         N, step = self.n_sites, self.steps[context.exchange]
@@ -287,11 +282,6 @@ class ClassClient(Client):
     def round_steps(self) -> tuple[str, ...]:
         """Names of the exchanges of a round of sums with noise."""
         return ("pairs", *(("sums",) * STEPS)) * self.looks + ("pairs",)
-
-    @property
-    def exchanges(self) -> int:
-        """Exchanges of a round, at most."""
-        return 100_000 if self.noise is None else len(self.round_steps)
 
     @property
     def units(self) -> int:

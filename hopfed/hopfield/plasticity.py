@@ -27,7 +27,7 @@ from hopfed._lib.settings import check_types, require
 from hopfed.kernels import Rows
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample, noise_variance
-from hopfed.spectral.operators import DenseOperator, HebbianOperator
+from hopfed.spectral.operators import DenseOperator
 from hopfed.spectral.rank import TracyWidom
 from hopfed.spectral.rows import times
 
@@ -39,23 +39,18 @@ LEAST_EXCESS = 0.01  # of p0 over 1/2: what the sample of pairs resolves, about 
 _WORDS = 1 << 20  # words of bits compared at a time
 
 
-def sign_agreement(rows: Rows, patterns: np.ndarray, *, pairs: int = PAIRS, seed: int = 0) -> float:
+def sign_agreement(rows: Rows, patterns: np.ndarray, seed: int = 0) -> float:
     """Share p of site pairs on which memory and batch have the same sign (46)."""
-    i, j = site_pairs(rows.n, pairs, seed)
+    i, j = site_pairs(rows.n, seed)
     memory, batch = _pair_sums(kernels.pack(patterns), i, j), _pair_sums(rows, i, j)
     return float(((1 + np.sign(memory) * np.sign(batch)) / 2).mean())
 
 
 def expected_agreement(
-    r: float,
-    M: int,
-    patterns: np.ndarray,
-    *,
-    exposures: np.ndarray | None = None,
-    seed: int = 0,
+    r: float, M: int, patterns: np.ndarray, exposures: np.ndarray | None = None, seed: int = 0
 ) -> float:
     """Agreement p0 to expect of M examples of the remembered archetypes (48, for a batch)."""
-    i, j = site_pairs(patterns.shape[1], PAIRS, seed)
+    i, j = site_pairs(patterns.shape[1], seed)
     products = patterns[:, i] * patterns[:, j]
     if exposures is None:
         rho = r**2 * products.mean(axis=0)
@@ -83,13 +78,13 @@ def binary_entropy(p: float) -> float:
     return float((entr(p) + entr(1 - p)) / np.log(2))
 
 
-def site_pairs(n: int, pairs: int = PAIRS, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Draw `pairs` pairs of different sites; every pair once when there are no more than that."""
-    if n * (n - 1) // 2 <= pairs:
+def site_pairs(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Draw PAIRS pairs of different sites; every pair once when there are no more than that."""
+    if n * (n - 1) // 2 <= PAIRS:
         return np.triu_indices(n, 1)
     rng = stream(seed, "agreement", "pairs", n)
-    i = rng.integers(n, size=pairs)
-    return i, (i + rng.integers(1, n, size=pairs)) % n
+    i = rng.integers(n, size=PAIRS)
+    return i, (i + rng.integers(1, n, size=PAIRS)) % n
 
 
 def _pair_sums(rows: Rows, i: np.ndarray, j: np.ndarray) -> np.ndarray:
@@ -105,30 +100,6 @@ def _pair_sums(rows: Rows, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     return sums
 
 
-def memory_share(inside: np.ndarray, basis: np.ndarray, novel: np.ndarray, alpha: float) -> float:
-    """Share of the batch's variance that the memory explains, ``r_mem^2``."""
-    M, rank = inside.shape
-    excess = float((inside**2).sum()) / M - rank
-    length = 2 * max(rank - float(((basis**2).sum(axis=1) ** 2).sum()), 0.0)
-    if excess <= ndtri(1 - alpha) * np.sqrt(length * (1 / M + novel @ novel)):
-        return 0.0
-    return min(excess / max(len(basis) - rank, 1), 1.0)
-
-
-def novel_shares(rows: Rows, inside: np.ndarray, basis: np.ndarray, alpha: float) -> np.ndarray:
-    """Shares of the batch's variance in the structures outside of the memory."""
-    M, N = rows.shape
-    free = N - basis.shape[1]
-    outside = N - float((inside**2).sum()) / M  # trace of P C P
-    if outside <= 1e-9 * N:
-        return np.zeros(0)
-    left = outside / free
-    values = eigenpairs(_outside(rows, inside, basis), 0, route="dense").values
-    found = TracyWidom(alpha)(_Residual(values, free, M, True, left=left))
-    shares = found.variance * found.strengths / free
-    return shares / max(1.0, shares.sum() / min(left, 1.0))
-
-
 @dataclass(frozen=True)
 class _Residual(Sample):
     """Spectrum of ``P C P``, of which memory leaves the trace `left` to a site."""
@@ -140,16 +111,26 @@ class _Residual(Sample):
         return self.left * noise_variance(self.values[:k] / self.left, self.n_sites, self.aspect)
 
 
-def _outside(rows: Rows, inside: np.ndarray, basis: np.ndarray) -> HebbianOperator:
-    """Return an operator with the nonzero spectrum of ``P C P``, the smallest that there is."""
+def novel_shares(rows: Rows, inside: np.ndarray, basis: np.ndarray, alpha: float) -> np.ndarray:
+    """Shares of the batch's variance in the structures outside of the memory."""
     M, N = rows.shape
-    mass, inside, basis = float(M), inside.astype(np.float32), basis.astype(np.float32)
-    if N < M:
+    free, mass = N - basis.shape[1], float(M)
+    outside = N - float((inside**2).sum()) / M  # trace of P C P
+    if outside <= 1e-9 * N:
+        return np.zeros(0)
+    left = outside / free
+    inside, basis = inside.astype(np.float32), basis.astype(np.float32)
+    if N < M:  # the smaller of two matrices with the nonzero spectrum of P C P
         S = kernels.second_moment(rows).astype(np.float32)
         half = S - (S @ basis) @ basis.T
-        return DenseOperator(N, mass, mass, half - basis @ (basis.T @ half))
-    G = kernels.gram(rows).astype(np.float32)
-    return DenseOperator(M, mass, mass, G - inside @ inside.T)
+        operator = DenseOperator(N, mass, mass, half - basis @ (basis.T @ half))
+    else:
+        G = kernels.gram(rows).astype(np.float32)
+        operator = DenseOperator(M, mass, mass, G - inside @ inside.T)
+    values = eigenpairs(operator, 0, route="dense").values
+    found = TracyWidom(alpha)(_Residual(values, free, M, True, left=left))
+    shares = found.variance * found.strengths / free
+    return shares / max(1.0, shares.sum() / min(left, 1.0))
 
 
 @dataclass(frozen=True)
@@ -198,7 +179,7 @@ class Fixed(Rule):
 def _familiar(rows: Rows, memory: Broadcast, seed: int, shares: np.ndarray | None = None) -> float:
     """Agreement p0 to expect of a familiar batch, no closer to 1/2 than LEAST_EXCESS."""
     about = memory.quality, len(rows), memory.patterns
-    return max(expected_agreement(*about, exposures=shares, seed=seed), 0.5 + LEAST_EXCESS)
+    return max(expected_agreement(*about, shares, seed), 0.5 + LEAST_EXCESS)
 
 
 @dataclass(frozen=True)
@@ -261,7 +242,12 @@ class Structure(Rule):
         basis = orth(broadcast.patterns.T.astype(np.float64))
         inside = times(rows, basis)
         novel = novel_shares(rows, inside, basis, self.alpha)
-        memory, novelty = memory_share(inside, basis, novel, self.alpha), float(novel.sum())
+        M, rank = inside.shape
+        excess = float((inside**2).sum()) / M - rank
+        length = 2 * max(rank - float(((basis**2).sum(axis=1) ** 2).sum()), 0.0)
+        edge = ndtri(1 - self.alpha) * np.sqrt(length * (1 / M + novel @ novel))
+        memory = min(excess / max(rows.n - rank, 1), 1.0) if excess > edge else 0.0
+        novelty = float(novel.sum())
         signal = memory + novelty
         quality = min(1.0, signal / broadcast.quality**2)
         new = novelty / signal if signal > 0 else 0.0
