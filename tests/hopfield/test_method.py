@@ -8,12 +8,13 @@ from federations import of_patterns
 from helpers import assert_same
 
 from hopfed.archetypes.overlap import retrieval
+from hopfed.experiments.shared.schedules import novelty_ramp, sequential
 from hopfed.federation.messages import below, flatten
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Fixed, Structure
 from hopfed.hopfield.remembered import Remembered
-from hopfed.hopfield.stream import ArchetypeStream, novelty_ramp, sequential
+from hopfed.hopfield.stream import ArchetypeStream
 
 N, L = 150, 3
 
