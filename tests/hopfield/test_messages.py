@@ -1,4 +1,4 @@
-"""Messages that no rows of +-1 can give are refused; those that rows do give never are."""
+"""Operators, patterns, groups and votes as messages: exact, and refused where no rows give them."""
 
 import re
 
@@ -19,8 +19,10 @@ from hopfed.hopfield.encoding import (
     lower,
     operator_complaint,
     operator_spec,
+    pack_patterns,
     projections_complaint,
     symmetric,
+    unpack_patterns,
     votes_complaint,
 )
 from hopfed.hopfield.guard import bounded
@@ -59,6 +61,9 @@ def test_what_rows_give_is_never_refused(kind, M, N, seed):
     sent = told(x)
     spec = of_patterns(None, N).client.expects({}, Context(0, 0, 0, 0))
     assert malformed(sent, spec) is None
+    decoded = decode(sent, N)
+    np.testing.assert_array_equal(decoded.matrix, x.T.astype(int) @ x)
+    assert decoded.mass == decoded.sum_sq_weights == M
     assert operator_complaint(sent) is None
     V = np.linalg.qr(np.random.default_rng(seed).standard_normal((N, min(3, N))))[0]
     projected = project(x, V, seed)
@@ -155,3 +160,11 @@ def test_the_operator_of_a_client_that_is_cut_is_the_same_of_fewer_examples():
     assert part.mass == part.n_examples == 24
     np.testing.assert_allclose(part.matmat(np.eye(24)), whole.matmat(np.eye(24)), atol=1e-6)
     np.testing.assert_allclose(heard["columns"] / 24, sent[80]["columns"] / 80)
+
+
+@given(st.integers(0, 5), st.integers(1, 40))
+def test_patterns_survive_packing(K, N):
+    x = rademacher(K, N, np.random.default_rng(N))
+    packed = pack_patterns(x)
+    assert packed.nbytes == K * -(-N // 8)
+    np.testing.assert_array_equal(unpack_patterns(packed, N), x)

@@ -1,9 +1,12 @@
+"""Plasticity: sign agreement beside its definition, and what the rules make of noise and novelty."""
+
 import numpy as np
 import pytest
 from federations import of_patterns
 from helpers import sample
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Context
@@ -15,9 +18,63 @@ from hopfed.hopfield.plasticity import (
     Entropy,
     Fixed,
     Structure,
+    expected_agreement,
+    nearest_shares,
+    sign_agreement,
 )
 from hopfed.hopfield.stream import Batches
-from hopfed.kernels import concatenate, pack
+from hopfed.kernels import pack
+
+
+def dense_agreement(eta, xi):
+    """(46) as it is written, with N x N arrays."""
+    A, B = (np.sign(x.T.astype(float) @ x) for x in (xi, eta))
+    pairs = np.triu_indices(xi.shape[1], 1)
+    return ((1 + A * B) / 2)[pairs].mean()
+
+
+@given(st.integers(1, 6), st.integers(2, 40), st.integers(1, 70), st.integers(0, 2**32))
+def test_all_pairs_are_the_definition(K, N, M, seed):
+    rng = np.random.default_rng(seed)
+    xi, eta = rademacher(K, N, rng), rademacher(M, N, rng)
+    p = sign_agreement(pack(eta), xi)
+    assert p == pytest.approx(dense_agreement(eta, xi), abs=1e-12)
+
+
+@pytest.mark.parametrize("M", [63, 64, 5_000])  # the last in several pieces
+def test_a_sample_of_pairs_is_within_its_error_of_all(M):
+    xi, eta = sample(3, 300, M, 0.05, 1)
+    p = sign_agreement(pack(eta), xi, seed=2)
+    assert abs(p - dense_agreement(eta, xi)) < 4 * 0.0036  # of 20,000 pairs
+
+
+@given(st.integers(1, 400), st.floats(0, 1))
+def test_one_archetype_is_the_binomial_majority(M, r):
+    x = (1 + r**2) / 2
+    want = binom.sf(M / 2, M, x) + (binom.pmf(M // 2, M, x) / 2 if M % 2 == 0 else 0)
+    xi = np.ones((1, 7), np.int8)
+    assert expected_agreement(r, M, xi) == pytest.approx(want, abs=1e-9)
+    assert expected_agreement(r, M, xi, exposures=np.ones(1)) == pytest.approx(want, abs=1e-9)
+
+
+@pytest.mark.parametrize(("K", "M"), [(1, 31), (2, 30), (3, 1), (5, 2)])
+def test_expected_agreement_of_drawn_labels_is_that_of_simulation(K, M):
+    xi = rademacher(K, 60, np.random.default_rng(K))
+    rng = np.random.default_rng(100 + M)
+    p = [sign_agreement(pack(draw_examples(xi, M, 0.5, rng)[0]), xi) for _ in range(150)]
+    error = np.std(p) / np.sqrt(150)
+    assert abs(np.mean(p) - expected_agreement(0.5, M, xi)) < 4 * error
+
+
+def test_nearest_shares_are_the_exposures():
+    xi = rademacher(4, 300, np.random.default_rng(0))
+    exposures = np.array([0.6, 0.3, 0.1, 0.0])
+    rng = np.random.default_rng(1)
+    eta, labels = draw_examples(xi, 500, 0.5, rng, exposures=exposures)
+    true = np.bincount(labels, minlength=4) / 500
+    signs = rademacher(1, 4, rng).T
+    np.testing.assert_allclose(nearest_shares(pack(eta), xi * signs), true, atol=1e-12)
+
 
 EVERY = [Fixed(0.3), Entropy(), Agreement(), Structure()]
 SIZES = [(300, 800), (1000, 400)]  # (N, M) on either side of q = 1
@@ -87,19 +144,6 @@ def test_the_papers_rules_contradict_each_other_on_noise(
         )
 
 
-def test_the_floor_of_one_example_would_saturate_and_that_of_the_batch_does_not():
-    """A batch of which half is replaced by noise beats the agreement of one example still."""
-    for seed in range(4):
-        rows, xi = batch(400, 200, 0.3, seed)
-        noise = pack(rademacher(100, 400, np.random.default_rng(900 + seed)))
-        spoilt = concatenate([rows[:100], noise])
-        memory = Broadcast(xi, 0.3)
-        whole, half = (Entropy()(each, memory, seed=1) for each in (rows, spoilt))
-        assert whole.agreement > half.agreement > (1 + 0.3**2) / 2
-        assert whole.weight < 0.15
-        assert half.weight > 0.5
-
-
 def test_a_client_that_holds_some_of_the_archetypes_is_no_stranger():
     xi = rademacher(9, 500, np.random.default_rng(0))
     some = np.r_[np.full(3, 1 / 3), np.zeros(6)]
@@ -112,7 +156,7 @@ def test_a_client_that_holds_some_of_the_archetypes_is_no_stranger():
 
 
 @pytest.mark.parametrize(("N", "M"), SIZES)
-@pytest.mark.parametrize(("quality", "old"), [(0.9, 1.0), (0.9, 0.5), (0.5, 0.3), (0.3, 0.0)])
+@pytest.mark.parametrize(("quality", "old"), [(0.9, 1.0), (0.5, 0.3), (0.3, 0.0)])
 def test_structure_reads_the_shares_of_a_mixture(N, M, quality, old):
     read_ = [read(Structure(), N, M, quality, s, old=old, federation=quality) for s in range(5)]
     # sampling of the labels: .5 / sqrt(400) = .025 for one batch, five here
