@@ -1,4 +1,4 @@
-"""Plasticity: sign agreement beside its definition, and what the rules make of noise and novelty."""
+"""Plasticity: sign agreement by its definition, and what rules make of noise and novelty."""
 
 import numpy as np
 import pytest
