@@ -46,8 +46,7 @@ class HopfieldFederation:
     """Archetypes of the rows of many clients, round after round.
 
     A round is one fit: sums of the clients' rows join the discounted ones of earlier rounds, and
-    archetypes are found in all of them and told to everybody. `noise` hides what answers tell about
-    a row, the `guard` says which of them the server believes.
+    archetypes are found in all of them and told to everybody.
 
     Attributes
     ----------
@@ -147,19 +146,16 @@ class Simulation:
     def verdict(self) -> tuple[str, str]:
         """A status and the sentence that explains it, made when it is first asked for.
 
-        Graded classes are judged by all rows together, as `hopfed.recover` judges its own: "ok",
-        "one class", or what is wrong; that takes seconds. Of a symmetric channel the sums say so,
-        and with noise at most that the fit is poor. "not judged" is what nobody looked at: rows of
-        a source, or too many of them.
+        Graded classes are judged by all rows together, as `hopfed.recover` judges its own, which
+        takes seconds; of a symmetric channel the sums say so. "not judged" is what nobody looked
+        at: with noise, rows of a source, or too many of them.
 
         Examples
         --------
         >>> import hopfed
-        >>> rng = np.random.default_rng(0)
-        >>> T = rng.uniform(-1, 1, (2, 30))
-        >>> x = np.where(rng.random((600, 30)) < (1 + T[rng.integers(2, size=600)]) / 2, 1, -1)
-        >>> hopfed.simulate([x[:300], x[300:]], channel="graded").verdict
-        ('ok', '2 classes explain how the columns depend on each other.')
+        >>> x = np.random.default_rng(0).choice([-1, 1], (300, 20))
+        >>> hopfed.simulate([x[:150], x[150:]], channel="graded").verdict[0]
+        'one class'
         """
         if self.classes is None:
             judgement = self.metrics[-1]["status"], self.metrics[-1]["advice"]
@@ -241,7 +237,7 @@ def simulate(
         metrics.append(played.server_metrics)
         faults += [f"round {t}: {line}" for line in played.faults.words()]
     classes = Memory(**below(state.server, "memory")) if graded else None
-    patterns = state.server["memory/patterns"] if classes is None else classes.patterns
+    patterns = classes.patterns if classes else state.server["memory/patterns"]
     tables = source.owners if isinstance(source, Batches) else ()
     return Simulation(patterns, tuple(metrics), traffic, tuple(faults), state, classes, tables)
 
@@ -253,8 +249,8 @@ def _parts(channel: str, settings: dict[str, Any]) -> tuple[dict[str, Any], Guar
     known = own, [f.name for f in fields(Guard)], BUDGET
     unknown = ", ".join(sorted(settings.keys() - set(chain(*known))))
     require(not unknown, "settings", f"some of {', '.join(chain(*known))}", unknown)
-    each = [{n: settings[n] for n in names if n in settings} for names in known]
-    return each[0], Guard(**each[1]), Noise(**each[2]) if each[2] else None
+    mine, guard, noise = ({n: settings[n] for n in names if n in settings} for names in known)
+    return mine, Guard(**guard), Noise(**noise) if noise else None
 
 
 def _source(

@@ -34,6 +34,7 @@ from hopfed.spectral.rows import times
 __all__ = ["Agreement", "Entropy", "Fixed", "Rule", "Structure"]
 
 PAIRS = 20_000  # pairs of sites looked at: a standard error of at most 0.0036 from their sampling
+REST, ALPHA = 0.5, 1e-3  # weight of clean familiar data, false-alarm rate of the structure rule
 LEAST_EXCESS = 0.01  # of p0 over 1/2: what the sample of pairs resolves, about three errors
 
 _WORDS = 1 << 20  # words of bits compared at a time
@@ -111,7 +112,7 @@ class _Residual(Sample):
         return self.left * noise_variance(self.values[:k] / self.left, self.n_sites, self.aspect)
 
 
-def novel_shares(rows: Rows, inside: np.ndarray, basis: np.ndarray, alpha: float) -> np.ndarray:
+def novel_shares(rows: Rows, inside: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """Shares of the batch's variance in the structures outside of the memory."""
     M, N = rows.shape
     free, mass = N - basis.shape[1], float(M)
@@ -128,7 +129,7 @@ def novel_shares(rows: Rows, inside: np.ndarray, basis: np.ndarray, alpha: float
         G = kernels.gram(rows).astype(np.float32)
         operator = DenseOperator(M, mass, mass, G - inside @ inside.T)
     values = eigenpairs(operator, 0, route="dense").values
-    found = TracyWidom(alpha)(_Residual(values, free, M, True, left=left))
+    found = TracyWidom(ALPHA)(_Residual(values, free, M, True, left=left))
     shares = found.variance * found.strengths / free
     return shares / max(1.0, shares.sum() / min(left, 1.0))
 
@@ -219,37 +220,29 @@ class Agreement(Rule):
 
 @dataclass(frozen=True)
 class Structure(Rule):
-    """Opens to novelty and shuts out noise: ``w = g (rest + (1 - rest) nu)``.
+    """Opens to novelty and shuts out noise: ``w = g (REST + (1 - REST) nu)``.
 
     Source: theory/NOTES.md, "Structure rule".
 
     ``r_mem^2`` and ``r_new^2`` are the shares of the batch's variance explained by remembered
     archetypes and by structure outside of them; the rest is noise. Their sum, relative to the
     ``r^2`` of the federation, is the quality factor ``g``, at most 1; ``nu`` is the novel part of
-    it. Noise gets about 0, clean familiar data `rest`, clean novel data 1. What this batch alone
+    it. Noise gets about 0, clean familiar data REST, clean novel data 1. What this batch alone
     cannot show, archetypes below its detection threshold, counts as noise.
     """
-
-    rest: float = 0.5
-    alpha: float = 1e-3
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(0 <= self.rest <= 1, "rest", "in [0, 1]", self.rest)
-        require(0 < self.alpha < 1, "alpha", "a false-alarm rate in (0, 1)", self.alpha)
 
     def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002
         basis = orth(broadcast.patterns.T.astype(np.float64))
         inside = times(rows, basis)
-        novel = novel_shares(rows, inside, basis, self.alpha)
+        novel = novel_shares(rows, inside, basis)
         M, rank = inside.shape
         excess = float((inside**2).sum()) / M - rank
         length = 2 * max(rank - float(((basis**2).sum(axis=1) ** 2).sum()), 0.0)
-        edge = ndtri(1 - self.alpha) * np.sqrt(length * (1 / M + novel @ novel))
+        edge = ndtri(1 - ALPHA) * np.sqrt(length * (1 / M + novel @ novel))
         memory = min(excess / max(rows.n - rank, 1), 1.0) if excess > edge else 0.0
         novelty = float(novel.sum())
         signal = memory + novelty
         quality = min(1.0, signal / broadcast.quality**2)
         new = novelty / signal if signal > 0 else 0.0
-        weight = quality * (self.rest + (1 - self.rest) * new)
+        weight = quality * (REST + (1 - REST) * new)
         return Reading(weight, memory=memory, novelty=novelty)
