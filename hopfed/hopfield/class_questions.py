@@ -16,33 +16,12 @@ from typing import Any
 
 import numpy as np
 
+import hopfed.archetypes.class_questions as asks
+import hopfed.archetypes.relate as relating
 from hopfed._lib.arrays import to_host
 from hopfed._lib.cache import Recent
-from hopfed.archetypes.class_questions import (
-    class_sums,
-    column_sums,
-    mixture_sums,
-    offered,
-    repeated,
-    residual_product,
-    residual_products,
-    residual_squares,
-    resting_sums,
-    sums_and_pairs,
-    upper_sums,
-    well_explained_sums,
-)
 from hopfed.archetypes.judging import some_of
-from hopfed.archetypes.relate import (
-    Column,
-    Member,
-    first_sums,
-    lost_information,
-    outcome_meat,
-    outcome_slopes,
-    outcome_sums,
-    rated_words,
-)
+from hopfed.archetypes.relate import Column, Member
 from hopfed.archetypes.replicas import redrawn
 from hopfed.archetypes.session import Owner
 from hopfed.archetypes.weights import counted
@@ -61,30 +40,26 @@ def size_of(owner: Owner, _: Message) -> Message:
 
 
 Question = Callable[[Any, Message], Message]
-NEEDED: dict[Question, tuple[str, ...]] = {  # what each is about, beside classes
-    sums_and_pairs: (),
-    residual_products: ("directions",),
-    upper_sums: ("directions",),
-    well_explained_sums: (),
-    resting_sums: (),
-    class_sums: (),
-    offered: ("points", "more"),
-    mixture_sums: ("points", "more", "parts"),
-    column_sums: (),
-    repeated: (),
-    size_of: (),
-    residual_squares: (),
-    residual_product: ("vector",),
-    first_sums: ("outcome",),
-    outcome_sums: ("outcome",),
-    outcome_slopes: ("outcome", "outcome_means"),
-    lost_information: ("outcome", "along"),
-    outcome_meat: ("outcome", "outcome_means", "solved", "survey"),
+QUESTIONS: tuple[Question, ...] = (  # which travel as their places
+    *(asks.sums_and_pairs, asks.residual_products, asks.upper_sums, asks.well_explained_sums),
+    *(asks.resting_sums, asks.class_sums, asks.offered, asks.mixture_sums, asks.column_sums),
+    *(asks.repeated, size_of, asks.residual_squares, asks.residual_product),
+    *(relating.first_sums, relating.outcome_sums, relating.outcome_slopes),
+    *(relating.lost_information, relating.outcome_meat),
+)
+NEEDED: dict[Question, tuple[str, ...]] = {  # what some are about, beside classes
+    **dict.fromkeys((asks.residual_products, asks.upper_sums), ("directions",)),
+    asks.offered: ("points", "more"),
+    asks.mixture_sums: ("points", "more", "parts"),
+    asks.residual_product: ("vector",),
+    **dict.fromkeys((relating.first_sums, relating.outcome_sums), ("outcome",)),
+    relating.outcome_slopes: ("outcome", "outcome_means"),
+    relating.lost_information: ("outcome", "along"),
+    relating.outcome_meat: ("outcome", "outcome_means", "solved", "survey"),
 }
-QUESTIONS = tuple(NEEDED)  # which travel as their places
-RELATED = QUESTIONS[QUESTIONS.index(first_sums) :]
-LEARNT = (sums_and_pairs, class_sums)  # that tell the classes which the others are about
-BARE = (column_sums, repeated, size_of)  # that are about none
+RELATED = QUESTIONS[QUESTIONS.index(relating.first_sums) :]
+LEARNT = (asks.sums_and_pairs, asks.class_sums)  # that tell which classes others are about
+BARE = (asks.column_sums, asks.repeated, size_of)  # that are about none
 TABLE = ("of", "of_shares", "number", "seed", "step")  # what says which table is meant
 
 LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means are inside of +-1
@@ -109,7 +84,7 @@ def first_question(n_sites: int) -> Message:
 def check_question(down: Message, N: int, exact: bool) -> None:
     """Fail unless a message from the server is a question about N columns."""
     known = np.asarray(down.get("question", 0)).tolist() in range(len(QUESTIONS))
-    question = asked(down) if known and exact else sums_and_pairs
+    question = asked(down) if known and exact else asks.sums_and_pairs
     number, rate = Field((), "iu", least=0), Field((), "f", least=-1.0, most=1.0)
     side = Field((), "f", least=-LONGEST, most=LONGEST)
     share = Field((), "f", least=0.0, most=1.0 + 1e-6)
@@ -130,13 +105,13 @@ def check_question(down: Message, N: int, exact: bool) -> None:
         "parts": Field((None,), "f"),
     }
     if question in RELATED:
-        K, C = len(down.get("means", ())), len(rated_words(outcome_names(down)[1:]))
+        K, C = len(down.get("means", ())), len(relating.rated_words(outcome_names(down)[1:]))
         if (K * C + len(np.atleast_1d(down.get("along", ())))) * K * (N + 1) > NUMBERS:
             raise DataError(f"{MALFORMED}: more numbers than a question has")
         more |= {"outcome": Field((None,), "u"), "outcome_means": Field((K, C), "f")}
         more |= {"along": Field((None, K, N + 1), "f"), "survey": Field((), "f")}
         more |= {"solved": Field((K * C, K, N + 1), "f")}
-    bare, due = question in BARE, NEEDED[question]
+    bare, due = question in BARE, NEEDED.get(question, ())
     spec = {n: f for n, f in spec.items() if n in down or not bare}
     spec |= {n: f for n, f in more.items() if exact and (n in down or n in due)}
     require_form(down, spec)
@@ -151,13 +126,18 @@ def answer_spec(down: Message, N: int) -> Spec:
     """Form of the answer to a question about N columns, and the most that rows of +-1 can give."""
     K, question = len(down.get("means", ())), asked(down)
     if question in RELATED:
-        C = len(rated_words(outcome_names(down)[1:]))
+        C = len(relating.rated_words(outcome_names(down)[1:]))
         shapes: dict[Question, dict[str, tuple[int, ...]]] = {
-            first_sums: {"seen": (K, N), "rows": (4,)},
-            outcome_sums: {"products": (K, K), "sums": (K, C), "spread": (2, C), "other": ()},
-            outcome_slopes: {"wanted": (K * C, K, N + 1)},
-            lost_information: {"product": np.shape(down.get("along", ()))},
-            outcome_meat: {"meat": (K * C, K * C)},
+            relating.first_sums: {"seen": (K, N), "rows": (4,)},
+            relating.outcome_sums: {
+                "products": (K, K),
+                "sums": (K, C),
+                "spread": (2, C),
+                "other": (),
+            },
+            relating.outcome_slopes: {"wanted": (K * C, K, N + 1)},
+            relating.lost_information: {"product": np.shape(down.get("along", ()))},
+            relating.outcome_meat: {"meat": (K * C, K * C)},
         }
         return {name: Field(shape, "f") for name, shape in shapes[question].items()}
 
@@ -181,17 +161,17 @@ def answer_spec(down: Message, N: int) -> Spec:
     most = (LEAST_LIKELY * N) ** 3
     first = {} if "question" in down else {"weight": Field((), "f", least=0.0, most=HEAVIEST)}
     forms: dict[Question, Mapping[str, Field]] = {
-        sums_and_pairs: {**sums, **likelihood, **first, "pairs": within((K, K), least=-SLACK)},
-        residual_products: {"products": within((len(along), N), steep)},
-        **dict.fromkeys((upper_sums, well_explained_sums), sums),
-        resting_sums: {"once": within((K,), most), "twice": within((K,), most**2)},
-        class_sums: {**sums, **likelihood},
-        **dict.fromkeys((offered, mixture_sums), point),
-        column_sums: {"sums": within((N,)), "seen": within((N,))},
-        repeated: {"equal": Field((2,))},
+        asks.sums_and_pairs: {**sums, **likelihood, **first, "pairs": within((K, K), least=-SLACK)},
+        asks.residual_products: {"products": within((len(along), N), steep)},
+        **dict.fromkeys((asks.upper_sums, asks.well_explained_sums), sums),
+        asks.resting_sums: {"once": within((K,), most), "twice": within((K,), most**2)},
+        asks.class_sums: {**sums, **likelihood},
+        **dict.fromkeys((asks.offered, asks.mixture_sums), point),
+        asks.column_sums: {"sums": within((N,)), "seen": within((N,))},
+        asks.repeated: {"equal": Field((2,))},
         size_of: {"rows": within(())},
-        residual_squares: {"squares": within((N,), 4.1)},
-        residual_product: {"product": within((N,), steep)},
+        asks.residual_squares: {"squares": within((N,), 4.1)},
+        asks.residual_product: {"product": within((N,), steep)},
     }
     return {**forms[question], "examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
 
@@ -218,10 +198,10 @@ def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = 
     classes = told("means", "shares")
     if question not in (*LEARNT, *BARE) and getattr(owner, "known", None) != classes:
         owner.learn(down["means"], down["shares"])
-    if question == mixture_sums:
+    if question == asks.mixture_sums:
         about = classes + told("points", "more")
         if getattr(owner, "offered", None) != about:
-            offered(owner, down)
+            asks.offered(owner, down)
             owner.offered = about
     found = {n: np.asarray(to_host(a)) for n, a in question(owner, down).items()}
     if question not in BARE:

@@ -21,34 +21,14 @@ from scipy.special import logsumexp, xlogy
 import hopfed.hopfield.noisy_classes as noisy_classes
 import hopfed.hopfield.verdict as verdict
 from hopfed._lib.settings import check_types, require
-from hopfed.archetypes.mixture import (
-    ClassSums,
-    Fit,
-    Mixture,
-    Prior,
-    expect,
-    improve,
-    maximise,
-)
-from hopfed.archetypes.search import (
-    Search,
-    brought,
-    merged,
-    split,
-    supported,
-)
+from hopfed.archetypes.mixture import ClassSums, Fit, Mixture, Prior, expect, improve, maximise
+from hopfed.archetypes.search import Search, brought, merged, split, supported
 from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below, flatten
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.announcement import STATUS
-from hopfed.hopfield.class_questions import (
-    complaint,
-    residual_products,
-    resting_sums,
-    sums_and_pairs,
-    upper_sums,
-)
+from hopfed.hopfield.class_questions import asks, complaint
 from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import Noise
@@ -282,7 +262,7 @@ class Clients(verdict.RoundSession):
         memory = self.memory
         each = [memory.shares_of(c) for c in self.clients]
         classes = Mixture(memory.means, np.array([*each, memory.shares]))
-        fresh = _pooled(self._together(sums_and_pairs, list(self.first.values()), classes))
+        fresh = _pooled(self._together(asks.sums_and_pairs, list(self.first.values()), classes))
         signed = fresh.signed.sum(axis=0) + memory.signed.sum(axis=0)
         seen = fresh.seen.sum(axis=0) + memory.seen.sum(axis=0)
         rates = np.clip(((seen + signed) / 2 + 0.5) / (seen + 1), 1e-6, 1 - 1e-6)
@@ -317,7 +297,7 @@ class Clients(verdict.RoundSession):
         said = self.said(question, {**shared, **self.told}, each, self._complaint)
         answers = self._together(question, said, classes)
         answers.append(self._known(question, classes, shared))
-        if question == sums_and_pairs:
+        if question == asks.sums_and_pairs:
             self.whole = answers
         return answers
 
@@ -335,7 +315,7 @@ class Clients(verdict.RoundSession):
         ]
         if self.cut == 0:
             return scaled
-        if question not in (residual_products, resting_sums):
+        if question not in (asks.residual_products, asks.resting_sums):
             return self._trimmed(question, scaled, classes)
         L, rows, found = len(scaled), np.array([a["counts"] for a in self.whole[:-1]]), {}
         for name in scaled[0]:
@@ -353,14 +333,14 @@ class Clients(verdict.RoundSession):
         # As many rows as there are without those who claim most, of whatever classes: more would
         # make up classes, and fewer in one fit than in another would look like a better fit.
         claims, rows = np.sort(self.rows * self.influence), capped(counts, cut)
-        if question == sums_and_pairs:
+        if question == asks.sums_and_pairs:
             self.trust = claims[: L - cut].sum() / max(rows.sum(), 1e-9)
         even, rows = rows, rows * self.trust
         parts = np.clip(seen / np.maximum(counts, 1e-9)[:, :, None], 0.0, 1.0)
         means = trimmed(signed / np.maximum(seen, 1e-9), even[:, :, None] * parts, cut)
         entries = rows.sum(axis=0)[:, None] * np.clip(trimmed(parts, even, cut), 0.0, 1.0)
         sums = {"signed": entries * np.clip(means, -1.0, 1.0) / L, "seen": entries / L}
-        if question != sums_and_pairs:
+        if question != asks.sums_and_pairs:
             sums = _within(self.whole, sums)
             rows = np.minimum(rows, [a["counts"] for a in self.whole[:-1]])
             return [{**sums, "counts": n} for n in rows]
@@ -378,17 +358,17 @@ class Clients(verdict.RoundSession):
     def _known(self, question: Any, classes: Mixture, shared: Message) -> Message:
         """What is remembered answers: as many rows of each class of before, all like its means."""
         memory, n = self.memory, self.memory.rows
-        if question == residual_products:
+        if question == asks.residual_products:
             return {"products": np.zeros(classes.means.shape)}
         q, whole = _parts(memory, classes)
-        if question == resting_sums:
+        if question == asks.resting_sums:
             return {"once": n @ q, "twice": n @ q}
-        if question == upper_sums:
+        if question == asks.upper_sums:
             means = memory.signed / np.maximum(memory.seen, 1e-9)
             W = shared["directions"].astype(np.float64)
             q = q * (means @ W.T - (classes.means * W).sum(axis=1) > 0)
         sums = {"counts": n @ q, "signed": q.T @ memory.signed, "seen": q.T @ memory.seen}
-        if question != sums_and_pairs:
+        if question != asks.sums_and_pairs:
             return sums
         found = {**sums, "log_likelihood": np.array(n @ whole)}
         return found | ({"pairs": (q.T * n) @ q} if self.cut == 0 else {})

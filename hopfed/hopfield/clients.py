@@ -17,29 +17,14 @@ from typing import Any, cast
 
 import numpy as np
 
+import hopfed.hopfield.class_questions as questions
+import hopfed.hopfield.encoding as encoding
 from hopfed import kernels
 from hopfed._lib.settings import check_types, from_plain, require, to_plain
 from hopfed.archetypes.joint_diagonalization import group_projections
 from hopfed.errors import ArgumentError, DataError, HopfedError, shown
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, require_form
-from hopfed.hopfield.class_questions import (
-    RELATED,
-    answer,
-    answer_spec,
-    asked,
-    check_question,
-    first_question,
-)
-from hopfed.hopfield.encoding import (
-    MOST_EXAMPLES,
-    MOST_PATTERNS,
-    WIDEST,
-    encode,
-    lower,
-    operator_spec,
-    unpack_patterns,
-)
 from hopfed.hopfield.noise import NUMBERS, STEPS, UNITS, ClassNoise, Noise, hidden
 from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule
 from hopfed.hopfield.stream import Batches, Elsewhere, Source
@@ -67,7 +52,7 @@ def broadcast_of(down: Message, n_sites: int) -> Broadcast:
     """Read what the server says it remembers; nothing before the first broadcast."""
     if "patterns" not in down:
         return Broadcast(np.zeros((0, n_sites), np.int8), 1.0)
-    patterns = unpack_patterns(down["patterns"], n_sites)
+    patterns = encoding.unpack_patterns(down["patterns"], n_sites)
     return Broadcast(patterns, float(np.clip(down["quality"], 1e-3, 1.0)))
 
 
@@ -142,7 +127,12 @@ class PatternClient(Client):
     noise: Noise | None = None
 
     def __post_init__(self) -> None:
-        require(1 <= self.n_sites <= WIDEST, "n_sites", f"1 to {WIDEST:,} columns", self.n_sites)
+        require(
+            1 <= self.n_sites <= encoding.WIDEST,
+            "n_sites",
+            f"1 to {encoding.WIDEST:,} columns",
+            self.n_sites,
+        )
         if self.noise is not None:
             _ = self.variance  # checks the budget
 
@@ -174,11 +164,14 @@ class PatternClient(Client):
             numbers = N * (N - 1) // 2
             room = reach(self.variance, numbers)
             counts = Field((numbers,), "i", within="examples", beyond=room)
-            return {"counts": counts, "examples": Field((), "iu", least=2, most=MOST_EXAMPLES)}
+            return {
+                "counts": counts,
+                "examples": Field((), "iu", least=2, most=encoding.MOST_EXAMPLES),
+            }
         if step == "operators":
             columns = Field((N,), "iu", within="examples")
             weight = Field((), "f", least=0.0, most=1 + 1e-9)
-            return {**operator_spec(N), "columns": columns, "weight": weight}
+            return {**encoding.operator_spec(N), "columns": columns, "weight": weight}
         if step == "projections":
             K = down["basis"].shape[1]
             triangles = Field((self.groups, K * (K + 1) // 2), "f")
@@ -216,7 +209,7 @@ class PatternClient(Client):
         before = float(state.get("plasticity", reading.weight))
         smooth = np.array(before + self.ema * (reading.weight - before))
         columns = kernels.column_sums(rows).astype(np.int32)
-        message = encode(rows) | {"columns": columns, "weight": smooth}
+        message = encoding.encode(rows) | {"columns": columns, "weight": smooth}
         metrics = {
             "weight": float(smooth),
             "reading": reading.weight,
@@ -237,7 +230,7 @@ class PatternClient(Client):
 
     def _released(self, noise: Noise, rows: Rows, context: Context) -> Message:
         """The operator of a batch with noise."""
-        exact = lower(np.asarray(DenseOperator.from_examples(rows).matrix))
+        exact = encoding.lower(np.asarray(DenseOperator.from_examples(rows).matrix))
         key = noise.key(rows, context, f"sites {self.n_sites} budget {noise.words}")
         counts = hidden(np.rint(exact).astype(np.int64), self.variance, len(rows), key)
         return {"counts": counts, "examples": np.array(len(rows))}
@@ -256,7 +249,7 @@ class PatternClient(Client):
             known = {"sure": Field(("patterns",), "f"), "quality": Field((), "f")}
             require_form(down, packed | known)
             K = len(down["patterns"])
-            many = MOST_PATTERNS * N < K  # unpacked they would fill the memory
+            many = encoding.MOST_PATTERNS * N < K  # unpacked they would fill the memory
         if many:
             what = "directions" if step == "projections" else "patterns"
             raise DataError(f"{K:,} {what} of {N:,} columns, which are too many")
@@ -301,7 +294,7 @@ class ClassClient(Client):
         if self.noise is not None:
             K = len(down["means"]) if down else 1
             return self.hiding.spec(self.round_steps[context.exchange], K)
-        return answer_spec(down or first_question(self.n_sites), self.n_sites)
+        return questions.answer_spec(down or questions.first_question(self.n_sites), self.n_sites)
 
     def client_step(
         self, state: State, down: Message, context: Context
@@ -311,7 +304,7 @@ class ClassClient(Client):
             return state, {}, {}
         down = self.question(down)
         client = context.client or 0
-        relates, outcome = self.noise is None and asked(down) in RELATED, None
+        relates, outcome = self.noise is None and questions.asked(down) in questions.RELATED, None
         if ("every" in down or relates) and isinstance(self.source, Batches):  # of any round
             given, outcome = self.source.everything(client)
         else:
@@ -323,12 +316,12 @@ class ClassClient(Client):
             step, about = self._charged(self.noise, down, context)
             key = self.noise.key(rows, context, about, "classes ")
             return state, self.hiding.answer(step, rows, down, key), {}
-        return state, answer(rows, down, client, outcome if relates else None), {}
+        return state, questions.answer(rows, down, client, outcome if relates else None), {}
 
     def question(self, down: Message) -> Message:
         """Return what is asked; fail unless a message from the server is a question."""
-        down = down or first_question(self.n_sites)
-        check_question(down, self.n_sites, self.noise is None)
+        down = down or questions.first_question(self.n_sites)
+        questions.check_question(down, self.n_sites, self.noise is None)
         return down
 
     def _charged(self, noise: Noise, down: Message, context: Context) -> tuple[str, str]:

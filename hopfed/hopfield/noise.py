@@ -32,13 +32,7 @@ from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.encoding import MOST_EXAMPLES
 from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import concentrated_rho, discrete_gaussian, reach
-from hopfed.spectral.rows import (
-    parts,
-    seen_times,
-    seen_transposed_times,
-    times,
-    transposed_times,
-)
+from hopfed.spectral.rows import parts, seen_times, seen_transposed_times, times, transposed_times
 from hopfed.theory.discrete_gaussian import LEAST
 from hopfed.theory.discrete_gaussian import MOST as LARGEST
 

@@ -22,6 +22,8 @@ from typing import cast
 
 import numpy as np
 
+import hopfed.hopfield.encoding as encoding
+import hopfed.hopfield.support as backing
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
@@ -32,31 +34,12 @@ from hopfed.federation.messages import Message, below, flatten
 from hopfed.federation.rounds import Session, Step
 from hopfed.hopfield.announcement import STATUS
 from hopfed.hopfield.clients import PatternClient
-from hopfed.hopfield.encoding import (
-    decode,
-    operator_complaint,
-    pack_patterns,
-    projections_complaint,
-    semidefinite,
-    symmetric,
-    unfolded,
-    votes_complaint,
-)
 from hopfed.hopfield.evidence import MEMORIES, Counted, Evidence
 from hopfed.hopfield.guard import LEVEL, PATIENCE, Guard, bounded, trimmed
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.plasticity import Fixed, Rule
 from hopfed.hopfield.remembered import Remembered, Votes, separable
 from hopfed.hopfield.stream import Source
-from hopfed.hopfield.support import (
-    Support,
-    added_noise,
-    agreed,
-    corrected,
-    misfit,
-    random_groups,
-    shares,
-)
 from hopfed.hopfield.verdict import FITTING, UNFIT
 from hopfed.privacy.discrete_gaussian import norm
 from hopfed.privacy.mechanism import PrivateOperator
@@ -152,7 +135,7 @@ class Patterns:
         metrics = round_.metrics() | found
         if "votes" in client.steps:
             down, claims = {EVERYONE: round_.broadcast(memory)}, round_.claims
-            votes = session.ask(down, lambda c, m: votes_complaint(m, claims.get(c, 0)))
+            votes = session.ask(down, lambda c, m: encoding.votes_complaint(m, claims.get(c, 0)))
             memory, silent = round_.voted(memory, votes)
             metrics |= round_.withheld(memory, silent) | {"archetypes": len(memory)}
         metrics |= round_.verdict(metrics)
@@ -162,12 +145,12 @@ class Patterns:
 def _operator_complaint(client: PatternClient, guard: Guard, message: Message) -> str | None:
     """Say why no rows, with the noise of the mechanism, have an operator; None if some may."""
     if client.noise is None:
-        return operator_complaint(message) if guard.check else None
+        return encoding.operator_complaint(message) if guard.check else None
     N, M, room = client.n_sites, float(message["examples"]), norm(client.variance, client.n_sites)
-    released = symmetric(message["counts"], N, M)
-    if not semidefinite(released, room, M + room):
+    released = encoding.symmetric(message["counts"], N, M)
+    if not encoding.semidefinite(released, room, M + room):
         return "counts have an eigenvalue below those of examples and noise"
-    if not semidefinite(-released, N * M + room, N * M + room):
+    if not encoding.semidefinite(-released, N * M + room, N * M + room):
         return "counts have an eigenvalue above those of examples and noise"
     return None
 
@@ -190,7 +173,7 @@ class _Round:
         self.heard = bounded(heard, guard.claim)
         self.operators, self.weights = dict[int, HebbianOperator](), dict[int, float]()
         for c, m in self.heard.items():
-            operator: HebbianOperator = decode(m, channel.n_sites)
+            operator: HebbianOperator = encoding.decode(m, channel.n_sites)
             if client.noise is not None:
                 noise = (float(m["examples"]) / self.claims[c]) ** 2 * client.variance
                 operator = PrivateOperator(**vars(operator), noise=noise)
@@ -257,7 +240,7 @@ class _Round:
         claim, expected = self.claims[c], None
         if self.guard.check:
             expected = claim * (basis.T @ self.operators[c].matmat(basis))
-        return projections_complaint(message, claim, self.channel.n_sites, expected)
+        return encoding.projections_complaint(message, claim, self.channel.n_sites, expected)
 
     def projected(self, answers: Mapping[int, Message]) -> Groups | None:
         """Group projections, each brought to the common noise variance."""
@@ -267,7 +250,7 @@ class _Round:
             weight = self.weights[c] * float(self.heard[c]["examples"]) / self.claims[c]
             sizes = message["sizes"].astype(np.float64)
             excess = self.counted.variances.get(c, common) - common
-            full = unfolded(message["groups"])
+            full = encoding.unfolded(message["groups"])
             sums.append((full - sizes[:, None, None] * excess * np.eye(K)) * weight)
             counts.append(sizes * weight)
         silent = [c for c in self.operators if c not in answers]
@@ -291,7 +274,7 @@ class _Round:
                 counted = self._counted(fresh, part, own)
                 return self._factored(counted, self.clients_as_groups(clients, counted), seed)
 
-            found = agreed(found, self.counted, self.operators, byzantine, alone)
+            found = backing.agreed(found, self.counted, self.operators, byzantine, alone)
         matches, sure = found.matches, found.expected_overlaps
         if self.channel.memory == "separate":
             memory = memory.renew(found.patterns, sure, matches)
@@ -308,7 +291,7 @@ class _Round:
         for c, op in self.operators.items():
             m = self.heard[c]
             mean = m["columns"] / float(m["examples"]) if "columns" in m else None
-            fits.append(misfit(op, memory.patterns, mean))
+            fits.append(backing.misfit(op, memory.patterns, mean))
         memory, supports = self._confirmed(memory)
         # That of half of the clients: a few that lie do not decide.
         typical = float(np.sort(fits)[len(fits) // 2]) if fits else np.nan
@@ -351,20 +334,20 @@ class _Round:
 
         def righted(memory: Remembered, rows: np.ndarray) -> Remembered:
             fixed = memory.patterns.copy()
-            fixed[rows] = corrected(fixed[rows], operators, each, byzantine)
+            fixed[rows] = backing.corrected(fixed[rows], operators, each, byzantine)
             unasked = (memory.voters == 0)[:, None]
             return replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
 
         own = np.ones(len(memory), dtype=bool)
         memory = righted(memory, own)
         if byzantine:
-            each_held = [op.n_examples * shares(op, memory.patterns) for op in operators]
-            sway = np.sqrt(sum(2 * op.n_examples**2 * added_noise(op) for op in operators))
+            each_held = [op.n_examples * backing.shares(op, memory.patterns) for op in operators]
+            sway = np.sqrt(sum(2 * op.n_examples**2 * backing.added_noise(op) for op in operators))
             least = FEWEST * self.quality**2 + LEVEL * sway / self.channel.n_sites
             own = np.sort(each_held, axis=0)[:-byzantine].sum(axis=0) >= least
         # Beside what nobody needs, an archetype may have no direction of its own.
         noise = [self.counted.variances.get(c, rank.variance) for c in self.operators]
-        support = Support.of(operators, memory.patterns[own], each, noise, careful)
+        support = backing.Support.of(operators, memory.patterns[own], each, noise, careful)
         shown, held = own.copy(), np.zeros(len(memory))
         shown[own] = support.scores() > LEVEL
         held[own] = support.behind(self.quality)
@@ -372,14 +355,14 @@ class _Round:
             others = support.behind(self.quality, byzantine) >= FEWEST
             shown[own] &= others & (support.doubted(byzantine) > LEVEL)
         if guard.quorum > 0:
-            groups = random_groups(len(operators), int(self.state["secret"]), self.t)
+            groups = backing.random_groups(len(operators), int(self.state["secret"]), self.t)
             shown[own] &= support.agreement(groups) >= guard.quorum
         memory = memory.confirm(shown, self.t)
         memory = righted(memory, memory.rounds >= guard.persistence)  # beside no lies any more
         memory = replace(memory, held=memory.held * self.channel.discount + held)
         waiting = self.t - memory.seen < PATIENCE
         kept = (memory.rounds >= guard.persistence) | waiting
-        everything = Support.of(operators, memory.patterns, each, noise, careful)
+        everything = backing.Support.of(operators, memory.patterns, each, noise, careful)
         supported = (everything.alone() > LEVEL)[:, kept].sum(axis=1)
         supports = np.column_stack([list(self.heard), supported])
         return memory.select(kept), {"supports": supports}
@@ -434,7 +417,7 @@ class _Round:
         public = self.published(memory, silent)
         quality = np.asarray(self.quality if "quality" in self._known() else 1.0, dtype=np.float32)
         sure = memory.sure[public].astype(np.float32)
-        patterns = pack_patterns(memory.patterns[public])
+        patterns = encoding.pack_patterns(memory.patterns[public])
         return {"patterns": patterns, "sure": sure, "quality": quality}
 
     def _known(self) -> State:

@@ -24,7 +24,7 @@ from hopfed.archetypes.status import judge_classes
 from hopfed.errors import DataError, HopfedError, shown
 from hopfed.federation.messages import Message
 from hopfed.hopfield.announcement import STATUS, Announcement
-from hopfed.hopfield.class_questions import LEARNT, QUESTIONS, mixture_sums, offered, size_of
+from hopfed.hopfield.class_questions import LEARNT, QUESTIONS, asks, size_of
 from hopfed.kernels import Rows
 
 FITTING = (
@@ -151,7 +151,7 @@ class Tables(RoundSession):
     def __init__(self, *rounds: Any, how: Message | None = None):
         super().__init__(*rounds)
         self.how = how or {}  # what the tables are made of
-        self.offer: Message = {}  # the points that were offered last
+        self.offer: Message = {}  # the points that were asks.offered last
 
     @cached_property
     def sizes(self) -> np.ndarray:  # noqa: D102
@@ -160,10 +160,10 @@ class Tables(RoundSession):
     def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:  # noqa: D102
         if question in LEARNT:
             self.told, self.own = shared, own or {}
-        elif question == offered:
+        elif question == asks.offered:
             self.offer = shared
         whole = {**self.told, **self.how, **shared, "every": np.array(1)}
-        whole |= self.offer if question == mixture_sums else {}
+        whole |= self.offer if question == asks.mixture_sums else {}
         each = {n: whole.pop(n) for n in ("of_shares",) if n in whole}
         return self.said(question, whole, {**self.own, **each, **(own or {})})
 
