@@ -229,14 +229,11 @@ def member_of(down: Message, rows: Rows, outcome: Column | None) -> Member:
             raise DataError(f"the server asks for the outcome {wants!r}: this is --outcome {has}")
         if bool(words) != bool(outcome.words):
             held = "words" if outcome.words else "numbers"
-            rule = (
-                f"serve --relate {shown(name, 40)}=WORD,WORD,..." if outcome.words else "no words"
-            )
-            raise DataError(f"the outcome holds {held}, and the server asks for others: {rule}")
+            rule = f"{shown(name, 40)}=WORD,WORD,..." if outcome.words else shown(name, 40)
+            others = f"the server asks for others: serve --relate {rule}"
+            raise DataError(f"the outcome holds {held} here, and {others}")
         if not set(outcome.words) <= set(words):
-            raise DataError(
-                "the outcome holds words that the server does not name (serve --relate)"
-            )
+            raise DataError("the outcome holds words that serve --relate does not name")
         there = np.isfinite(outcome.values[:, 0])
         values[there] = 0.0
         values[:, [words.index(w) for w in outcome.words] or [0]] = outcome.values
