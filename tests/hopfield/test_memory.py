@@ -213,20 +213,6 @@ def said(sums, voters):
     return {"votes": np.asarray(sums, np.int64), "voters": np.asarray(voters, np.int64)}
 
 
-@given(st.lists(st.floats(0.1, 1), min_size=1, max_size=4), st.integers(0, 99))
-def test_honest_votes_are_added_with_their_weights(weights, seed):
-    rng = np.random.default_rng(seed)
-    voters = rng.integers(0, 9, (len(weights), 2))
-    sums = rng.integers(-1, 2, (len(weights), 2, 30)) * voters[:, :, None]
-    messages = {c: said(s, v) for c, (s, v) in enumerate(zip(sums, voters, strict=True))}
-    examples = {c: v.sum() for c, v in enumerate(voters)}
-    total = Votes.gather(messages, dict(enumerate(weights)), examples, (2, 30))
-    w = np.array(weights)
-    np.testing.assert_allclose(total.sums, np.tensordot(w, sums, 1), atol=1e-12)
-    np.testing.assert_allclose(total.voters, w @ voters)
-    np.testing.assert_allclose(total.squares, w**2 @ voters)
-
-
 @given(st.integers(-(10**6), 10**6), st.integers(-50, 50), st.integers(-50, 50))
 def test_no_client_has_more_votes_than_examples(loud, first, second):
     message = said(np.full((2, 30), loud), [first, second])
@@ -309,16 +295,6 @@ def test_scores_of_patterns_that_nobody_sees_are_standard_normal(sizes, qualitie
     z = np.ravel(scores)
     assert abs(z.mean()) < 0.12
     assert 0.9 < z.std() < 1.1
-
-
-def test_a_mixture_of_archetypes_has_no_support_beside_them():
-    xi = rademacher(3, 100, np.random.default_rng(2))
-    mixture = np.sign(xi.sum(axis=0, dtype=int)).astype(np.int8)
-    batches = drawn(xi, (300,) * 4, (0.7,) * 4, 5)
-    assert measure(batches, mixture[None]).scores()[0] > 50
-    scores = measure(batches, np.vstack([xi, mixture])).scores()
-    assert abs(scores[3]) < 4
-    assert (scores[:3] > 20).all()
 
 
 def test_an_archetype_is_agreed_on_and_a_spike_is_where_it_was_put():

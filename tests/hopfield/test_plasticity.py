@@ -57,15 +57,6 @@ def test_one_archetype_is_the_binomial_majority(M, r):
     assert expected_agreement(r, M, xi, exposures=np.ones(1)) == pytest.approx(want, abs=1e-9)
 
 
-@pytest.mark.parametrize(("K", "M"), [(1, 31), (2, 30), (3, 1), (5, 2)])
-def test_expected_agreement_of_drawn_labels_is_that_of_simulation(K, M):
-    xi = rademacher(K, 60, np.random.default_rng(K))
-    rng = np.random.default_rng(100 + M)
-    p = [sign_agreement(pack(draw_examples(xi, M, 0.5, rng)[0]), xi) for _ in range(150)]
-    error = np.std(p) / np.sqrt(150)
-    assert abs(np.mean(p) - expected_agreement(0.5, M, xi)) < 4 * error
-
-
 def test_nearest_shares_are_the_exposures():
     xi = rademacher(4, 300, np.random.default_rng(0))
     exposures = np.array([0.6, 0.3, 0.1, 0.0])
