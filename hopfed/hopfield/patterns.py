@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -117,29 +117,27 @@ class Patterns:
         return PatternClient(source, self.n_sites, self.rule, self.ema, self.groups, self.votes)
 
     def start(self) -> State:
-        """Nothing, before the first round."""
-        return {}
+        """State of the server before the first round: no pattern is remembered."""
+        nothing = Remembered.of(np.zeros((0, self.n_sites)), np.zeros(0), 0)
+        return flatten(nothing, "memory")
 
     def play(self, state: State, session: Session, client: PatternClient, guard: Guard) -> Step:
         """Play a round from a `state`: what the server asks a `session`, as its `guard` bids."""
         heard = session.ask(check=lambda _, m: _operator_complaint(client, guard, m))
         round_ = _Round(self, state, heard, session, client, guard)
-        groups, silent = None, False
+        groups = None
         if guard.byzantine > 0:
             groups = round_.clients_as_groups(list(round_.operators))
         if "projections" in client.steps:
             basis = round_.counted.spectrum.vectors.astype(np.float32)
             check = partial(round_.projections_complaint, basis)
             groups = round_.projected(session.ask({EVERYONE: {"basis": basis}}, check))
-        memory, found = round_.remembered(groups, session)
-        metrics = round_.metrics() | found
+        memory = round_.remembered(groups, session.context.derive("factorize"))
         if "votes" in client.steps:
             down, claims = {EVERYONE: round_.broadcast(memory)}, round_.claims
             votes = session.ask(down, lambda c, m: encoding.votes_complaint(m, claims.get(c, 0)))
-            memory, silent = round_.voted(memory, votes)
-            metrics |= round_.withheld(memory, silent) | {"archetypes": len(memory)}
-        metrics |= round_.verdict(metrics)
-        return round_.closed(memory), {EVERYONE: round_.broadcast(memory, silent)}, metrics
+            memory = round_.voted(memory, votes)
+        return round_.closed(memory)
 
 
 def _operator_complaint(client: PatternClient, guard: Guard, message: Message) -> str | None:
@@ -184,8 +182,7 @@ class _Round:
         held = Evidence.unflatten(channel.n_sites, below(state, "evidence"))
         held = held.discounted(channel.discount)
         self.evidence = held.extend(self.operators, self.heard, self.weights)
-        arrays = below(state, "memory")
-        self.before = Remembered(**arrays) if arrays else Remembered.nothing(channel.n_sites)
+        self.before = Remembered(**below(state, "memory"))
         self.counted = self._counted(self.evidence, self.operators, self.weights)
         self.quality = float(state.get("quality", 0.0))
         known = sorted(v for c, v in self.counted.variances.items() if c in self.weights)
@@ -193,6 +190,21 @@ class _Round:
             self.quality = self.counted.rank.quality
             if self.guard.byzantine > 0 and known:  # where some may lie, that of the median client
                 self.quality = float(np.sqrt(max(1.0 - known[len(known) // 2], 0.0)))
+        self.known = {name: state[name] for name in ("secret",) if name in state}
+        if self.counted.rank.n_detected or "quality" in state:
+            self.known["quality"] = np.array(self.quality)
+        self.silent = False  # whether clients that claimed examples did not vote
+        values, rank = np.full(TOP, np.nan), self.counted.rank
+        values[: len(self.counted.spectrum.values)] = self.counted.spectrum.values[:TOP]
+        claims = [[c, self.claims[c], float(m["examples"])] for c, m in self.heard.items()]
+        self.metrics: Metrics = {
+            "n_detected": rank.n_detected,
+            "threshold": rank.threshold,
+            "quality": rank.quality,
+            "eigenvalues": values,
+            "examples": self.evidence.n_examples,
+            "claims": np.array(claims),
+        }
 
     def _counted(
         self,
@@ -203,20 +215,6 @@ class _Round:
         """Count evidence, blended with what is remembered as the channel says."""
         how = self.channel.alpha, self.channel.memory, self.before.patterns
         return Counted.of(evidence, operators, weights, *how)
-
-    def metrics(self) -> Metrics:
-        """What is known of the count and of the claims."""
-        values, rank = np.full(TOP, np.nan), self.counted.rank
-        values[: len(self.counted.spectrum.values)] = self.counted.spectrum.values[:TOP]
-        claims = [[c, self.claims[c], float(m["examples"])] for c, m in self.heard.items()]
-        return {
-            "n_detected": rank.n_detected,
-            "threshold": rank.threshold,
-            "quality": rank.quality,
-            "eigenvalues": values,
-            "examples": self.evidence.n_examples,
-            "claims": np.array(claims),
-        }
 
     def clients_as_groups(
         self, clients: Sequence[int], counted: Counted | None = None
@@ -259,9 +257,9 @@ class _Round:
             counts.append(others.counts)
         return Groups(np.concatenate(sums), np.concatenate(counts)) if sums else None
 
-    def remembered(self, groups: Groups | None, session: Session) -> tuple[Remembered, Metrics]:
+    def remembered(self, groups: Groups | None, seed: int) -> Remembered:
         """Factor the spectrum, and bring the remembered archetypes up to date."""
-        memory, rank, seed = self.before, self.counted.rank, session.context.derive("factorize")
+        memory, rank = self.before, self.counted.rank
         found = self._factored(self.counted, groups, seed)
         byzantine = self.guard.suspects(len(self.operators))
         if byzantine:
@@ -285,19 +283,23 @@ class _Round:
         new = np.setdiff1d(np.arange(len(found)), matches)
         memory = memory.learn(found.patterns[new], sure[new], self.t)
         if self.evidence.columns.any():  # patterns that are new turn as the mean example points
-            turned, new = oriented(memory.patterns, self._mean_example()), memory.voters == 0
+            mean, cut = self.evidence.columns, self.guard.cut(len(self.heard))
+            mean = mean / cast(HebbianOperator, self.evidence.operator).mass
+            if cut > 0:  # of this round without the extremes
+                sums = [m["columns"] / float(m["examples"]) for m in self.heard.values()]
+                mean = trimmed(np.array(sums), 1.0, cut)
+            turned, new = oriented(memory.patterns, mean), memory.voters == 0
             memory = replace(memory, patterns=np.where(new[:, None], turned, memory.patterns))
         fits = []
         for c, op in self.operators.items():
             m = self.heard[c]
             mean = m["columns"] / float(m["examples"]) if "columns" in m else None
             fits.append(backing.misfit(op, memory.patterns, mean))
-        memory, supports = self._confirmed(memory)
         # That of half of the clients: a few that lie do not decide.
         typical = float(np.sort(fits)[len(fits) // 2]) if fits else np.nan
-        metrics: Metrics = {"archetypes": len(memory), "explained": found.explained}
-        metrics |= {"misfit": typical, "status": found.status, "advice": found.advice}
-        return memory, metrics | self.withheld(memory) | supports
+        said = {"status": found.status, "advice": found.advice}
+        self.metrics |= {"explained": found.explained, "misfit": typical, **said}
+        return self._confirmed(memory) if len(memory) and self.heard else memory
 
     def _factored(self, counted: Counted, groups: Groups | None, seed: int) -> Archetypes:
         private = isinstance(self.evidence.operator, PrivateOperator)
@@ -305,30 +307,13 @@ class _Round:
         if self.guard.byzantine > 0:  # one that lies can bring many directions
             most = EFFORT * max(counted.rank.n_detected, 1)
             search = replace(search or Search(), most=most)
-        return factorize(
-            counted.spectrum,
-            counted.rank,
-            groups=groups,
-            method=self.channel.factoriser,
-            search=search,
-            known=self.before.patterns,
-            sure=self.before.sure,
-            seed=seed,
-        )
+        known = {"known": self.before.patterns, "sure": self.before.sure}
+        how: Any = {"groups": groups, "method": self.channel.factoriser, "search": search, **known}
+        return factorize(counted.spectrum, counted.rank, seed=seed, **how)
 
-    def _mean_example(self) -> np.ndarray:
-        """Mean (N,) of all examples; where some may lie, of this round without the extremes."""
-        cut = self.guard.cut(len(self.heard))
-        if cut <= 0:
-            return self.evidence.columns / cast(HebbianOperator, self.evidence.operator).mass
-        means = np.array([m["columns"] / float(m["examples"]) for m in self.heard.values()])
-        return trimmed(means, 1.0, cut)
-
-    def _confirmed(self, memory: Remembered) -> tuple[Remembered, Metrics]:
+    def _confirmed(self, memory: Remembered) -> Remembered:
         """Note which patterns the operators of this round support; drop what they never did."""
         guard, rank = self.guard, self.counted.rank
-        if len(memory) == 0 or not self.heard:
-            return memory, {}
         operators, each = list(self.operators.values()), list(self.weights.values())
         byzantine, careful = guard.suspects(len(operators)), guard.byzantine > 0
 
@@ -360,74 +345,59 @@ class _Round:
         memory = memory.confirm(shown, self.t)
         memory = righted(memory, memory.rounds >= guard.persistence)  # beside no lies any more
         memory = replace(memory, held=memory.held * self.channel.discount + held)
-        waiting = self.t - memory.seen < PATIENCE
-        kept = (memory.rounds >= guard.persistence) | waiting
+        kept = (memory.rounds >= guard.persistence) | (self.t - memory.seen < PATIENCE)
         everything = backing.Support.of(operators, memory.patterns, each, noise, careful)
         supported = (everything.alone() > LEVEL)[:, kept].sum(axis=1)
-        supports = np.column_stack([list(self.heard), supported])
-        return memory.select(kept), {"supports": supports}
+        self.metrics["supports"] = np.column_stack([list(self.heard), supported])
+        return memory.select(kept)
 
-    def voted(self, memory: Remembered, answers: Mapping[int, Message]) -> tuple[Remembered, bool]:
-        """Add the votes of a round to the archetypes it broadcast; whether some did not vote."""
-        public = np.flatnonzero(self.published(memory, silent=True))
+    def voted(self, memory: Remembered, answers: Mapping[int, Message]) -> Remembered:
+        """Add the votes of a round to the archetypes it broadcast."""
+        public = np.flatnonzero(self.published(memory))
         examples = {c: float(m["examples"]) for c, m in self.heard.items()}
         shape, byzantine = (len(public), self.channel.n_sites), self.guard.suspects(len(answers))
         votes = Votes.gather(answers, self.weights, examples, shape, byzantine)
         clear = separable(memory.sure[public], self.quality, self.channel.n_sites)
         memory = memory.vote(votes.select(clear), self.quality, public[clear])
         asked = np.isin(np.arange(len(memory)), public[clear])
-        # Clients that claimed examples, and do not vote: their rows are like no pattern.
-        silent = bool(set(self.heard) - {c for c, m in answers.items() if np.any(m["voters"])})
-        if not silent:
+        # Rows of those that claimed examples, and do not vote, are like no pattern.
+        self.silent = bool(set(self.heard) - {c for c, m in answers.items() if m["voters"].any()})
+        if not self.silent:
             # A pattern that no example resembles is an eigenvalue that noise put above the edge.
             memory = memory.select((memory.voters > 0) | ~asked)
-        return memory.merged(), silent
+        return memory.merged()
 
-    def published(self, memory: Remembered, silent: bool = False) -> np.ndarray:
+    def published(self, memory: Remembered) -> np.ndarray:
         """Which patterns are broadcast, bool (K,): confirmed often enough, by enough examples."""
         either = np.maximum(memory.voters, memory.held)
-        behind = either if silent else np.where(memory.voters > 0, memory.voters, memory.held)
+        behind = either if self.silent else np.where(memory.voters > 0, memory.voters, memory.held)
         return (memory.rounds >= self.guard.persistence) & (behind >= self.guard.support)
 
-    def withheld(self, memory: Remembered, silent: bool = False) -> Metrics:
-        """Numbers of patterns that are broadcast, lack confirmation, or lack examples."""
-        confirmed = memory.rounds >= self.guard.persistence
-        public = self.published(memory, silent)
-        return {
-            "published": int(public.sum()),
-            "unconfirmed": int((~confirmed).sum()),
-            "unsupported": int((confirmed & ~public).sum()),
-        }
-
-    def verdict(self, metrics: Metrics) -> Metrics:
-        """Status and sentence of a broadcast: that of the spectrum, unless more is known."""
-        status, advice = metrics["status"], metrics["advice"]
-        private = isinstance(self.evidence.operator, PrivateOperator)
-        withheld = self.counted.rank.n_detected - metrics["published"]
-        if metrics["misfit"] > 1:
-            status, advice = "poor fit", UNFIT
-        elif status == "ok" and withheld > 0:
-            status, advice = "incomplete", f"{withheld} more were found, and are not broadcast."
-        elif status == "ok" and private:
-            status, advice = STATUS, FITTING
-        return {"status": status, "advice": advice}
-
-    def broadcast(self, memory: Remembered, silent: bool = False) -> Message:
+    def broadcast(self, memory: Remembered) -> Message:
         """What the server says it remembers, as bits: archetypes confirmed by enough examples."""
-        public = self.published(memory, silent)
-        quality = np.asarray(self.quality if "quality" in self._known() else 1.0, dtype=np.float32)
+        public = self.published(memory)
+        quality = np.asarray(self.known.get("quality", 1.0), dtype=np.float32)
         sure = memory.sure[public].astype(np.float32)
         patterns = encoding.pack_patterns(memory.patterns[public])
         return {"patterns": patterns, "sure": sure, "quality": quality}
 
-    def _known(self) -> State:
-        """What of the state is neither evidence nor memory."""
-        kept = {k: v for k, v in self.state.items() if k.partition("/")[0] == "secret"}
-        known = self.counted.rank.n_detected > 0 or "quality" in self.state
-        return kept | ({"quality": np.array(self.quality)} if known else {})
-
-    def closed(self, memory: Remembered) -> State:
-        """State after the round; of evidence of which nothing is carried nothing is kept."""
+    def closed(self, memory: Remembered) -> Step:
+        """The state after the round, what all are told, and metrics with the verdict."""
+        public, metrics = self.published(memory), self.metrics
+        confirmed, told = memory.rounds >= self.guard.persistence, int(public.sum())
+        metrics |= {"archetypes": len(memory), "published": told}
+        metrics["unconfirmed"] = int((~confirmed).sum())
+        metrics["unsupported"] = int((confirmed & ~public).sum())
+        withheld, good = metrics["n_detected"] - told, metrics["status"] == "ok"
+        if metrics["misfit"] > 1:
+            metrics |= {"status": "poor fit", "advice": UNFIT}
+        elif good and withheld > 0:
+            more = f"{withheld} more were found, and are not broadcast."
+            metrics |= {"status": "incomplete", "advice": more}
+        elif good and isinstance(self.evidence.operator, PrivateOperator):
+            metrics |= {"status": STATUS, "advice": FITTING}
+        # Of evidence of which nothing is carried nothing is kept.
         carried = self.evidence.flatten() if self.channel.discount > 0 else {}
         evidence = {f"evidence/{k}": v for k, v in carried.items()}
-        return self._known() | evidence | flatten(memory, "memory")
+        state = self.known | evidence | flatten(memory, "memory")
+        return state, {EVERYONE: self.broadcast(memory)}, metrics

@@ -99,11 +99,11 @@ class Remembered(Lines):
         return len(self.patterns)
 
     @classmethod
-    def nothing(cls, n_sites: int) -> Remembered:
-        """Return an empty memory of `n_sites` sites."""
-        none, never = np.zeros(0), np.zeros(0, np.int64)
-        patterns, votes = np.zeros((0, n_sites), np.int8), np.zeros((0, n_sites))
-        return cls(patterns, votes, none, none, none, never, never, never, none)
+    def of(cls, patterns: np.ndarray, sure: np.ndarray, t: int) -> Remembered:
+        """Patterns (K, N) that were found in round t, and nothing else of them."""
+        none, when, rounds = (np.full(len(patterns), value) for value in (0.0, t, 0))
+        votes = np.zeros(patterns.shape)
+        return cls(patterns.astype(np.int8), votes, none, none, sure, when, when, rounds, none)
 
     def learn(self, patterns: np.ndarray, sure: np.ndarray, t: int) -> Remembered:
         """Add those of `patterns` (C, N) that are not yet remembered; of likenesses, the first."""
@@ -113,19 +113,14 @@ class Remembered(Lines):
         for i in range(len(self), len(both)):
             if not alike[i, kept].any():
                 kept.append(i)
-        chosen = np.array(kept[len(self) :], dtype=int) - len(self)
-        x, own = patterns[chosen].astype(np.int8), np.asarray(sure, dtype=np.float64)[chosen]
-        none, when, rounds = (np.full(len(chosen), v) for v in (0.0, t, 0))
-        new = Remembered(x, np.zeros(x.shape), none, none, own, when, when, rounds, none)
-        return self.followed_by(new)
+        new = np.array(kept[len(self) :], dtype=int) - len(self)
+        own = np.asarray(sure, dtype=np.float64)[new]
+        return self.followed_by(Remembered.of(patterns[new], own, t))
 
     def confirm(self, supported: np.ndarray, t: int) -> Remembered:
         """Note that fresh evidence of round `t` supports the patterns `supported`, bool (K,)."""
-        return replace(
-            self,
-            seen=np.where(supported, t, self.seen),
-            rounds=self.rounds + supported.astype(np.int64),
-        )
+        seen, rounds = np.where(supported, t, self.seen), self.rounds + supported.astype(np.int64)
+        return replace(self, seen=seen, rounds=rounds)
 
     def renew(self, patterns: np.ndarray, sure: np.ndarray, matches: np.ndarray) -> Remembered:
         """Take over what became of the patterns in the evidence, where that is surer."""
@@ -149,22 +144,15 @@ class Remembered(Lines):
         than one: they tie. A site on which the votes are even keeps its sign.
         """
         sums, voters, squares = self.votes.copy(), self.voters.copy(), self.squares.copy()
-        sums[rows] += votes.sums
-        voters[rows] += votes.voters
-        squares[rows] += votes.squares
+        for total, fresh in zip((sums, voters, squares), flatten(votes).values(), strict=True):
+            total[rows] += fresh
         number = voters**2 / np.maximum(squares, 1e-300)  # of examples of equal weight
         signal = quality**2 * np.minimum(number, np.maximum(number - 1, 1.0))
         sure = expected_overlap(signal / (signal + max(1 - quality**2, 1e-12)))
         better = (voters > 0) & (_worth(sure) >= self.sure)
-        patterns = np.where(better[:, None] & (sums != 0), np.sign(sums), self.patterns)
-        return replace(
-            self,
-            patterns=patterns.astype(np.int8),
-            votes=sums,
-            voters=voters,
-            squares=squares,
-            sure=np.where(better, sure, self.sure),
-        )
+        read = np.where(better[:, None] & (sums != 0), np.sign(sums), self.patterns)
+        now = {"patterns": read.astype(np.int8), "sure": np.where(better, sure, self.sure)}
+        return replace(self, **now, votes=sums, voters=voters, squares=squares)
 
     def merged(self) -> Remembered:
         """Make one of patterns that have turned out to be one; the oldest takes all."""

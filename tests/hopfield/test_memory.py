@@ -140,7 +140,7 @@ def flipped(pattern, count):
 
 
 def memory(x, t=0, sure=0.5):
-    return Remembered.nothing(x.shape[1]).learn(x, np.full(len(x), sure), t)
+    return Remembered.of(x, np.full(len(x), sure), t)
 
 
 def votes(sums, voters):
