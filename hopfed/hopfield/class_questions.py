@@ -199,10 +199,10 @@ def answer(rows: Rows, down: Message, client: int = 0, outcome: Column | None = 
     if question not in (*LEARNT, *BARE) and getattr(owner, "known", None) != classes:
         owner.learn(down["means"], down["shares"])
     if question == asks.mixture_sums:
-        about = classes + told("points", "more")
-        if getattr(owner, "offered", None) != about:
+        offer = classes + told("points", "more")
+        if getattr(owner, "offered", None) != offer:
             asks.offered(owner, down)
-            owner.offered = about
+            owner.offered = offer
     found = {n: np.asarray(to_host(a)) for n, a in question(owner, down).items()}
     if question not in BARE:
         owner.known = classes

@@ -27,7 +27,6 @@ from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below, flatten
 from hopfed.federation.rounds import Session, Step
-from hopfed.hopfield.announcement import STATUS
 from hopfed.hopfield.class_questions import asks, complaint
 from hopfed.hopfield.clients import ClassClient
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
@@ -220,8 +219,9 @@ class Classes:
             return memory, {}
         memory, metrics = owners.remembered(fit, session.t)
         if session.t + 1 == self.judged:
-            status, advice = owners.judged(memory)
-            metrics |= {"status": status, "advice": advice}
+            shares = np.array([memory.shares_of(c) for c in owners.clients])
+            found = verdict.judged(owners.tables(), memory.means, shares)
+            metrics |= dict(zip(("status", "advice"), found, strict=True))
             if self.relate:
                 metrics["relation"] = verdict.related(self.relate, memory, owners.tables())
         return memory, metrics
@@ -377,18 +377,6 @@ class Clients(verdict.RoundSession):
         """All rows of the clients of the round, as tests ask about them."""
         seed = self.session.context.derive("replicas") % 2**62
         return verdict.Tables(self.session, self.clients, self.n_columns, seed)
-
-    def judged(self, memory: Memory) -> tuple[str, str]:
-        """Status of what is remembered, by the rows of all clients of the round, and a sentence."""
-        (K, N), tables = memory.means.shape, self.tables()
-        try:
-            M = int(tables.n_rows)
-            if K > verdict.MOST or K * M * N > verdict.MOST_WORK:
-                return STATUS, verdict.too_large(K, (M, N))
-            shares = np.array([memory.shares_of(c) for c in self.clients])
-            return verdict.judged(tables, memory.means, shares)
-        except verdict.FewerError as error:
-            return STATUS, str(error)
 
     def shown(self, fit: Fit, search: Search) -> Fit:
         """Leave out classes that only the clients show who have most of them."""

@@ -22,7 +22,7 @@ import hopfed.hopfield.encoding as encoding
 from hopfed import kernels
 from hopfed._lib.settings import check_types, from_plain, require, to_plain
 from hopfed.archetypes.joint_diagonalization import group_projections
-from hopfed.errors import ArgumentError, DataError, HopfedError, shown
+from hopfed.errors import DataError, HopfedError, shown
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, require_form
 from hopfed.hopfield.noise import NUMBERS, STEPS, UNITS, ClassNoise, Noise, hidden
@@ -188,9 +188,8 @@ class PatternClient(Client):
         rows = self.source.examples(context.round, client)
         rows = rows if isinstance(rows, Rows) else kernels.pack(np.asarray(rows))
         require(not rows.gaps, "examples", "complete where patterns are looked for", "gaps")
-        if rows.shape[1] != self.n_sites:
-            rule = f"over the {self.n_sites} sites of the federation"
-            raise ArgumentError("examples", rule, rows.shape)
+        fits = rows.shape[1] == self.n_sites
+        require(fits, "examples", f"over the {self.n_sites} sites of the federation", rows.shape)
         if self.noise is not None:
             return state, self._released(self.noise, rows, context), {}
         if step == "operators":
@@ -210,12 +209,8 @@ class PatternClient(Client):
         smooth = np.array(before + self.ema * (reading.weight - before))
         columns = kernels.column_sums(rows).astype(np.int32)
         message = encoding.encode(rows) | {"columns": columns, "weight": smooth}
-        metrics = {
-            "weight": float(smooth),
-            "reading": reading.weight,
-            "agreement": reading.agreement,
-            "novelty": reading.novelty,
-        }
+        metrics = {"weight": float(smooth), "reading": reading.weight}
+        metrics |= {"agreement": reading.agreement, "novelty": reading.novelty}
         return {**state, "plasticity": smooth}, message, metrics
 
     def projected(self, rows: Rows, basis: np.ndarray, seed: int, client: int) -> Message:
@@ -289,8 +284,6 @@ class ClassClient(Client):
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Form of the answer to a question, and the most that rows of +-1 can give."""
-        if context.exchange and not down:
-            return {}
         if self.noise is not None:
             K = len(down["means"]) if down else 1
             return self.hiding.spec(self.round_steps[context.exchange], K)
@@ -300,10 +293,7 @@ class ClassClient(Client):
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
         """Answer the server from the rows of this round."""
-        if context.exchange and not down:  # nothing is left to ask in this round
-            return state, {}, {}
-        down = self.question(down)
-        client = context.client or 0
+        down, client = self.question(down), context.client or 0
         relates, outcome = self.noise is None and questions.asked(down) in questions.RELATED, None
         if ("every" in down or relates) and isinstance(self.source, Batches):  # of any round
             given, outcome = self.source.everything(client)
@@ -312,11 +302,9 @@ class ClassClient(Client):
         rows = as_examples(given, gaps=True, least=1)
         if rows.shape[1] != self.n_sites:
             raise DataError(f"examples have {rows.shape[1]} columns, not {self.n_sites}")
-        if self.noise is not None:
-            step, about = self._charged(self.noise, down, context)
-            key = self.noise.key(rows, context, about, "classes ")
-            return state, self.hiding.answer(step, rows, down, key), {}
-        return state, questions.answer(rows, down, client, outcome if relates else None), {}
+        if self.noise is None:
+            return state, questions.answer(rows, down, client, outcome if relates else None), {}
+        return state, self._hidden(self.noise, rows, down, context), {}
 
     def question(self, down: Message) -> Message:
         """Return what is asked; fail unless a message from the server is a question."""
@@ -324,8 +312,8 @@ class ClassClient(Client):
         questions.check_question(down, self.n_sites, self.noise is None)
         return down
 
-    def _charged(self, noise: Noise, down: Message, context: Context) -> tuple[str, str]:
-        """Kind of a question, and what its noise is made of, once it is charged to a ledger."""
+    def _hidden(self, noise: Noise, rows: Rows, down: Message, context: Context) -> Message:
+        """The answer with noise, once it is charged to a ledger."""
         step, (K, N) = self.round_steps[context.exchange], down["means"].shape
         numbers = 1 + K * (2 * N + 1) + (K * (N * (N - 1) // 2) if step == "pairs" else 0)
         if numbers > NUMBERS:
@@ -337,7 +325,8 @@ class ClassClient(Client):
         name = found.hexdigest()
         if noise.spend is not None:
             noise.spend(context.round, name, UNITS[step])
-        return step, f"budget {noise.words} {self.units} question {name}"
+        about = f"budget {noise.words} {self.units} question {name}"
+        return self.hiding.answer(step, rows, down, noise.key(rows, context, about, "classes "))
 
 
 def client_of(recipe: str) -> PatternClient | ClassClient:

@@ -32,7 +32,7 @@ from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import private_spectrum
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.noise import NoiseProfile, Sample
-from hopfed.spectral.operators import DenseOperator, HebbianOperator, pool
+from hopfed.spectral.operators import DenseOperator, pool
 from hopfed.spectral.rank import Counting, RankEstimate, TracyWidom
 
 MEMORIES = ("separate", "common", "literal")
@@ -71,12 +71,12 @@ class Evidence:
 
     def extend(
         self,
-        operators: Mapping[int, HebbianOperator],
+        operators: Mapping[int, DenseOperator],
         messages: Mapping[int, Message],
         weights: Mapping[int, float],
     ) -> Evidence:
         """Return the evidence with the operators of more clients, and the sums of their columns."""
-        joined: list[HebbianOperator] = [] if self.operator is None else [self.operator]
+        joined = [] if self.operator is None else [self.operator]
         each, nothing = [1.0] * len(joined), np.zeros(self.n_sites)
         sums = self.columns if joined else nothing
         atoms = self.counts, self.weights, self.clients
@@ -165,7 +165,7 @@ class Counted:
     def of(
         cls,
         evidence: Evidence,
-        operators: Mapping[int, HebbianOperator],
+        operators: Mapping[int, DenseOperator],
         weights: Mapping[int, float],
         alpha: float,
         memory: str = "separate",
@@ -241,7 +241,7 @@ def counting_of(
     return Counting(TracyWidom(alpha), sample)
 
 
-def along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
+def along(operator: DenseOperator, vectors: np.ndarray) -> np.ndarray:
     """``v_k^T C v_k`` for the columns of `vectors`, (K,)."""
     return np.asarray((vectors * operator.matmat(vectors)).sum(axis=0))
 

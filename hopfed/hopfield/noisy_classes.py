@@ -54,8 +54,8 @@ class NoisySums(Lines):
 
     def times(self, factor: float) -> NoisySums:
         """Scale it, noise and all."""
-        scaled = (factor * array for array in (self.counts, self.signed, self.seen))
-        return NoisySums(*scaled, factor**2 * self.noise)
+        c, x, s = (factor * array for array in (self.counts, self.signed, self.seen))
+        return NoisySums(c, x, s, factor**2 * self.noise)
 
     @property
     def rows(self) -> np.ndarray:
@@ -160,7 +160,7 @@ class Looked(NoisySums):
         k = list(classes)
         largest = max(k, key=lambda c: float(self.counts[c]))
         sums = {name: array[k].sum(axis=0)[None] for name, array in flatten(self).items()}
-        members = self.members[k].any(axis=0)[None]
+        members = np.any(self.members[k], axis=0, keepdims=True)
         return Looked(**{**sums, "parent": self.parent[[largest]], "members": members})
 
 

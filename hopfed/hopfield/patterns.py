@@ -44,7 +44,7 @@ from hopfed.hopfield.verdict import FITTING, UNFIT
 from hopfed.privacy.discrete_gaussian import norm
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import PRIVATE_SEARCH
-from hopfed.spectral.operators import HebbianOperator
+from hopfed.spectral.operators import DenseOperator
 
 __all__ = ["Patterns"]
 
@@ -169,9 +169,9 @@ class _Round:
         self.guard = guard.with_absent(len(heard), session.asked)
         self.claims = {c: int(m["examples"]) for c, m in heard.items()}
         self.heard = bounded(heard, guard.claim)
-        self.operators, self.weights = dict[int, HebbianOperator](), dict[int, float]()
+        self.operators, self.weights = dict[int, DenseOperator](), dict[int, float]()
         for c, m in self.heard.items():
-            operator: HebbianOperator = encoding.decode(m, channel.n_sites)
+            operator: DenseOperator = encoding.decode(m, channel.n_sites)
             if client.noise is not None:
                 noise = (float(m["examples"]) / self.claims[c]) ** 2 * client.variance
                 operator = PrivateOperator(**vars(operator), noise=noise)
@@ -209,7 +209,7 @@ class _Round:
     def _counted(
         self,
         evidence: Evidence,
-        operators: Mapping[int, HebbianOperator],
+        operators: Mapping[int, DenseOperator],
         weights: Mapping[int, float],
     ) -> Counted:
         """Count evidence, blended with what is remembered as the channel says."""
@@ -283,12 +283,11 @@ class _Round:
         new = np.setdiff1d(np.arange(len(found)), matches)
         memory = memory.learn(found.patterns[new], sure[new], self.t)
         if self.evidence.columns.any():  # patterns that are new turn as the mean example points
-            mean, cut = self.evidence.columns, self.guard.cut(len(self.heard))
-            mean = mean / cast(HebbianOperator, self.evidence.operator).mass
-            if cut > 0:  # of this round without the extremes
+            usual = self.evidence.columns / cast(DenseOperator, self.evidence.operator).mass
+            if cut := max(self.guard.cut(len(self.heard)), 0):  # of this round without extremes
                 sums = [m["columns"] / float(m["examples"]) for m in self.heard.values()]
-                mean = trimmed(np.array(sums), 1.0, cut)
-            turned, new = oriented(memory.patterns, mean), memory.voters == 0
+                usual = trimmed(np.array(sums), 1.0, cut)
+            turned, new = oriented(memory.patterns, usual), memory.voters == 0
             memory = replace(memory, patterns=np.where(new[:, None], turned, memory.patterns))
         fits = []
         for c, op in self.operators.items():

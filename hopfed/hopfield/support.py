@@ -26,7 +26,7 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.hopfield.evidence import Counted, along
 from hopfed.hopfield.guard import CLIENT_GROUPS, LEVEL, trimmed
 from hopfed.privacy.mechanism import PrivateOperator
-from hopfed.spectral.operators import HebbianOperator
+from hopfed.spectral.operators import DenseOperator
 
 ALIKE = 0.7  # overlap of a pattern of one group and of another from which both are of one archetype
 LIMIT = 1.4  # of the mean of squares in their error, for any number of them
@@ -48,7 +48,7 @@ def random_groups(clients: int, secret: int, t: int) -> list[np.ndarray]:
     return np.array_split(order, min(CLIENT_GROUPS, clients))
 
 
-def added_noise(operator: HebbianOperator) -> float:
+def added_noise(operator: DenseOperator) -> float:
     """Variance of the noise that was added on purpose to an entry of C."""
     return operator.noise / operator.mass**2 if isinstance(operator, PrivateOperator) else 0.0
 
@@ -74,7 +74,7 @@ class Support:
     @classmethod
     def of(
         cls,
-        operators: Sequence[HebbianOperator],
+        operators: Sequence[DenseOperator],
         patterns: np.ndarray,
         weights: Sequence[float],
         variances: Sequence[float],
@@ -153,7 +153,7 @@ class Support:
 
 def corrected(
     patterns: np.ndarray,
-    operators: Sequence[HebbianOperator],
+    operators: Sequence[DenseOperator],
     weights: Sequence[float],
     byzantine: int,
 ) -> np.ndarray:
@@ -176,7 +176,7 @@ def corrected(
 def agreed(
     found: Archetypes,
     counted: Counted,
-    operators: Mapping[int, HebbianOperator],
+    operators: Mapping[int, DenseOperator],
     byzantine: int,
     factored: Callable[[Sequence[int]], Archetypes],
 ) -> Archetypes:
@@ -208,7 +208,7 @@ def agreed(
 
 
 def unexplained(
-    operators: Mapping[int, HebbianOperator], counted: Counted, patterns: np.ndarray
+    operators: Mapping[int, DenseOperator], counted: Counted, patterns: np.ndarray
 ) -> np.ndarray:
     """What patterns with any shares leave of each operator along the counted eigenvectors: (L,)."""
     V = counted.spectrum.vectors[:, : counted.rank.n_detected].astype(np.float64)
@@ -229,10 +229,12 @@ def unexplained(
     return np.array(found)
 
 
-def misfit(
-    operator: HebbianOperator, patterns: np.ndarray, mean: np.ndarray | None = None
-) -> float:
+def misfit(operator: DenseOperator, patterns: np.ndarray, mean: np.ndarray | None = None) -> float:
     """What patterns leave of an operator, over what chance leaves at most: above 1 it is more."""
+
+    def most(number: float) -> float:
+        return LIMIT + SPREAD * float(np.sqrt(2 / number))
+
     chosen, C = _looked_at(operator)
     xi, M, N = patterns[:, chosen].astype(np.float64), operator.n_examples, len(chosen)
     weights = _weights(C, xi)
@@ -240,32 +242,25 @@ def misfit(
     left = (C - (xi.T * weights) @ xi) ** 2 / variance
     np.fill_diagonal(left, 0.0)
     pairs = N * (N - 1) / 2
-    ratios = [left.sum() / 2 / pairs / _most(pairs)]
+    ratios = [left.sum() / 2 / pairs / most(pairs)]
     if mean is not None:
         m, shape = mean[chosen], weights @ xi
         expected = max(float(shape @ m) / max(float(shape @ shape), 1e-300), 0.0) * shape
         far = (m - expected) ** 2 * M / (1 - np.minimum(m**2, 1 - 1 / M))
-        ratios.append(far.mean() / _most(N))
+        ratios.append(far.mean() / most(N))
     return float(max(ratios))
 
 
-def shares(operator: HebbianOperator, patterns: np.ndarray) -> np.ndarray:
+def shares(operator: DenseOperator, patterns: np.ndarray) -> np.ndarray:
     """Weights (K,) by which patterns (K, N) together explain an operator best, none below 0."""
     chosen, C = _looked_at(operator)
     return _weights(C, patterns[:, chosen].astype(np.float64))
 
 
-def _looked_at(operator: HebbianOperator) -> tuple[np.ndarray, np.ndarray]:
+def _looked_at(operator: DenseOperator) -> tuple[np.ndarray, np.ndarray]:
     """Columns that are looked at, and the second moment of these."""
     chosen = np.unique(np.linspace(0, operator.n_sites - 1, COLUMNS).astype(int))
-    basis = np.zeros((operator.n_sites, len(chosen)))
-    basis[chosen, np.arange(len(chosen))] = 1.0
-    return chosen, np.asarray(operator.matmat(basis), np.float64)[chosen]
-
-
-def _most(number: float) -> float:
-    """Mean of so many squares of errors that chance does not exceed."""
-    return LIMIT + SPREAD * float(np.sqrt(2 / number))
+    return chosen, np.asarray(operator.matrix[np.ix_(chosen, chosen)] / operator.mass)
 
 
 def _weights(C: np.ndarray, xi: np.ndarray) -> np.ndarray:

@@ -51,16 +51,26 @@ def judged(
     names: Sequence[str] | None = None,
 ) -> tuple[str, str]:
     """Status of classes (K, N) with shares (L, K) by the rows of all owners, and its sentence."""
-    classes = Mixture(np.clip(np.asarray(means, np.float64), -1 + 1e-6, 1 - 1e-6), shares)
-    prior = Prior.of(owners)
-    fit = improve(owners, expect(owners, classes, prior), STEPS)
-    fit = _without_absent(owners, fit)
-    tests = measured(owners, fit, names=names)
-    channel = choose(fit, lost(fit, owners.seed))
-    common = owners.sizes @ fit.classes.shares / owners.n_rows
-    near = nearness(channel, common, owners.n_rows, fit.prior.observed)
-    # Levels of a variable depend on each other in either model.
-    trait = None if groups else trait_gain(owners, channel, common, fit.prior)
+    K, N = np.shape(means)
+    try:
+        if K > MOST or K * owners.n_rows * N > MOST_WORK:
+            return STATUS, (
+                f"Whether the rows lie in them is not known: {K} classes and {owners.n_rows:,.0f} "
+                f"rows of {N:,} columns are too much to look at here, at most {MOST} classes, and "
+                f"{MOST_WORK // 1_000_000} million entries times classes. `hopfed recover` judges "
+                "the rows of an owner by themselves."
+            )
+        classes = Mixture(np.clip(np.asarray(means, np.float64), -1 + 1e-6, 1 - 1e-6), shares)
+        fit = improve(owners, expect(owners, classes, Prior.of(owners)), STEPS)
+        fit = _without_absent(owners, fit)
+        tests = measured(owners, fit, names=names)
+        channel = choose(fit, lost(fit, owners.seed))
+        common = owners.sizes @ fit.classes.shares / owners.n_rows
+        near = nearness(channel, common, owners.n_rows, fit.prior.observed)
+        # Levels of a variable depend on each other in either model.
+        trait = None if groups else trait_gain(owners, channel, common, fit.prior)
+    except FewerError as error:
+        return STATUS, str(error)
     verdict = judge_classes(replace(tests, near=near, trait=trait))
     return verdict.status, verdict.advice
 
@@ -75,23 +85,9 @@ def own_verdict(
     K = len(means)
     if K == 0:
         return None
-    if K > MOST:
-        return STATUS, too_large(K, rows.shape)
     part = searched(Owners.of([rows], 0, groups), K, groups)
-    if K * int(part.owners.sizes.sum()) * part.owners.n_columns > MOST_WORK:
-        return STATUS, too_large(K, rows.shape)
     there = slice(None) if part.columns is None else part.columns
     return judged(part.owners, means[:, there], np.full((1, K), 1 / K), groups, names)
-
-
-def too_large(K: int, shape: tuple[int, ...]) -> str:
-    """Say that nobody looked, and what may be done about it."""
-    return (
-        f"Whether the rows lie in them is not known: {K} classes and {shape[0]:,} rows of "
-        f"{shape[1]:,} columns are too much to look at here, at most {MOST} classes, and "
-        f"{MOST_WORK // 1_000_000} million entries times classes. `hopfed recover` judges the "
-        "rows of an owner by themselves."
-    )
 
 
 def _without_absent(owners: Session, fit: Fit) -> Fit:
