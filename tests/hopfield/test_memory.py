@@ -14,7 +14,6 @@ from hopfed.hopfield.plasticity import Broadcast
 from hopfed.hopfield.remembered import ASTRAY, Remembered, Votes, separable
 from hopfed.hopfield.support import Support
 from hopfed.spectral.operators import DenseOperator
-from hopfed.spectral.rank import TracyWidom
 
 N, K, M, R = 120, 3, 200, 0.8
 
@@ -59,17 +58,6 @@ def test_evidence_is_the_weighted_sum_of_its_batches_and_survives_being_flattene
     np.testing.assert_array_equal(again.operator.matrix, evidence.operator.matrix)
     np.testing.assert_array_equal(again.weights, evidence.weights)
     assert again.n_examples == evidence.n_examples
-
-
-@pytest.mark.slow
-def test_the_size_of_the_test_under_fading_weights():
-    """At 5% and 400 draws the share of false alarms has a standard error of 1.1%."""
-    hits = 0
-    for draw in range(400):
-        evidence = gathered([noise(100, 150, draw, i) for i in range(6)], 0.5)
-        values = np.linalg.eigvalsh(evidence.operator.matrix / evidence.operator.mass)[::-1]
-        hits += TracyWidom(0.05)(evidence.sample(np.maximum(values, 0), True)).n_detected > 0
-    assert 0.01 < hits / 400 < 0.085
 
 
 def setting(weights, seed=0, qualities=(R,) * 4):
@@ -147,19 +135,6 @@ def votes(sums, voters):
     """Votes of examples of weight 1."""
     voters = np.asarray(voters, dtype=float)
     return Votes(np.asarray(sums, dtype=float), voters, voters)
-
-
-def test_votes_add_up_over_rounds_and_their_signs_are_the_patterns():
-    x = patterns(3)
-    rng = np.random.default_rng(5)
-    rounds = [(rng.integers(-9, 9, x.shape) + 30.0 * x, 40 * rng.random(3)) for _ in range(3)]
-    known = memory(x)
-    for sums, voters in rounds:
-        known = known.vote(votes(sums, voters), 0.8)
-    total = sum(v for v, _ in rounds)
-    np.testing.assert_array_equal(known.votes, total)
-    np.testing.assert_allclose(known.voters, sum(w for _, w in rounds))
-    np.testing.assert_array_equal(known.patterns, np.sign(total))
 
 
 @pytest.mark.parametrize(("r", "M"), [(0.3, 30), (0.6, 1), (0.6, 4), (0.8, 9)])
@@ -295,18 +270,6 @@ def test_scores_of_patterns_that_nobody_sees_are_standard_normal(sizes, qualitie
     z = np.ravel(scores)
     assert abs(z.mean()) < 0.12
     assert 0.9 < z.std() < 1.1
-
-
-def test_an_archetype_is_agreed_on_and_a_spike_is_where_it_was_put():
-    rng = np.random.default_rng(0)
-    xi, spike = rademacher(3, 100, rng), rademacher(1, 100, rng)[0]
-    batches = drawn(xi, (20,) * 20, (0.7,) * 20, 2)
-    for c in (0, 1, 7):  # half of their examples
-        batches[c][:10] = spike
-    support = measure(batches, np.vstack([xi, spike]))
-    agreed = support.agreement(np.array_split(np.arange(20), 10))
-    np.testing.assert_allclose(agreed, [1, 1, 1, 0.2])
-    assert support.scores()[3] > 20
 
 
 def test_without_the_strongest_supporters_only_what_others_show_is_left():
