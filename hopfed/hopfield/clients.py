@@ -26,7 +26,7 @@ from hopfed.errors import DataError, HopfedError, shown
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, require_form
 from hopfed.hopfield.noise import NUMBERS, STEPS, UNITS, ClassNoise, Noise, hidden
-from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule
+from hopfed.hopfield.plasticity import Broadcast, Fixed, Reading, Rule
 from hopfed.hopfield.stream import Batches, Elsewhere, Source
 from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import reach
@@ -204,7 +204,8 @@ class PatternClient(Client):
     ) -> tuple[State, Message, Metrics]:
         """The operator of a batch, with the weight that its plasticity gives it."""
         known = broadcast_of(down, self.n_sites)
-        reading = self.rule(rows, known, seed=context.derive("plasticity"))
+        seed = context.derive("plasticity")
+        reading = self.rule(rows, known, seed) if len(known.patterns) else Reading(1.0)
         before = float(state.get("plasticity", reading.weight))
         smooth = np.array(before + self.ema * (reading.weight - before))
         columns = kernels.column_sums(rows).astype(np.int32)

@@ -64,8 +64,6 @@ class Evidence:
         """Return the evidence with every weight multiplied by `discount`."""
         if discount == 0 or self.operator is None:
             return Evidence(self.n_sites)
-        if discount == 1:
-            return self
         faded = {name: getattr(self, name) * discount for name in ("columns", "weights")}
         return replace(self, operator=self.operator * discount, **faded)
 

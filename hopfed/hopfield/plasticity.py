@@ -12,7 +12,7 @@ Source: arXiv:2603.19902, eqs. (44) to (52); theory/NOTES.md, "Plasticity", "Sig
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import nan
 
@@ -152,19 +152,12 @@ class Reading:
     novelty: float = nan  # share r_new^2 that structure outside of them explains
 
 
-class Rule(ABC):
-    """A rule from a batch and the broadcast memory to a weight; 1 where the memory is empty."""
-
-    def __call__(self, rows: Rows, broadcast: Broadcast, *, seed: int) -> Reading:
-        """Read the fresh examples `rows`, (M, N), beside `broadcast`."""
-        return self._read(rows, broadcast, seed) if len(broadcast.patterns) else Reading(1.0)
-
-    @abstractmethod
-    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading: ...
+# A rule reads fresh examples (M, N) beside what is remembered, which is not empty, with a seed.
+Rule = Callable[[Rows, Broadcast, int], Reading]
 
 
 @dataclass(frozen=True)
-class Fixed(Rule):
+class Fixed:
     """The same weight whatever the data say."""
 
     weight: float = 0.6
@@ -173,7 +166,7 @@ class Fixed(Rule):
         check_types(self)
         require(0 <= self.weight <= 1, "weight", "in [0, 1]", self.weight)
 
-    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002
+    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002, D102
         return Reading(self.weight)
 
 
@@ -184,7 +177,7 @@ def _familiar(rows: Rows, memory: Broadcast, seed: int, shares: np.ndarray | Non
 
 
 @dataclass(frozen=True)
-class Entropy(Rule):
+class Entropy:
     """``w = max(0, (h2(p) - h2(p0)) / (1 - h2(p0)))``: opens to whatever disagrees (49, 51).
 
     Drift and novelty open it, and so does noise. p0 is what M examples of all the remembered
@@ -194,7 +187,7 @@ class Entropy(Rule):
     rule is to notice.
     """
 
-    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:
+    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: D102
         p = sign_agreement(rows, broadcast.patterns, seed=seed)
         floor = binary_entropy(_familiar(rows, broadcast, seed))
         weight = (binary_entropy(p) - floor) / (1 - floor)
@@ -202,7 +195,7 @@ class Entropy(Rule):
 
 
 @dataclass(frozen=True)
-class Agreement(Rule):
+class Agreement:
     """``w = clip((p - 1/2) / (p0 - 1/2), 0, 1)``: shuts out whatever disagrees.
 
     Source: theory/NOTES.md, "Agreement rule".
@@ -212,14 +205,14 @@ class Agreement(Rule):
     of the archetypes is not taken for a noisy one.
     """
 
-    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:
+    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: D102
         p = sign_agreement(rows, broadcast.patterns, seed=seed)
         p0 = _familiar(rows, broadcast, seed, nearest_shares(rows, broadcast.patterns))
         return Reading(min(max((p - 0.5) / (p0 - 0.5), 0.0), 1.0), p)
 
 
 @dataclass(frozen=True)
-class Structure(Rule):
+class Structure:
     """Opens to novelty and shuts out noise: ``w = g (REST + (1 - REST) nu)``.
 
     Source: theory/NOTES.md, "Structure rule".
@@ -231,7 +224,7 @@ class Structure(Rule):
     cannot show, archetypes below its detection threshold, counts as noise.
     """
 
-    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002
+    def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002, D102
         basis = orth(broadcast.patterns.T.astype(np.float64))
         inside = times(rows, basis)
         novel = novel_shares(rows, inside, basis)
