@@ -23,7 +23,7 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import Traffic, below
 from hopfed.federation.rounds import FederationState, Participation, Session, Step, play_round
-from hopfed.hopfield.announcement import FEWER, GOOD, STATUS, Announcement
+from hopfed.hopfield.announcement import FEWER, GOOD, STATUS
 from hopfed.hopfield.classes import Classes, Memory
 from hopfed.hopfield.clients import ClassClient, PatternClient
 from hopfed.hopfield.guard import Guard
@@ -35,7 +35,7 @@ from hopfed.kernels import Rows, concatenate
 from hopfed.kernels.bits import with_gaps
 from hopfed.tables.examples import as_examples
 
-GIVEN = "n_sites"  # which follows from the examples
+
 PLURAL = {"archetype": "archetypes", "class": "classes"}
 CHANNELS: dict[str, type[Patterns | Classes]] = {"symmetric": Patterns, "graded": Classes}
 BUDGET = ("epsilon", "delta")
@@ -158,8 +158,7 @@ class Simulation:
         'one class'
         """
         if self.classes is None:
-            judgement = self.metrics[-1]["status"], self.metrics[-1]["advice"]
-            return Announcement(self.patterns, judgement=judgement).verdict
+            return self.metrics[-1]["status"], self.metrics[-1]["advice"]
         if not self.tables:
             return STATUS, "A source drew the rows, which are not kept."
         rows = concatenate([with_gaps(table) for table in self.tables])
@@ -245,7 +244,7 @@ def simulate(
 def _parts(channel: str, settings: dict[str, Any]) -> tuple[dict[str, Any], Guard, Noise | None]:
     """Settings of the channel, what is believed of clients, and the noise."""
     require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
-    own = [f.name for f in fields(CHANNELS[channel]) if f.name != GIVEN]
+    own = [f.name for f in fields(CHANNELS[channel]) if f.name != "n_sites"]
     known = own, [f.name for f in fields(Guard)], BUDGET
     unknown = ", ".join(sorted(settings.keys() - set(chain(*known))))
     require(not unknown, "settings", f"some of {', '.join(chain(*known))}", unknown)
