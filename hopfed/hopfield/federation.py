@@ -35,7 +35,6 @@ from hopfed.kernels import Rows, concatenate
 from hopfed.kernels.bits import with_gaps
 from hopfed.tables.examples import as_examples
 
-
 PLURAL = {"archetype": "archetypes", "class": "classes"}
 CHANNELS: dict[str, type[Patterns | Classes]] = {"symmetric": Patterns, "graded": Classes}
 BUDGET = ("epsilon", "delta")

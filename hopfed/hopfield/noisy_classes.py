@@ -164,17 +164,42 @@ class Looked(NoisySums):
         return Looked(**{**sums, "parent": self.parent[[largest]], "members": members})
 
 
-@dataclass(frozen=True)
-class Look:
-    """What a look for classes goes by."""
+class Answers:
+    """What a guard lets count of the answers to one question."""
 
-    unit: float  # noise of products of columns over that of signed sums
-    answers: list[Message]  # of the clients
-    cut: int  # clients who may lie together
+    def __init__(
+        self, guard: Guard, session: Session, noise: ClassNoise, messages: Mapping[int, Message]
+    ):
+        self.messages, self.noise = list(messages.values()), noise
+        self.rows = np.array([float(m["examples"]) for m in self.messages])  # that clients claim
+        # Rows that they count for, and how many are left out at either end.
+        self.weights = np.minimum(self.rows, median_bound(self.rows.tolist(), guard.claim))
+        self.cut = guard.with_absent(len(self.rows), session.asked).cut(len(self.rows))
+
+    def total(self, name: str, k: int | slice = slice(None)) -> np.ndarray:
+        """One array, of all clients, each within its bound."""
+        pairs = zip(self.messages, self.rows, strict=True)
+        each = np.array([m[name][k].astype(np.float64) / (PARTS * r) for m, r in pairs])
+        return np.asarray(self.weights.sum() * trimmed(each, self.weights, self.cut))
+
+    def sums(self) -> NoisySums:
+        """Sums of all clients."""
+        # A client's mean has the noise of its sums over its rows.
+        variance = float(((self.weights / self.rows) ** 2).sum()) * loss(self.cut / len(self.rows))
+        counts, signed, seen = (self.total(name) for name in ("counts", "signed", "seen"))
+        each = np.full(len(counts), variance * self.noise.scale("signed") ** 2)
+        return NoisySums(counts, signed, seen, each)
+
+    def classes(self, parent: np.ndarray) -> Looked:
+        """The classes that were asked about, of these parents, with products of columns."""
+        K, sums = len(parent), flatten(self.sums())
+        pairs = np.array([self.total("pairs", k) for k in range(K)])
+        return Looked(**sums, pairs=pairs, parent=parent, members=np.eye(K, dtype=bool))
 
     def direction(self, one: Looked) -> Direction:
         """How a single class varies; it is one where only its strongest supporters show two."""
-        noise = self.unit * float(np.sqrt(one.noise[0]))
+        unit = self.noise.scale("pairs") / self.noise.scale("signed")
+        noise = unit * float(np.sqrt(one.noise[0]))
         found = directions(one, one.pairs[0], noise, DIRECTIONS)
         if found[0].ratio <= 1 or self.cut == 0:
             return found[0]
@@ -185,8 +210,8 @@ class Look:
         """Whether others than its strongest supporters show a direction of a single class."""
         group, v = np.flatnonzero(one.members[0]), found.along
         i, j = np.triu_indices(len(v), 1)
-        shown, rows = np.zeros((2, len(self.answers)))
-        for c, message in enumerate(self.answers):
+        shown, rows = np.zeros((2, len(self.messages)))
+        for c, message in enumerate(self.messages):
             counts, signed, pairs = (
                 message[name][group].sum(axis=0) / PARTS for name in ("counts", "signed", "pairs")
             )
@@ -233,39 +258,6 @@ class Look:
         return means, shares, parents, len(chosen) > 0
 
 
-class Answers:
-    """What a guard lets count of the answers to one question."""
-
-    def __init__(self, guard: Guard, session: Session, messages: Mapping[int, Message]):
-        self.messages = list(messages.values())
-        self.rows = np.array([float(m["examples"]) for m in self.messages])  # that clients claim
-        # Rows that they count for, and how many are left out at either end.
-        self.weights = np.minimum(self.rows, median_bound(self.rows.tolist(), guard.claim))
-        self.cut = guard.with_absent(len(self.rows), session.asked).cut(len(self.rows))
-
-    def total(self, name: str, k: int | slice = slice(None)) -> np.ndarray:
-        """One array, of all clients, each within its bound."""
-        pairs = zip(self.messages, self.rows, strict=True)
-        each = np.array([m[name][k].astype(np.float64) / (PARTS * r) for m, r in pairs])
-        return np.asarray(self.weights.sum() * trimmed(each, self.weights, self.cut))
-
-    def sums(self, noise: ClassNoise) -> NoisySums:
-        """Sums of all clients."""
-        # A client's mean has the noise of its sums over its rows.
-        variance = float(((self.weights / self.rows) ** 2).sum()) * loss(self.cut / len(self.rows))
-        counts, signed, seen = (self.total(name) for name in ("counts", "signed", "seen"))
-        each = np.full(len(counts), variance * noise.scale("signed") ** 2)
-        return NoisySums(counts, signed, seen, each)
-
-    def look(self, noise: ClassNoise, parent: np.ndarray) -> tuple[Look, Looked]:
-        """What a look for classes goes by, and the classes, from answers about pairs."""
-        sums, K = flatten(self.sums(noise)), len(parent)
-        pairs = np.array([self.total("pairs", k) for k in range(K)])
-        unit = noise.scale("pairs") / noise.scale("signed")
-        classes = Looked(**sums, pairs=pairs, parent=parent, members=np.eye(K, dtype=bool))
-        return Look(unit, self.messages, self.cut), classes
-
-
 def searched(
     channel: Classes, memory: Memory, session: Session, client: ClassClient, guard: Guard
 ) -> tuple[Memory, Metrics]:
@@ -276,29 +268,28 @@ def searched(
     def asked(means: np.ndarray, shares: np.ndarray) -> Answers | None:
         classes = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
         messages = session.ask({EVERYONE: classes})
-        return Answers(guard, session, messages) if messages else None
+        return Answers(guard, session, noise, messages) if messages else None
 
     # Sums over the classes of an earlier round say nothing of those of this one.
     first = {c: m for c, m in session.ask().items() if not session.ages.get(c)}
-    answers = Answers(guard, session, first) if first else None
+    answers = Answers(guard, session, noise, first) if first else None
     for look in range(channel.looks + 1):
         if answers is None:
             break
         metrics["examples"] = float(answers.weights.sum())  # counts have noise
-        how, found = answers.look(noise, parent)
-        found, before = how.joined(found), len(parent)
+        found, before = answers.joined(answers.classes(parent)), len(parent)
         if look == 0 or len(found.parent) < before:
             best = found.sums, found.parent
         if look == channel.looks:
             break
-        means, shares, parent, halved = how.halved(found, channel.most)
+        means, shares, parent, halved = answers.halved(found, channel.most)
         if not halved and len(found.parent) == before and (look or before == 1):
             break
         total = None
         for step in range(STEPS):
             if (answers := asked(means, shares)) is None:
                 break
-            sums = answers.sums(noise)
+            sums = answers.sums()
             # The first step after a search is thrown away: its classes were guesses.
             total = sums if step < 2 or total is None else total + sums
             fresh = total.times(1 / max(step, 1))
