@@ -58,13 +58,6 @@ class Memory:
     used: np.ndarray  # numbers that were given so far
     noise: np.ndarray  # (K,) variance of the noise on the sums, 0 without
 
-    @classmethod
-    def start(cls, n_sites: int) -> Memory:
-        """Return the memory before the first round: a single class of which nothing is known."""
-        table, row, nobody = np.zeros((1, n_sites)), np.zeros(1, np.int64), np.zeros(0, np.int64)
-        counts, one = np.zeros((0, 1)), np.array(1)
-        return cls(table, table, table, nobody, counts, row, row, one, np.zeros(1))
-
     @property
     def size(self) -> int:
         """K."""
@@ -105,11 +98,6 @@ class Memory:
         by_class = ("means", "signed", "seen", "numbers", "born", "noise")
         chosen = {name: getattr(self, name)[kept] for name in by_class}
         return replace(self, counts=self.counts[:, kept], **chosen)
-
-    def message(self, client: int | None = None) -> Message:
-        """The classes as a message: to everybody, or to a client with its own shares."""
-        shares = self.shares if client is None else self.shares_of(client)
-        return {"means": self.means.astype(np.float32), "shares": shares.astype(np.float32)}
 
     def joined_by(
         self,
@@ -168,7 +156,10 @@ class Classes:
 
     def start(self) -> State:
         """State of the server before the first round."""
-        return flatten(Memory.start(self.n_sites), "memory")
+        table, row, nobody = (np.zeros(shape) for shape in ((1, self.n_sites), 1, (0, 1)))
+        number, heard = row.astype(int), np.zeros(0, int)
+        single = table, table, table, heard, nobody, number, number, np.array(1), row
+        return flatten(Memory(*single), "memory")  # of which nothing is known
 
     def play(self, state: State, session: Session, client: ClassClient, guard: Guard) -> Step:
         """Play a round: one search over the clients of a `session` and the memory in a `state`."""
@@ -183,8 +174,10 @@ class Classes:
             _, now, then = np.intersect1d(memory.numbers, before.numbers, return_indices=True)
             gaps = (memory.means[now] - before.means[then]) ** 2
             metrics["moved"] = float(np.sqrt(gaps.mean())) if len(now) else 0.0
-        down = {EVERYONE: memory.message()}
-        down |= {int(c): memory.message(int(c)) for c in memory.clients if c >= 0}
+        told = {int(c): memory.shares_of(c) for c in memory.clients if c >= 0}
+        told |= {EVERYONE: memory.shares}
+        means = memory.means.astype(np.float32)
+        down = {c: {"means": means, "shares": p.astype(np.float32)} for c, p in told.items()}
         metrics["classes"] = memory.size
         return {**known, **flatten(memory, "memory")}, down, metrics
 
