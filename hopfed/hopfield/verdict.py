@@ -147,7 +147,7 @@ class Tables(RoundSession):
     def __init__(self, *rounds: Any, how: Message | None = None):
         super().__init__(*rounds)
         self.how = how or {}  # what the tables are made of
-        self.offer: Message = {}  # the points that were asks.offered last
+        self.offer: Message = {}  # the points that were offered last
 
     @cached_property
     def sizes(self) -> np.ndarray:  # noqa: D102
