@@ -295,7 +295,7 @@ class Clients(verdict.RoundSession):
         return answers
 
     def _complaint(self, client: int, message: Message) -> str | None:
-        claim = self.first[client]["examples"] if client in self.first else message["examples"]
+        claim = self.first[client]["examples"]
         if message["examples"] != claim:
             return f"{int(message['examples'])} examples, and {int(claim)} before"
         return complaint(message)
