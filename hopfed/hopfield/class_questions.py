@@ -2,10 +2,8 @@
 
 Each is a question of `hopfed.archetypes`, about the rows of a round; with `every` about all rows of
 a client, or about a table that it makes of these: a replica, drawn from the classes `of`, or every
-so manieth row (`step`). The last ones are of `hopfed.archetypes.relate`, about the classes and an
-outcome that clients hold. The server names the outcome, and the words whose rates it wants, so that
-no word of a client leaves. A client without that column says so by having no row that is used: the
-classes come from its rows as well.
+so manieth row (`step`). The last ones are of `hopfed.archetypes.relate`, about an outcome whose
+words the server names, so that none leaves; a client without it uses no row.
 """
 
 from __future__ import annotations

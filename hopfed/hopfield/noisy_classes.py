@@ -3,9 +3,7 @@
 A round looks a few times for classes. Each look asks for *pairs*: where the residuals of a class
 vary along a direction more than rows and noise let expect, it is two, and where those of two
 together do not, they are one. Then come a few *sums*, steps of a fit, of which all but the first
-are averaged. Last come the pairs once more, only to join. The questions of a round share the budget
-of its rows: too few for the search of `hopfed.archetypes`, which asks hundreds of times. How large
-the noise is is public, and taken off wherever it matters.
+are averaged; last the pairs once more, only to join. How large the noise is is public.
 """
 
 from __future__ import annotations

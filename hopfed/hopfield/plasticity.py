@@ -180,11 +180,9 @@ def _familiar(rows: Rows, memory: Broadcast, seed: int, shares: np.ndarray | Non
 class Entropy:
     """``w = max(0, (h2(p) - h2(p0)) / (1 - h2(p0)))``: opens to whatever disagrees (49, 51).
 
-    Drift and novelty open it, and so does noise. p0 is what M examples of all the remembered
-    archetypes, equally often, would show. The paper's ``(1 + r^2)/2`` is of a single example of a
-    single archetype: a batch of low quality exceeds it by far, and w would be 0 even where half of
-    it is noise. A batch of some archetypes falls short of p0: drift of the exposures is what this
-    rule is to notice.
+    p0 is what M examples of all the remembered archetypes, equally often, would show: the paper's
+    ``(1 + r^2)/2``, of a single example, is exceeded by a batch half of which is noise. A batch of
+    some archetypes falls short of p0: drift of the exposures is what this rule is to notice.
     """
 
     def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: D102
@@ -198,11 +196,8 @@ class Entropy:
 class Agreement:
     """``w = clip((p - 1/2) / (p0 - 1/2), 0, 1)``: shuts out whatever disagrees.
 
-    Source: theory/NOTES.md, "Agreement rule".
-
-    Noise is shut out, and so is novelty. p0 is of M examples with the exposures that the batch
-    itself shows (each example counted for its nearest pattern), so that a client which holds some
-    of the archetypes is not taken for a noisy one.
+    p0 is of M examples with the exposures that the batch itself shows (each example counted for its
+    nearest pattern): a client that holds some of the archetypes is not taken for a noisy one.
     """
 
     def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: D102
@@ -215,13 +210,10 @@ class Agreement:
 class Structure:
     """Opens to novelty and shuts out noise: ``w = g (REST + (1 - REST) nu)``.
 
-    Source: theory/NOTES.md, "Structure rule".
-
     ``r_mem^2`` and ``r_new^2`` are the shares of the batch's variance explained by remembered
-    archetypes and by structure outside of them; the rest is noise. Their sum, relative to the
-    ``r^2`` of the federation, is the quality factor ``g``, at most 1; ``nu`` is the novel part of
-    it. Noise gets about 0, clean familiar data REST, clean novel data 1. What this batch alone
-    cannot show, archetypes below its detection threshold, counts as noise.
+    archetypes and by structure outside of them. Their sum, relative to the ``r^2`` of the
+    federation, is the quality factor ``g``, at most 1; ``nu`` is the novel part of it. What this
+    batch alone cannot show, archetypes below its detection threshold, counts as noise.
     """
 
     def __call__(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002, D102
