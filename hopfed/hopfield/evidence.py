@@ -50,10 +50,8 @@ class Evidence:
     operator: DenseOperator | None = None  # the weighted sum; None before the first batch
     # (N,) weighted sum of the examples themselves, which orients patterns
     columns: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
-    # counts, weights, clients: (A,) examples, weight and client of each batch
-    counts: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    clients: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    # (3, A) examples, weight and client of each batch
+    atoms: np.ndarray = field(default_factory=lambda: np.zeros((3, 0)))
 
     @property
     def n_examples(self) -> float:
@@ -64,8 +62,8 @@ class Evidence:
         """Return the evidence with every weight multiplied by `discount`."""
         if discount == 0 or self.operator is None:
             return Evidence(self.n_sites)
-        faded = {name: getattr(self, name) * discount for name in ("columns", "weights")}
-        return replace(self, operator=self.operator * discount, **faded)
+        atoms = self.atoms * [[1.0], [discount], [1.0]]
+        return Evidence(self.n_sites, self.operator * discount, self.columns * discount, atoms)
 
     def extend(
         self,
@@ -76,27 +74,27 @@ class Evidence:
         """Return the evidence with the operators of more clients, and the sums of their columns."""
         joined = [] if self.operator is None else [self.operator]
         each, nothing = [1.0] * len(joined), np.zeros(self.n_sites)
-        sums = self.columns if joined else nothing
-        atoms = self.counts, self.weights, self.clients
+        sums, atoms = self.columns if joined else nothing, self.atoms
         for client, operator in operators.items():
             if (weight := weights[client]) > 0:
                 joined.append(operator)
                 each.append(weight)
                 sums = sums + messages[client].get("columns", nothing) * weight
-                atoms = _with(*atoms, (operator.mass, weight, client))
+                atoms = _with(atoms, operator.mass, weight, client)
         if not joined:
             return self
-        return Evidence(self.n_sites, cast(DenseOperator, pool(joined, each)), sums, *atoms)
+        return Evidence(self.n_sites, cast(DenseOperator, pool(joined, each)), sums, atoms)
 
     def profile(self, captured: Mapping[int, np.ndarray] | None = None) -> NoiseProfile:
         """Law of the noise, from what each client's trace holds along the leading eigenvectors."""
-        total = self.counts.sum()
-        gains = self.weights * total / float(self.counts @ self.weights)
+        counts, weights, clients = (row.copy() for row in self.atoms)  # aligned, to the last bit
+        total = counts.sum()
+        gains = weights * total / float(counts @ weights)
         known = None
         if captured:
             mean = np.mean(list(captured.values()), axis=0)
-            known = np.array([captured.get(int(c), mean) for c in self.clients])
-        return NoiseProfile(known, self.counts / total, self.n_sites, gains, float(total))
+            known = np.array([captured.get(int(c), mean) for c in clients])
+        return NoiseProfile(known, counts / total, self.n_sites, gains, float(total))
 
     def sample(
         self,
@@ -106,7 +104,8 @@ class Evidence:
         captured: Mapping[int, np.ndarray] | None = None,
     ) -> Sample:
         """Describe the evidence to a rank rule; equal weights need no law of their own."""
-        equal = captured is None and np.ptp(self.weights) <= 1e-9 * self.weights.max()
+        weights = self.atoms[1]
+        equal = captured is None and np.ptp(weights) <= 1e-9 * weights.max()
         profile = None if equal else self.profile(captured)
         return Sample(values, self.n_sites, self.n_examples, complete, quality, profile=profile)
 
@@ -118,7 +117,7 @@ class Evidence:
         return {
             "mass": np.array([op.mass, op.sum_sq_weights, getattr(op, "noise", np.nan)]),
             "columns": self.columns,
-            "atoms": np.array([self.counts, self.weights, self.clients]),
+            "atoms": self.atoms,
             "triangle": lower(op.matrix),
         }
 
@@ -132,23 +131,16 @@ class Evidence:
         operator = DenseOperator(n_sites, mass, squares, matrix)
         if not np.isnan(noise):
             operator = PrivateOperator(n_sites, mass, squares, matrix, noise=noise)
-        counts, weights, clients = arrays["atoms"]
-        return cls(n_sites, operator, arrays["columns"], counts, weights, clients.astype(np.int64))
+        return cls(n_sites, operator, arrays["columns"], arrays["atoms"])
 
 
-def _with(
-    counts: np.ndarray, weights: np.ndarray, clients: np.ndarray, new: tuple[float, float, int]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _with(atoms: np.ndarray, count: float, weight: float, client: int) -> np.ndarray:
     """Add a batch to the law; batches of one client with one weight are one."""
-    count, weight, client = new
+    counts, weights, clients = atoms
     same = (clients == client) & (np.abs(weights - weight) <= 1e-9 * weight)
     keep = ~same & (weights > FORGOTTEN * max(weights.max(initial=0.0), weight))
     count += float(counts[same].sum())
-    return (
-        np.append(counts[keep], count),
-        np.append(weights[keep], weight),
-        np.append(clients[keep], client),
-    )
+    return np.hstack([atoms[:, keep], [[count], [weight], [client]]])
 
 
 @dataclass(frozen=True)
@@ -194,7 +186,7 @@ class Counted:
             if rank.n_detected < most:
                 break
             most *= 8
-        variances = {int(c): float(v) for c, v in zip(evidence.clients, own, strict=True)}
+        variances = {int(c): float(v) for c, v in zip(evidence.atoms[2], own, strict=True)}
         return cls(_cut(spectrum, rank.n_detected), rank, variances)
 
 

@@ -56,7 +56,7 @@ def test_evidence_is_the_weighted_sum_of_its_batches_and_survives_being_flattene
     np.testing.assert_allclose(profile.weights @ profile.gains, 1)
     again = Evidence.unflatten(8, evidence.flatten())
     np.testing.assert_array_equal(again.operator.matrix, evidence.operator.matrix)
-    np.testing.assert_array_equal(again.weights, evidence.weights)
+    np.testing.assert_array_equal(again.atoms, evidence.atoms)
     assert again.n_examples == evidence.n_examples
 
 
