@@ -27,7 +27,7 @@ import hopfed.hopfield.support as backing
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.factorize import METHODS, Groups, Method, factorize
+from hopfed.archetypes.factorize import Groups, Method, factorize
 from hopfed.archetypes.votes import oriented
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below, flatten
@@ -103,8 +103,6 @@ class Patterns:
         check_types(self)
         require(callable(self.rule), "rule", "a rule of plasticity", repr(self.rule))
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
-        own = callable(self.factoriser) or self.factoriser in METHODS
-        require(own, "factoriser", f"one of {', '.join(METHODS)}", self.factoriser)
         require(0 < self.ema <= 1, "ema", "in (0, 1]", self.ema)
         require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
         require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)

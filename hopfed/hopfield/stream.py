@@ -43,7 +43,6 @@ class Batches:
 
     def __post_init__(self) -> None:
         check_types(self)
-        require(len(self.owners) >= 1, "owners", "at least one", 0)
         least = min(rows.shape[0] for rows in self.owners)
         rule = f"1 to {least // 2}, half the examples of the smallest owner"
         require(1 <= self.rounds <= least // 2, "rounds", rule, self.rounds)
@@ -69,10 +68,6 @@ class Elsewhere:
     """Stands for examples that are on other machines, in batches for so many `rounds`."""
 
     rounds: int = 1
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self.rounds >= 1, "rounds", "at least 1", self.rounds)
 
     def examples(self, t: int, client: int) -> Rows:
         """Fail: the server has no examples of `client` in round `t`."""
