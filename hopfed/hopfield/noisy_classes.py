@@ -50,10 +50,15 @@ class NoisySums(Lines):
         each = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         return NoisySums(*(a + b for a, b in each))
 
-    def times(self, factor: float) -> NoisySums:
-        """Scale it, noise and all."""
-        c, x, s = (factor * array for array in (self.counts, self.signed, self.seen))
-        return NoisySums(c, x, s, factor**2 * self.noise)
+    def times(self, factor: float | np.ndarray) -> NoisySums:
+        """Scale it, noise and all, by a number or by one for each class (K,)."""
+        w = np.broadcast_to(np.asarray(factor, np.float64), self.counts.shape)
+        signed, seen = w[:, None] * self.signed, w[:, None] * self.seen
+        return NoisySums(w * self.counts, signed, seen, w**2 * self.noise)
+
+    def of_parents(self, parent: np.ndarray) -> NoisySums:
+        """What is known of classes with these parents (K,); nothing of those that are new."""
+        return self.select(np.maximum(parent, 0)).times(parent != NEW)
 
     @property
     def rows(self) -> np.ndarray:
@@ -291,7 +296,7 @@ def searched(
             # The first step after a search is thrown away: its classes were guesses.
             total = sums if step < 2 or total is None else total + sums
             fresh = total.times(1 / max(step, 1))
-            whole = fresh + before_of(held, parent)
+            whole = fresh + held.of_parents(parent)
             if step + 1 == STEPS:
                 kept = whole.supported(max(guard.support, 1.0))
                 whole, fresh, parent = whole.select(kept), fresh.select(kept), parent[kept]
@@ -301,13 +306,7 @@ def searched(
     if best is None:
         return memory, metrics
     fresh, parent = best
-    whole = fresh + before_of(held, parent)
+    whole = fresh + held.of_parents(parent)
     counts = np.maximum(whole.counts, 0.0)[None]  # whose rows are of which class is not kept
     known, nobody = (whole.means(), whole.signed, whole.seen), np.array([NEW])
     return memory.joined_by(known, parent, nobody, counts, session.t, whole.noise), metrics
-
-
-def before_of(held: NoisySums, parent: np.ndarray) -> NoisySums:
-    """What is remembered of classes with these parents (K,); nothing of those that are new."""
-    each = flatten(held.select(np.maximum(parent, 0))).values()
-    return NoisySums(*(np.where(parent != NEW, a.T, 0.0).T for a in each))
