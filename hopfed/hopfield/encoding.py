@@ -19,7 +19,7 @@ from hopfed.federation.messages import Field, Message, Spec, digest, nbytes
 from hopfed.kernels import Rows
 from hopfed.spectral.operators import DenseOperator
 
-WIDEST = 2**14  # columns, whose matrix at the server is two gigabytes for each client
+WIDEST = 2**13  # columns, whose matrix at the server is half a gigabyte for each client
 MOST_EXAMPLES = 2**40  # of a batch: whatever adds them up stays exact, and below any overflow
 MOST_PATTERNS = 10  # for each column that a server may name; more are refused
 LOOSE = 1e-4  # of sums in single precision, relative to the largest that rows can give

@@ -60,7 +60,7 @@ class Patterns:
 
     Attributes
     ----------
-    n_sites : columns N, at most 16,384.
+    n_sites : columns N, at most 8,192.
     rule : plasticity of a client, its weight w on fresh examples.
     ema : share a, in (0, 1], by which that weight follows its rule from round to round,
         ``w + a (w_new - w)`` (arXiv:2603.19902, eq. (52)).
