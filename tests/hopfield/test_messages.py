@@ -21,7 +21,6 @@ from hopfed.hopfield.encoding import (
     operator_spec,
     pack_patterns,
     projections_complaint,
-    symmetric,
     unpack_patterns,
     votes_complaint,
 )
@@ -106,15 +105,6 @@ def test_counts_and_columns_that_no_rows_have_are_refused(S, columns, words):
     sent["counts"] = np.clip(lower(S), -60, 60)
     assert malformed({k: sent[k] for k in spec}, spec) is None, "in bounds"
     assert re.search(words, operator_complaint(sent))
-
-
-def test_a_matrix_of_the_right_residues_and_bounds_may_still_have_a_negative_eigenvalue():
-    """Only the factorisation tells: every pair of columns could be, all together could not."""
-    N, M = 24, 40
-    triangle = np.full(N * (N - 1) // 2, -8)  # -8 (N - 1) + 40 is below 0
-    sent = {"counts": triangle, "columns": np.zeros(N, int), "examples": np.array(M)}
-    assert operator_complaint(sent) == "counts have a negative eigenvalue"
-    assert np.linalg.eigvalsh(symmetric(triangle, N, M))[0] < 0
 
 
 def groups(seed=0, M=60, N=40, K=3):
