@@ -28,8 +28,8 @@ from hopfed.figures.kinds import UNIT, Panel, against, by_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.clients import PatternClient
-from hopfed.hopfield.encoding import Encoding, lower, unpack_patterns
-from hopfed.hopfield.guard import Guard
+from hopfed.hopfield.encoding import decode, lower, unpack_patterns
+from hopfed.hopfield.guard import LEVEL, Guard
 from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.hopfield.support import Support, random_groups
@@ -158,7 +158,7 @@ def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **settings
     source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
     attackers, kind = config.scenarios[scenario]
     lie = Lie(attackers, config.amplitude, kind, seed, config.N)
-    return Spiked(source, Patterns(Encoding(config.N)), guard=Guard(**settings), lie=lie)
+    return Spiked(source, Patterns(config.N), guard=Guard(**settings), lie=lie)
 
 
 def _heard(method: Spiked, t: int, seed: int, clients: Iterable[int]) -> dict[int, Message]:
@@ -175,13 +175,13 @@ def _supports(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
         method = _method(config, xi, scenario, seed)
         others = range(L if scenario == "rare" else n)  # clients that differ from "clean"
         heard = honest | _heard(method, t, seed, others)
-        operators = [Encoding(config.N).decode(heard[c]) for c in range(L)]
+        operators = [decode(heard[c], config.N) for c in range(L)]
         patterns = np.vstack([xi, *(method.lie.pattern(s) for s in range(config.rounds))])
         support = Support.of(operators, patterns, [1.0] * L, [s2] * L)
         secret = method.server_start(seed)["secret"]
-        groups = random_groups(L, method.guard.client_groups, secret, t)
+        groups = random_groups(L, secret, t)
         arrays[f"{scenario}/support/level"] = support.scores()
-        arrays[f"{scenario}/support/groups"] = support.agreement(groups, method.guard.level)
+        arrays[f"{scenario}/support/groups"] = support.agreement(groups)
     return arrays
 
 
@@ -191,7 +191,7 @@ def judged(config: Any, arrays: Arrays, kind: str, score: str) -> dict[str, np.n
     which = "level" if score == "rounds" else score
     lies, rare = (arrays[f"{name}/support/{which}"] for name in names)
     if score == "rounds":
-        lies, rare = ((v > Guard.level).sum(axis=1, keepdims=True) for v in (lies, rare))
+        lies, rare = ((v > LEVEL).sum(axis=1, keepdims=True) for v in (lies, rare))
         injected = lies[..., K:]
     else:  # each pattern in its own round
         injected = np.diagonal(lies[..., K:], axis1=1, axis2=2)

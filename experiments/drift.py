@@ -16,12 +16,13 @@ from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
+from hopfed.experiments.shared.schedules import cyclic, sequential
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Fixed, Rule, Structure
-from hopfed.hopfield.stream import ArchetypeStream, cyclic, sequential
+from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.theory import planning
 
 # Name -> (rule, kind of memory).

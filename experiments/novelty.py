@@ -16,12 +16,13 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.participation import detected, follow, share
 from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
+from hopfed.experiments.shared.schedules import novelty_ramp
 from hopfed.experiments.shared.statistics import first_round, mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Structure
-from hopfed.hopfield.stream import ArchetypeStream, novelty_ramp
+from hopfed.hopfield.stream import ArchetypeStream
 
 SCENARIOS = ("equal", "rare", "scarce")
 FOUND = 0.95  # magnetisation from which an archetype is found

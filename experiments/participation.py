@@ -18,6 +18,7 @@ from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least, like, within
 from hopfed.experiments.shared.federation import More, hopfield, play
+from hopfed.experiments.shared.schedules import client_mixtures, supports
 from hopfed.experiments.shared.statistics import first_round, with_spread
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
@@ -26,7 +27,7 @@ from hopfed.figures.kinds import Panel, by_round, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.patterns import Patterns
-from hopfed.hopfield.stream import ArchetypeStream, client_mixtures, supports
+from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.theory import spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold
 from hopfed.theory.profile import profile_spikes

@@ -13,7 +13,6 @@ from hopfed.experiments import Arrays
 from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.patterns import Patterns
 
@@ -26,7 +25,7 @@ More = Callable[[str, int, FederationState | None, Played], Arrays]
 def hopfield(source: Any, n_sites: int, **how: Any) -> HopfieldFederation:
     """A federation of patterns on examples of `n_sites` columns; settings of both its parts."""
     guard = {f.name: how.pop(f.name) for f in fields(Guard) if f.name in how}
-    return HopfieldFederation(source, Patterns(Encoding(n_sites), **how), guard=Guard(**guard))
+    return HopfieldFederation(source, Patterns(n_sites, **how), guard=Guard(**guard))
 
 
 def play(
