@@ -6,7 +6,6 @@ in each round, "wandering". In the scenario "rare" nobody lies, and few clients 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import product
@@ -19,19 +18,17 @@ from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.archetypes.subspace import SAME
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Ints, Settings, above, at_least, within
-from hopfed.experiments.shared.federation import play
+from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.engines import Engine
 from hopfed.federation.messages import Message
-from hopfed.figures.kinds import UNIT, Panel, against, by_round
+from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.clients import PatternClient
-from hopfed.hopfield.encoding import Encoding, lower, unpack_patterns
+from hopfed.hopfield.encoding import lower, unpack_patterns
 from hopfed.hopfield.guard import Guard
-from hopfed.hopfield.patterns import Patterns
-from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.hopfield.support import Support, random_groups
 
 DEFENCES: dict[str, dict[str, Any]] = {
@@ -45,8 +42,6 @@ SCORES = ("level", "rounds", "groups")  # scores to which the defences apply a t
 
 
 class Config(Settings):
-    """Settings."""
-
     N: Annotated[int, at_least(50), "sites"] = 256
     K: Annotated[int, at_least(2), "archetypes"] = 4
     clients: int = 50
@@ -67,10 +62,7 @@ class Config(Settings):
 
 @dataclass(frozen=True)
 class Lie:
-    """What the first clients hold besides: a pattern of strength a, the `amplitude`.
-
-    It is "fixed" or "wandering", over `n_sites`.
-    """
+    """What the first clients hold besides: a pattern of strength a, the `amplitude`."""
 
     attackers: int
     amplitude: float
@@ -79,7 +71,7 @@ class Lie:
     n_sites: int
 
     def pattern(self, t: int) -> np.ndarray:
-        """Return the pattern of the liars in round `t`: int8 (N,)."""
+        """Pattern of the liars in round `t`: int8 (N,)."""
         path = (self.kind, t) if self.kind == "wandering" else (self.kind,)
         return rademacher(1, self.n_sites, stream(self.seed, "spike", *path))[0]
 
@@ -142,41 +134,36 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     }
 
     def broadcast(_: str, t: int, before: Any, played: Any) -> Arrays:  # noqa: ARG001
-        match = retrieval(unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N), xi)
-        false = np.array(match.false_discoveries)
-        return {"magnetisation": match.magnetisation, "false": false}
+        told = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N)
+        match = retrieval(told, xi)
+        return {"magnetisation": match.magnetisation, "false": np.array(match.false_discoveries)}
 
     arrays = play(variants, xi, (seed, config, engine), broadcast)
     kept = {k: v for k, v in arrays.items() if k.endswith(("/magnetisation", "/false"))}
-    return kept | stacked([_supports(config, xi, t, seed) for t in range(config.rounds)])
+    judged = ("rare", *(f"{max(config.attackers)} {kind}" for kind in KINDS))
+    methods = {name: _method(config, xi, name, seed) for name in judged}
+    return kept | stacked([_supports(config, methods, t, seed) for t in range(config.rounds)])
 
 
-def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **settings: Any) -> Spiked:
+def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **guard: Any) -> Spiked:
     mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
     if scenario == "rare":  # the last archetype, for the last clients
         mixtures[:, : -config.few] = np.append(np.full(config.K - 1, 1 / (config.K - 1)), 0)
-    source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
+    honest = hopfield(config, xi, seed, mixtures, **guard)
     attackers, kind = config.scenarios[scenario]
     lie = Lie(attackers, config.amplitude, kind, seed, config.N)
-    return Spiked(source, Patterns(Encoding(config.N)), guard=Guard(**settings), lie=lie)
+    return Spiked(honest.source, honest.channel, guard=honest.guard, lie=lie)
 
 
-def _heard(method: Spiked, t: int, seed: int, clients: Iterable[int]) -> dict[int, Message]:
-    """Messages of `clients` in the first exchange of a round."""
-    return {c: method.client.client_step({}, {}, Context(seed, t, 0, c))[1] for c in clients}
-
-
-def _supports(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
+def _supports(config: Config, methods: dict[str, Spiked], t: int, seed: int) -> Arrays:
     """Score of the pooled operators, and share of groups, by scenario: (K + rounds,) each."""
-    arrays: Arrays = {}
-    L, s2 = config.clients, 1 - config.quality**2
-    honest = _heard(_method(config, xi, "clean", seed), t, seed, range(L))
-    for scenario, (n, _) in config.scenarios.items():
-        method = _method(config, xi, scenario, seed)
-        others = range(L if scenario == "rare" else n)  # clients that differ from "clean"
-        heard = honest | _heard(method, t, seed, others)
-        operators = [Encoding(config.N).decode(heard[c]) for c in range(L)]
-        patterns = np.vstack([xi, *(method.lie.pattern(s) for s in range(config.rounds))])
+    arrays, L, s2 = dict[str, Any](), config.clients, 1 - config.quality**2
+    for scenario, method in methods.items():
+        source: Any = method.source
+        told = (method.client.client_step({}, {}, Context(seed, t, 0, c))[1] for c in range(L))
+        operators = [method.client.encoding.decode(message) for message in told]
+        lies = [method.lie.pattern(s) for s in range(config.rounds)]
+        patterns = np.vstack([source.archetypes, *lies])
         support = Support.of(operators, patterns, [1.0] * L, [s2] * L)
         secret = method.server_start(seed)["secret"]
         groups = random_groups(L, method.guard.client_groups, secret, t)
@@ -185,11 +172,12 @@ def _supports(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
     return arrays
 
 
-def judged(config: Any, arrays: Arrays, kind: str, score: str) -> dict[str, np.ndarray]:
+def _judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, np.ndarray]:
     """Values (seeds, any) of a score for "common", "rare" and "injected" patterns, most liars."""
-    names, K = (f"{max(config.attackers)} {kind}", "rare"), config.K
-    which = "level" if score == "rounds" else score
-    lies, rare = (arrays[f"{name}/support/{which}"] for name in names)
+    K, which = config.K, "level" if score == "rounds" else score
+    lies, rare = (
+        arrays[f"{name}/support/{which}"] for name in (f"{max(config.attackers)} {kind}", "rare")
+    )
     if score == "rounds":
         lies, rare = ((v > Guard.level).sum(axis=1, keepdims=True) for v in (lies, rare))
         injected = lies[..., K:]
@@ -205,16 +193,15 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     groups = {"clean": ["clean"]} | {k: [s for s in lies if s.endswith(k)] for k in KINDS}
     summary: dict[str, Any] = {}
     for d in DEFENCES:
-        false = {s: arrays[f"{s}/{d}/false"] for s in config.scenarios}
-        told = {s: arrays[f"{s}/{d}/magnetisation"] >= FALSE_BELOW for s in config.scenarios}
         for key, names in groups.items():
-            mean = np.mean([false[s].mean(axis=1) for s in names], axis=0)
-            summary[f"false/{key}/{d}"] = mean_and_sd(mean)
-        kept = np.mean([told[s][:, -1].mean(axis=1) for s in lies], axis=0)
+            false = [arrays[f"{s}/{d}/false"].mean(axis=1) for s in names]
+            summary[f"false/{key}/{d}"] = mean_and_sd(np.mean(false, axis=0))
+        last = {s: arrays[f"{s}/{d}/magnetisation"][:, -1] >= FALSE_BELOW for s in ("rare", *lies)}
+        kept = np.mean([last[s].mean(axis=1) for s in lies], axis=0)
         summary[f"kept/{d}"] = mean_and_sd(kept)
-        summary[f"rare/{d}"] = mean_and_sd(told["rare"][:, -1, -1].astype(float))
+        summary[f"rare/{d}"] = mean_and_sd(last["rare"][:, -1].astype(float))
     for kind, score in product(KINDS, SCORES):
-        values = judged(config, arrays, kind, score)
+        values = _judged(config, arrays, kind, score)
         for truth in ("common", "rare"):
             area = with_spread(_area, values[truth], values["injected"])
             summary[f"auc/{truth}/{kind}/{score}"] = area
@@ -228,21 +215,11 @@ def _area(true: np.ndarray, false: np.ndarray) -> float:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """False discoveries, what defences cost a rare archetype, and ROC curves."""
+    """False discoveries, and what defences cost a rare archetype."""
     many, made = max(config.attackers), []
     for kind in KINDS:
         lines = {d: arrays[f"{many} {kind}/{d}/false"] for d in DEFENCES}
         made.append(by_round(f"false, {many} of {config.clients} lie, {kind}", lines))
     rare = {d: arrays[f"rare/{d}/magnetisation"][:, :, -1] >= FALSE_BELOW for d in DEFENCES}
     title = f"archetype of {config.few} clients"
-    made.append(by_round(title, rare, ylabel="share broadcast", **UNIT))
-    for kind in KINDS:
-        curves: dict[str, Any] = {}
-        for score in SCORES:
-            held = judged(config, arrays, kind, score)
-            true, false = held["rare"].ravel(), held["injected"].ravel()
-            levels = np.unique(np.concatenate([true, false]))[::-1]
-            curves[score] = [[0.0, *((v >= u).mean() for u in levels)] for v in (false, true)]
-        words: dict[str, Any] = {"xlabel": "injected passed", "ylabel": "archetypes passed"}
-        made.append(against(f"rare against {kind}", curves, joined=True, **words))
-    return made
+    return [*made, by_round(title, rare, ylabel="share broadcast", **UNIT)]

@@ -18,10 +18,10 @@ from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import concentration
 
+BOUNDS = {"Bernstein": "bernstein", "the paper's (36)": "paper"}
+
 
 class Config(Mixed):
-    """Settings."""
-
     N: Annotated[int, at_least(10), "sites"] = 400
     M: Annotated[Ints, at_least(1), "examples"] = (100, 215, 464, 1000, 2154, 4642, 10000)
     qualities: Annotated[Floats, within("(0, 1)"), "values of r"] = (0.3, 0.6, 0.9)
@@ -44,51 +44,40 @@ def measure(seed: int, config: Config) -> Arrays:
             examples, _ = draw_examples(xi, m, r, rng, exposures=config.mixture)
             operator = DenseOperator.from_examples(examples)
             values = np.linalg.eigvalsh(operator.matrix / operator.mass / N - mean)
-            measured.append(float(np.abs(values).max()))
+            measured.append(np.abs(values).max())
         spectrum = np.linalg.eigvalsh(mean)
         proxy = min((spectrum * (1 - spectrum)).max(), 0.25)
-        rows.append(
-            {
-                "deviation": np.array(measured),
-                "bounds/bernstein": concentration.bernstein_deviation(level, N, M, proxy),
-                "bounds/universal": concentration.bernstein_deviation(level, N, M),
-                "bounds/paper": np.maximum(np.sqrt(proxy * exponent), exponent),
-            }
-        )
+        bernstein = concentration.bernstein_deviation(level, N, M, proxy)
+        paper = np.maximum(np.sqrt(proxy * exponent), exponent)
+        rows.append({"deviation": measured, "bounds/bernstein": bernstein, "bounds/paper": paper})
     return stacked(rows)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Share of draws above the bound, ratio of bound to measurement, and the slope."""
-    deviation = arrays["deviation"]
-
-    def ratio(name: str, statistic: Any) -> Any:
-        """A statistic of bounds over what was measured."""
-        both = arrays[f"bounds/{name}"], deviation
-        return with_spread(lambda x, y: statistic(x.mean(axis=0) / y.mean(axis=0)), *both)
+    deviation, both = arrays["deviation"], (arrays["bounds/bernstein"], arrays["deviation"])
 
     def slope(values: np.ndarray) -> float:
         logs = np.log(values.mean(axis=0)).T  # (M, qualities)
         return float(np.polyfit(np.log(config.M), logs, 1)[0].mean())
 
+    def ratio(bound: np.ndarray, measured: np.ndarray) -> Any:
+        return bound.mean(axis=0) / measured.mean(axis=0)
+
     return {
-        "exceeded": float((deviation > arrays["bounds/bernstein"]).mean()),
+        "exceeded": float((deviation > both[0]).mean()),
         "slope": with_spread(slope, deviation) if len(set(config.M)) > 1 else None,
-        "tightest": ratio("bernstein", np.min),
-        "loosest": ratio("bernstein", np.max),
+        "tightest": with_spread(lambda *pair: ratio(*pair).min(), *both),
+        "loosest": with_spread(lambda *pair: ratio(*pair).max(), *both),
     }
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Measured deviations below the bounds, for each quality."""
-    names = {
-        "Bernstein": "bounds/bernstein", "proxy 1/4": "bounds/universal",
-        "the paper's (36)": "bounds/paper",
-    }  # fmt: skip
+    words: dict[str, Any] = {"xlabel": "M", "ylabel": r"$\|J - \mathrm{E}\,J\|$", "log": "xy"}
     made = []
     for i, r in enumerate(config.qualities):
-        mean = {label: arrays[name][:, i].mean(axis=0) for label, name in names.items()}
-        words: dict[str, Any] = {"xlabel": "M", "ylabel": r"$\|J - \mathrm{E}\,J\|$", "log": "xy"}
+        mean = {label: arrays[f"bounds/{n}"][:, i].mean(axis=0) for label, n in BOUNDS.items()}
         lines = {"measured": arrays["deviation"][:, i]}
         made.append(over(f"r = {r:g}", config.M, lines, mean, **words))
     return made

@@ -30,8 +30,6 @@ SEEN = 0.5  # overlap from which an archetype counts as seen
 
 
 class Config(Settings):
-    """Settings."""
-
     data: Annotated[str, "an .npz with pictures; empty for letters"] = ""
     pictures: Annotated[int, within(f"[2, {len(LETTERS)}]"), "the first classes of the file"] = 10
     M: Annotated[Ints, at_least(50), "numbers of examples"] = (300, 1000, 3000)
@@ -40,30 +38,21 @@ class Config(Settings):
     seeds: Annotated[int, "draws; each takes other pictures of the classes"] = 10
 
 
+_read = lru_cache(maxsize=2)(read_pictures)
+
+
 def measure(seed: int, config: Config) -> Arrays:
     """Overlaps, foreseen ones and exposures (tilts, M, K), and scores (tilts, M)."""
-    xi = pictures(config.data, config.pictures, seed)
+    K, xi = config.pictures, render_letters(SIDE)[: config.pictures]
+    if config.data:  # a picture of each class
+        images, labels, split = _read(config.data)
+        classes = np.unique(labels[split == "train"])[:K]
+        if len(classes) < K:
+            raise DataError(f"{config.data}: has {len(classes)} classes, not {K}")
+        rng, train = stream(seed, "exposure", "pictures"), np.flatnonzero(split == "train")
+        rows = [train[rng.choice(np.flatnonzero(labels[train] == c))] for c in classes]
+        xi = np.where(images[rows].reshape(K, -1) > 127, 1, -1).astype(np.int8)
     return stacked([[_cell(config, xi, tilt, M, seed) for M in config.M] for tilt in config.tilts])
-
-
-def pictures(data: str, K: int, seed: int) -> np.ndarray:
-    """One picture of each of K classes, int8 (K, N) of +-1; each seed takes others."""
-    if not data:
-        return render_letters(SIDE)[:K]
-    images, labels = _load(data)
-    classes = np.unique(labels)
-    if len(classes) < K:
-        raise DataError(f"{data}: has {len(classes)} classes, not {K}")
-    rng = stream(seed, "exposure", "pictures")
-    rows = [rng.choice(np.flatnonzero(labels == c)) for c in classes[:K]]
-    return np.where(images[rows].reshape(K, -1) > 127, 1, -1).astype(np.int8)
-
-
-@lru_cache(maxsize=2)
-def _load(data: str) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures and labels of the training split."""
-    images, labels, split = read_pictures(data)
-    return images[split == "train"], labels[split == "train"]
 
 
 def gini(shares: np.ndarray) -> float:
@@ -111,8 +100,7 @@ def _cell(config: Config, xi: np.ndarray, tilt: float, M: int, seed: int) -> dic
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """How well exposures and theory foresee what is retrieved."""
-    m, foreseen = arrays["matched"], arrays["foreseen"]
-    seen, told = m >= SEEN, foreseen >= SEEN
+    seen, told = arrays["matched"] >= SEEN, arrays["foreseen"] >= SEEN
     whole = seen.all(axis=-1)
     ratio = (arrays["estimated"] / np.maximum(arrays["exposure"], 1e-12))[whole]
     off = np.abs(arrays["gini_estimated"] - arrays["gini"])[whole]
@@ -130,12 +118,10 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     """Overlap and estimated exposure over the exposure."""
     seen, told, lines = {}, {}, {}
     for j, M in enumerate(config.M):
-        at = {name: a[:, :, j] for name, a in arrays.items() if a.ndim > 2}
-        order = np.argsort(at["exposure"].ravel())
-        order = order[at["exposure"].ravel()[order] > 0]
-        x, m, theory, guess = (
-            at[n].ravel()[order] for n in ("exposure", "matched", "foreseen", "estimated")
-        )
+        names = ("exposure", "matched", "foreseen", "estimated")
+        held = np.stack([arrays[name][:, :, j].ravel() for name in names])
+        held = held[:, held[0] > 0]
+        x, m, theory, guess = held[:, np.argsort(held[0])]
         parts = np.array_split(np.arange(len(x)), min(25, len(x)))
         lines[f"M = {M}"] = [[v[p].mean() for p in parts] for v in (x, theory)]
         seen[f"M = {M}"], told[f"M = {M}"] = (x, m), (x, guess)

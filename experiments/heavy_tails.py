@@ -21,13 +21,10 @@ from hopfed.hopfield.channel import rademacher
 from hopfed.theory import tracy_widom
 from hopfed.theory.tyler import tyler
 
-METHODS = ("sample", "tyler")
 NULLS = 20  # noise matrices that calibrate Tyler's edge, per seed and ratio
 
 
 class Config(Mixed):
-    """Settings."""
-
     N: Annotated[int, at_least(20), "sites"] = 200
     ratios: Annotated[Floats, within("(0, 1)"), "q = N / M, where Tyler's exists"] = (0.3, 0.6)
     degrees: Annotated[Floats, above(2), "of freedom; inf is Gaussian"] = (3.0, 5.0, 8.0, math.inf)
@@ -38,19 +35,19 @@ class Config(Mixed):
 
 def measure(seed: int, config: Config) -> Arrays:
     """Counts of one seed; the first axes are (nu, ratio, method)."""
-    N, widening = config.N, {}
-    for q in config.ratios:  # largest eigenvalues on white noise: Tyler's matrix over Wishart's
-        M = round(N / q)
-        rng = stream(seed, "heavy_tails", "nulls", M)
-        shapes = (tyler(rng.standard_normal((M, N))).matrix for _ in range(NULLS))
-        tops = [np.linalg.eigvalsh(shape)[-1] for shape in shapes]
-        centre, scale = tracy_widom.wishart_scaling(M, N)
-        widening[q] = float(np.mean(tops)) / float(
-            (centre + scale * tracy_widom.moments(1).mean) / M
-        )
-    return stacked(
-        [[_cell(config, nu, q, widening[q], seed) for q in config.ratios] for nu in config.degrees]
-    )
+    widening = [_widening(config, round(config.N / q), seed) for q in config.ratios]
+    pairs = [*zip(config.ratios, widening, strict=True)]
+    return stacked([[_cell(config, nu, *pair, seed) for pair in pairs] for nu in config.degrees])
+
+
+def _widening(config: Config, M: int, seed: int) -> float:
+    """Largest eigenvalue on white noise: of Tyler's matrix, over Wishart's."""
+    rng = stream(seed, "heavy_tails", "nulls", M)
+    shapes = (tyler(rng.standard_normal((M, config.N))).matrix for _ in range(NULLS))
+    tops = [np.linalg.eigvalsh(shape)[-1] for shape in shapes]
+    centre, scale = tracy_widom.wishart_scaling(M, config.N)
+    expected = float((centre + scale * tracy_widom.moments(1).mean) / M)
+    return float(np.mean(tops)) / expected
 
 
 def _cell(config: Config, nu: float, q: float, widening: float, seed: int) -> dict[str, Any]:
@@ -62,22 +59,20 @@ def _cell(config: Config, nu: float, q: float, widening: float, seed: int) -> di
     if math.isfinite(nu):
         noise *= np.sqrt((nu - 2) / rng.chisquare(nu, size=(M, 1)))
     x = r * xi[labels] + math.sqrt(1 - r**2) * noise
-    counts = []
-    for matrix, factor in ((x.T @ x / M, 1.0), (tyler(x).matrix, widening)):
-        values = np.linalg.eigh(matrix)[0][::-1]
-        counts.append(count_white(values, N, M, config.alpha, widening=factor))
-    return {"n_detected": counts}
+    sample, shape = (np.linalg.eigh(a)[0][::-1] for a in (x.T @ x / M, tyler(x).matrix))
+    test = N, M, config.alpha
+    return {"n_detected": (count_white(sample, *test), count_white(shape, *test, widening))}
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Mean counts, with standard deviations over the same draws."""
+    sample, shape = np.moveaxis(arrays["n_detected"], -1, 0)
     heaviest = int(np.argmin(config.degrees))
-    summary: dict[str, Any] = {}
-    for k, method in enumerate(METHODS):
-        n_detected = arrays["n_detected"][..., k]
-        summary[f"{method}_heaviest"] = mean_and_sd(n_detected[:, heaviest].ravel())
-    summary["tyler_exact"] = float((arrays["n_detected"][..., 1] == len(config.exposures)).mean())
-    return summary
+    return {
+        "sample_heaviest": mean_and_sd(sample[:, heaviest].ravel()),
+        "tyler_heaviest": mean_and_sd(shape[:, heaviest].ravel()),
+        "tyler_exact": float((shape == len(config.exposures)).mean()),
+    }
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001

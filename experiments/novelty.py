@@ -7,30 +7,30 @@ falling weight, or of the "paper" mechanism. Latency starts where `participation
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.participation import detected, follow, share
+from hopfed.experiments.participation import detected, follow
 from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
-from hopfed.experiments.shared.statistics import first_round, mean_and_sd
+from hopfed.experiments.shared.statistics import first_round, mean_and_sd, share
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Structure
-from hopfed.hopfield.stream import ArchetypeStream, novelty_ramp
+from hopfed.hopfield.stream import novelty_ramp
 
 SCENARIOS = ("equal", "rare", "scarce")
+LATENCIES = {"on_time": 0, "within_one": 1}  # rounds after the one foreseen
 FOUND = 0.95  # magnetisation from which an archetype is found
 VARIANTS = (
     "equal/carried", "equal/paper", "rare/fresh", "rare/carried", "rare/paper", "scarce/fresh",
     "scarce/carried",
 )  # fmt: skip
-
-
 EACH = Rule(lambda v: len(v) == len(SCENARIOS), "one for each of 3 scenarios", whole=True)
 
 
@@ -41,8 +41,6 @@ def entering(config: Any) -> Rule:
 
 
 class Config(Settings):
-    """Settings."""
-
     N: Annotated[int, at_least(64), "sites"] = 400
     clients: Annotated[int, at_least(1)] = 3
     rounds: Annotated[int, lambda s: at_least(s.at + 1)] = 24
@@ -78,49 +76,41 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     variants = {}
     for name in VARIANTS:
         scenario, mechanism = name.split("/")
-        i = SCENARIOS.index(scenario)
-        mixtures = np.repeat(config.mixture(scenario)[:, None], config.clients, axis=1)
-        own = derive(seed, "novelty", scenario)
-        source = ArchetypeStream(xi, mixtures, config.examples[i], config.quality, own)
-        how: dict[str, Any] = {"rule": Structure(), "memory": "separate", "alpha": config.alpha}
+        i, how = SCENARIOS.index(scenario), dict[str, Any](rule=Structure(), alpha=config.alpha)
         if mechanism == "paper":
             how |= {"rule": Entropy(), "memory": "common", "ema": 0.5}
         how |= {"discount": config.discount[i] if mechanism == "carried" else 0.0}
-        variants[name] = hopfield(source, config.N, **how)
+        how |= {"examples": config.examples[i]}
+        own = derive(seed, "novelty", scenario)
+        variants[name] = hopfield(config, xi, own, config.mixture(scenario), **how)
     return play(variants, xi, (seed, config, engine), follow(variants))
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Latencies of the new archetypes, and false counts before they enter."""
-    T, events = config.rounds, dict[str, dict[str, np.ndarray]]()
-    for name in VARIANTS:
-        held = {
-            "foreseen": arrays[f"{name}/foreseen/distance"] > 0,
-            "counted": detected(arrays, name),
-            "remembered": arrays[f"{name}/magnetisation"] >= FOUND,
-        }
-        # First round of each event of a new archetype.
-        events[name] = {key: first_round(e[:, :, config.old :]) for key, e in held.items()}
-    apart = [name for name in VARIANTS if not name.endswith("paper")]
-    before = (arrays[f"{n}/n_detected"][:, : config.at] > config.old for n in apart)
-    early = np.stack([*before], axis=1)
-    first = [events[n] for n in apart]
+    T, new = config.rounds, slice(config.old, None)
+    apart = [i for i, name in enumerate(VARIANTS) if not name.endswith("paper")]
+    distance, m, counts = (
+        np.stack([arrays[f"{name}/{key}"] for name in VARIANTS], axis=1)
+        for key in ("foreseen/distance", "magnetisation", "n_detected")
+    )
+    seen = np.stack([detected(arrays, name) for name in VARIANTS], axis=1)
+    # First rounds of each new archetype: (seeds, variants, new).
+    due, counted, remembered = (
+        first_round(holds[..., new], axis=2) for holds in (distance > 0, seen, m >= FOUND)
+    )
+    early = counts[:, apart, : config.at] > config.old
     summary: dict[str, Any] = {
-        "counted": share(
-            [f["counted"] <= f["foreseen"] for f in first], [f["foreseen"] < T for f in first]
-        ),
-        "early": share([early], [np.ones_like(early)]),
+        "counted": share((counted <= due)[:, apart], due[:, apart] < T),
+        "early": share(early, np.ones_like(early)),
     }
-    for key, slack in (("on_time", 0), ("within_one", 1)):
-        for name, f in events.items():
-            last = f["foreseen"] + slack
-            summary[f"{key}/{name}"] = share([f["remembered"] <= last], [last < T])
+    for (key, slack), (i, name) in product(LATENCIES.items(), enumerate(VARIANTS)):
+        last = due[:, i] + slack
+        summary[f"{key}/{name}"] = share(remembered[:, i] <= last, last < T)
     values = arrays["equal/carried/eigenvalues"]
     gap = 1 - values[..., config.old] / values[..., config.old - 1]
-    return summary | {
-        "gap_before": mean_and_sd(gap[:, config.at - 1]),
-        "gap_after": mean_and_sd(gap[:, -1]),
-    }
+    ends = {"gap_before": gap[:, config.at - 1], "gap_after": gap[:, -1]}
+    return summary | {name: mean_and_sd(held) for name, held in ends.items()}
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
@@ -131,10 +121,9 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         lines = {n.split("/")[1]: arrays[f"{n}/n_detected"] for n in names}
         new = arrays[f"{scenario}/carried/foreseen/distance"][:, :, config.old :] > 0
         theory = {"carried": config.old + new.sum(axis=2).mean(axis=0)}
-        title = f"{scenario} new ones"
-        counts.append(by_round(f"counted: {title}", lines, theory))
+        counts.append(by_round(f"counted: {scenario} new ones", lines, theory))
         m = arrays[f"{scenario}/carried/magnetisation"]
         parts = {"old": m[:, :, : config.old], "new": m[:, :, config.old :]}
         lines = {label: part.mean(axis=2) for label, part in parts.items()}
-        sharp.append(by_round(f"m, carried: {title}", lines, **UNIT))
+        sharp.append(by_round(f"m, carried: {scenario} new ones", lines, **UNIT))
     return [*counts, *sharp]

@@ -7,7 +7,6 @@ theory/NOTES.md, "Partial participation".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
@@ -18,15 +17,15 @@ from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least, like, within
 from hopfed.experiments.shared.federation import More, hopfield, play
-from hopfed.experiments.shared.statistics import first_round, with_spread
+from hopfed.experiments.shared.statistics import first_round, share
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
 from hopfed.federation.rounds import Participation
-from hopfed.figures.kinds import Panel, by_round, over
+from hopfed.figures.kinds import Panel, by, by_round, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.patterns import Patterns
-from hopfed.hopfield.stream import ArchetypeStream, client_mixtures, supports
+from hopfed.hopfield.stream import client_mixtures, supports
 from hopfed.theory import spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold
 from hopfed.theory.profile import profile_spikes
@@ -37,8 +36,6 @@ FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left 
 
 
 class Config(Settings):
-    """Settings."""
-
     N: Annotated[int, at_least(64), "sites"] = 300
     clients: Annotated[int, at_least(1)] = 30
     examples: Annotated[int, at_least(1), "of each client in a round"] = 20
@@ -71,14 +68,12 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     shares = np.array(config.exposures)
     mixture = np.tile(shares / shares.sum(), (config.rounds, 1))
     held = supports(K, config.clients, config.share, derive(seed, "participation"))
-    mixtures = client_mixtures(mixture, held)
-    source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
-    method = hopfield(source, config.N, discount=config.discount, alpha=config.alpha, persistence=2)
+    how: dict[str, Any] = {"discount": config.discount, "alpha": config.alpha, "persistence": 2}
+    method = hopfield(config, xi, seed, client_mixtures(mixture, held), **how)
     arrays: Arrays = {}
     for name, participation in config.variants.items():
-        how = {name: method}
-        at = seed, config, engine
-        arrays |= play(how, xi, at, follow(how), participation=participation)
+        one, at = {name: method}, (seed, config, engine)
+        arrays |= play(one, xi, at, follow(one), participation=participation)
     return arrays
 
 
@@ -106,10 +101,10 @@ def follow(methods: dict[str, HopfieldFederation]) -> More:
                 w = float(late.message["weight"]) * channel.discount ** (t - late.sent)
                 sent.append((late.sent, c, w))
         counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]
-        new = Labelled(np.reshape(counts, (-1, K)), np.array([w for _, _, w in sent]))
-        weights = np.concatenate([old.weights * channel.discount, new.weights])
+        counts = np.concatenate([old.counts, np.reshape(counts, (-1, K))])
+        weights = np.array([*(old.weights * channel.discount), *(w for _, _, w in sent)])
         kept = weights > FADED * weights.max(initial=0.0)
-        held[name] = Labelled(np.concatenate([old.counts, new.counts])[kept], weights[kept])
+        held[name] = Labelled(counts[kept], weights[kept])
         return foresee(source.archetypes, held[name], float(source.qualities[0]), channel.alpha)
 
     return foreseen
@@ -121,59 +116,59 @@ def foresee(archetypes: np.ndarray, seen: Labelled, r: float, alpha: float) -> A
     distance, place = np.full(K, -np.inf), np.arange(K)
     sizes = seen.counts.sum(axis=1)
     if (seen.weights @ sizes) > 0:
-        gains = seen.weights * sizes.sum() / (seen.weights @ sizes)
-        law = _Law(N, r, int(sizes.sum()), gains, sizes / sizes.sum())
         fractions = seen.counts / sizes[:, None]
-        exposures = (gains * law.shares) @ fractions  # effective ones
+        # Batches' weights over their mean, and shares of the examples.
+        gains, shares = seen.weights * sizes.sum() / (seen.weights @ sizes), sizes / sizes.sum()
+        exposures = (gains * shares) @ fractions  # effective ones
         exposed = np.flatnonzero(exposures > 0)
         units = archetypes[exposed] / np.sqrt(N)
         scaled = np.sqrt(exposures[exposed])[:, None] * units
         _, singular, directions = np.linalg.svd(scaled, full_matrices=False)
         aligned = (directions @ units.T) ** 2
-        spike, mu = linear_sum_assignment(-aligned)
-        for k, who in zip(spike, exposed[mu], strict=True):
-            along = fractions[:, exposed] @ aligned[k]
-            distance[who], place[who] = law.distance(int(k), along, singular**2, alpha), k
+        noise = N, r, int(sizes.sum()), gains, shares
+        for k, mu in zip(*linear_sum_assignment(-aligned), strict=True):
+            along, at = fractions[:, exposed] @ aligned[k], exposed[mu]
+            distance[at] = _distance(int(k), singular**2, along, noise, alpha)
+            place[at] = k
         unseen = np.setdiff1d(np.arange(K), exposed)
         place[unseen] = len(exposed) + np.arange(len(unseen))
     return {"foreseen/distance": distance, "foreseen/place": place}
 
 
-class _Law(NamedTuple):
-    """Noise of M weighted rows: `gains` are batches' weights over their mean, `shares` sum to 1."""
+def _distance(
+    k: int,
+    spike: np.ndarray,
+    along: np.ndarray,
+    noise: tuple[int, float, int, Any, Any],
+    alpha: float,
+) -> float:
+    """Distance of spike k, whose parts of the batches are `along`, from the level of the test.
 
-    N: int
-    r: float
-    M: int
-    gains: np.ndarray
-    shares: np.ndarray
-
-    def distance(self, k: int, along: np.ndarray, shares: np.ndarray, alpha: float) -> float:
-        """Distance of spike k with the parts `along` (A,) of the batches, `shares[k]` of all."""
-        s2 = 1 - self.r**2
-        # Examples of equal weight whose noise has the same second moment.
-        equal = self.M / float(self.shares @ self.gains**2)
-        q, strength = self.N / equal, self.N * self.r**2 * shares[k] / s2
-        if strength > CLEAR * spikes.threshold(q):
-            return np.inf
-        scale, n, m = self.gains.max(), self.N - k, self.M - k
-        # Profiles are for +-1 data, variance 1 - r^2 and signal r^2, times the largest weight.
-        own = s2 * self.gains / scale
-        signal = self.r**2 * self.gains / scale * along * self.M / m
-        profile = profile_spikes(
-            np.sqrt(1 - own), np.minimum(signal / (1 - own), 1.0)[:, None], n, m, self.shares
-        )
-        outlier = float(profile.outliers[0]) * scale * m / self.M
-        # The law of the noise is that of the examples, which take the place of the sites.
-        noise = Population(s2 * self.gains, self.shares)
-        level, median = (n / self.M * noise_threshold(noise, m, n, a) for a in (alpha, 0.5))
-        width = tracy_widom.critical_value(alpha) - tracy_widom.critical_value(0.5)
-        spread = (level - median) / width * float(np.sqrt(tracy_widom.moments(1).variance))
-        level *= 1 + spikes.excess_kurtosis(self.r) / np.sqrt(equal * self.N)
-        # The trace includes archetypes that are not yet found as noise.
-        level *= (1 - self.r**2 * shares[:k].sum()) / s2
-        sd = spikes.outlier_sd(strength, q, round(equal), s2, exposure=1.0)
-        return (outlier - level) / max(float(sd), spread)
+    Spikes have parts of all rows. `noise` is N, r, M, batches' weights over their mean, and shares.
+    """
+    N, r, M, gains, shares = noise
+    s2 = 1 - r**2
+    # Examples of equal weight whose noise has the same second moment.
+    equal = M / float(shares @ gains**2)
+    q, strength = N / equal, N * r**2 * spike[k] / s2
+    if strength > CLEAR * spikes.threshold(q):
+        return np.inf
+    scale, n, m = gains.max(), N - k, M - k
+    # Profiles are for +-1 data, variance 1 - r^2 and signal r^2, times the largest weight.
+    own = s2 * gains / scale
+    signal = np.minimum(r**2 * gains / scale * along * M / m / (1 - own), 1.0)
+    profile = profile_spikes(np.sqrt(1 - own), signal[:, None], n, m, shares)
+    outlier = float(profile.outliers[0]) * scale * m / M
+    # The law of the noise is that of the examples, which take the place of the sites.
+    law = Population(s2 * gains, shares)
+    level, median = (n / M * noise_threshold(law, m, n, a) for a in (alpha, 0.5))
+    width = tracy_widom.critical_value(alpha) - tracy_widom.critical_value(0.5)
+    spread = (level - median) / width * float(np.sqrt(tracy_widom.moments(1).variance))
+    level *= 1 + spikes.excess_kurtosis(r) / np.sqrt(equal * N)
+    # The trace includes archetypes that are not yet found as noise.
+    level *= (1 - r**2 * spike[:k].sum()) / s2
+    sd = spikes.outlier_sd(strength, q, round(equal), s2, exposure=1.0)
+    return (outlier - level) / max(float(sd), spread)
 
 
 def detected(arrays: Arrays, name: str) -> np.ndarray:
@@ -181,57 +176,34 @@ def detected(arrays: Arrays, name: str) -> np.ndarray:
     return arrays[f"{name}/n_detected"][..., None] > arrays[f"{name}/foreseen/place"]
 
 
-def agreement(
-    arrays: Arrays, names: Sequence[str], inside: bool = False
-) -> tuple[float, float | None]:
-    """Share of the counts of archetypes that are as predicted, and its spread.
-
-    Of predictions outside of the band of uncertainty, or of those inside.
-    """
-    agrees, asked = [], []
-    for name in names:
-        distance = arrays[f"{name}/foreseen/distance"]
-        agrees.append(detected(arrays, name) == (distance > 0))
-        asked.append(np.isfinite(distance) & ((np.abs(distance) < BAND) == inside))
-    return share(agrees, asked)
-
-
-def share(hits: Sequence[np.ndarray], asked: Sequence[np.ndarray]) -> tuple[float, float | None]:
-    """Share of `hits` among `asked`, pooled over arrays (S, ...), and its spread."""
-    pairs = [(h & a, a) for h, a in zip(hits, asked, strict=True)]
-    num, den = (sum(p[i].reshape(len(p[i]), -1).sum(axis=1) for p in pairs) for i in (0, 1))
-    if not np.sum(den):
-        return np.nan, None
-    return with_spread(lambda hit, asked: hit.sum() / max(asked.sum(), 1), num, den)
+def _both(config: Config, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
+    """Distances that are foreseen, and whether the count reaches (S, variants, T, K)."""
+    distance = [arrays[f"{n}/foreseen/distance"] for n in config.variants]
+    return np.stack(distance, axis=1), np.stack([detected(arrays, n) for n in config.variants], 1)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Agreement of detection and prediction."""
-    names, T = list(config.variants), config.rounds
-    distance = np.stack([arrays[f"{n}/foreseen/distance"] for n in names], axis=1)
-    seen = np.stack([detected(arrays, n) for n in names], axis=1)
-    first = [first_round(x, axis=2) for x in (distance > 0, seen)]
+    distance, seen = _both(config, arrays)
+    right, near = seen == (distance > 0), np.abs(distance) < BAND
+    due, found = (first_round(x, axis=2) for x in (distance > 0, seen))
     return {
-        "agree": agreement(arrays, names),
-        "agree_within": agreement(arrays, names, inside=True),
-        "on_time": share([np.abs(first[1] - first[0]) <= 1], [first[0] < T - 1]),
+        "agree": share(right, np.isfinite(distance) & ~near),
+        "agree_within": share(right, near),
+        "on_time": share(np.abs(found - due) <= 1, due < config.rounds - 1),
     }
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Detection over its prediction, and archetypes over rounds."""
-    gap = {n: arrays[f"{n}/foreseen/distance"] for n in config.variants}
-    seen = {n: detected(arrays, n) for n in config.variants}
-    distance, counted = (np.concatenate([*map(np.ravel, v.values())]) for v in (gap, seen))
+    distance, seen = _both(config, arrays)
     middle = np.arange(-3.25, 5, 0.5)
-    inside = [counted[np.abs(distance - x) < 0.25] for x in middle]
+    inside = [seen[np.abs(distance - x) < 0.25] for x in middle]
     part = np.array([hits.mean() if len(hits) else np.nan for hits in inside])
     spread = np.sqrt(part * (1 - part) / np.maximum([len(hits) for hits in inside], 1))
     lines, theory = {"measured": (part, spread)}, {"foreseen": ndtr(middle)}
     label = "foreseen above the test's level, in sd"
     made = [over("part detected", middle, lines, theory, xlabel=label, points=True)]
-    so_far = {n: np.logical_or.accumulate(v, axis=1).sum(axis=2) for n, v in seen.items()}
-    due = {n: np.logical_or.accumulate(v > 0, axis=1).sum(axis=2) for n, v in gap.items()}
-    due = {n: v.mean(axis=0) for n, v in due.items()}
-    made.append(by_round("archetypes detected so far", so_far, due))
-    return made
+    so_far, due = (np.logical_or.accumulate(v, axis=2).sum(axis=3) for v in (seen, distance > 0))
+    counts = by(config.variants, so_far, 1), by(config.variants, due.mean(axis=0), 0)
+    return [*made, by_round("archetypes detected so far", *counts)]
