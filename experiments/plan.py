@@ -26,8 +26,6 @@ ERRORS = 2.0  # binomial standard errors within which a promise counts as kept
 
 
 class Config(Settings):
-    """Settings."""
-
     N: Annotated[Ints, at_least(50), "numbers of sites"] = (100, 256)
     K: Annotated[Ints, lambda s: within(f"[1, {min(50, *s.N)})"), "of archetypes"] = (1, 3, 10)
     qualities: Annotated[Floats, within("(0, 1)"), "r of the examples"] = (0.2, 0.4, 0.6)

@@ -30,8 +30,6 @@ BATCH = 2**26  # entries drawn at a time
 
 
 class Config(Settings):
-    """Settings."""
-
     N: Annotated[Ints, at_least(100), "sites of each point"] = (
         1_000, 10_000, 100_000, 10_000, 10_000,
     )  # fmt: skip
@@ -52,8 +50,8 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
     """Recover at every point in a separate process; the axis of all arrays is the point."""
     points = []
     for N, M in zip(config.N, config.M, strict=True):
-        settings = json.dumps([N, M, config.archetypes, config.quality, seed, device])
-        code = f"from hopfed.experiments.scale import point; point(*{settings})"
+        settings = N, M, config.archetypes, config.quality, seed, device
+        code = f"from hopfed.experiments.scale import point; point{settings}"
         call = [sys.executable, "-c", code]
         answer = subprocess.run(call, capture_output=True, text=True, check=False)
         if answer.returncode != 0:
@@ -63,7 +61,7 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
     return stacked(points)
 
 
-def point(N: int, M: int, K: int, quality: float, seed: int, device: str = "cpu") -> None:
+def point(N: int, M: int, K: int, quality: float, seed: int, device: str) -> None:
     """Recover once and print time and memory as JSON; runs in a separate process."""
     rng = stream(seed, "scale", N, M)
     xi = rademacher(K, N, rng)
@@ -98,20 +96,19 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Seconds, memory and bytes sent against the larger side."""
-    N, M = np.array(config.N), np.array(config.M)
-    larger, smaller, made = np.maximum(N, M), np.minimum(N, M), []
-    order, dense = np.argsort(N), np.median(arrays["dense"], axis=0)
+    sides = np.sort([config.N, config.M], axis=0)  # (2, points)
+    dense = np.median(arrays["dense"], axis=0)
+    words: dict[str, Any] = {"log": "xy", "joined": True, "diagonal": False}
+    words["xlabel"], made = "larger of N and M; grey: dense", []
     for label, name, unit in (
         ("seconds", "seconds", 1), ("peak memory (GB)", "peak", 1e9),
         ("sent by a client (MB)", "sent", 1e6),
     ):  # fmt: skip
         points, values = {}, np.median(arrays[name], axis=0) / unit
-        for side in np.unique(smaller):
-            at = np.flatnonzero(smaller == side)
-            at = at[np.argsort(larger[at])]
-            points[f"smaller side {side:,}"] = larger[at], values[at]
-        lines = {} if unit == 1 else {"foreseen": (N[order], dense[order] / unit)}
-        words: dict[str, Any] = {"log": "xy", "joined": True, "diagonal": False}
-        axis = "larger of N and M; grey: dense"
-        made.append(against(label, points, lines=lines, xlabel=axis, **words))
+        for side in np.unique(sides[0]):
+            at = np.flatnonzero(sides[0] == side)
+            at = at[np.argsort(sides[1, at])]
+            points[f"smaller side {side:,}"] = sides[1, at], values[at]
+        foreseen = {"foreseen": (np.sort(config.N), dense[np.argsort(config.N)] / unit)}
+        made.append(against(label, points, lines={} if unit == 1 else foreseen, **words))
     return made
