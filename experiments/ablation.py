@@ -49,16 +49,13 @@ UNFITTED = ("no_fit", "unchecked")  # without the fit of exposures, which drops 
 
 
 class Config(Settings):
-    N: Annotated[int, at_least(100), "sites: the pixels of the letters"] = 400
-    M: Annotated[int, at_least(50), "examples"] = 2000
-    few: Annotated[int, at_least(2), "random archetypes, of unequal exposures"] = 15
-    many: Annotated[int, at_least(2), "of equal ones"] = 40
-    tilt: Annotated[float, at_least(1), "largest over smallest exposure of the few"] = 4.0
-    qualities: Annotated[Floats, within("(0, 1]"), RISING, "values of r"] = (
-        0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0,
-    )  # fmt: skip
-    patience: Annotated[int, at_least(1), "passes without a find that end a search"] = 3
-    seeds: int = 5
+    N: Annotated[int, at_least(100), "sites: the pixels of the letters"]
+    M: Annotated[int, at_least(50), "examples"]
+    few: Annotated[int, at_least(2), "random archetypes, of unequal exposures"]
+    many: Annotated[int, at_least(2), "of equal ones"]
+    tilt: Annotated[float, at_least(1), "largest over smallest exposure of the few"]
+    qualities: Annotated[Floats, within("(0, 1]"), RISING, "values of r"]
+    patience: Annotated[int, at_least(1), "passes without a find that end a search"]
 
     def archetypes(self, setting: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Draw the archetypes (K, N) of a setting and their exposures (K,)."""

@@ -25,16 +25,15 @@ RULES = {"entropy": Entropy(), "agreement": Agreement(), "structure": Structure(
 
 
 class Config(Settings):
-    N: Annotated[int, at_least(50), "sites"] = 1000
-    K: Annotated[int, at_least(1), "archetypes"] = 3
-    clients: int = 5
-    examples: Annotated[int, at_least(1), "of each client in a round"] = 800
-    rounds: Annotated[int, at_least(1)] = 10
-    quality: Annotated[float, within("(0, 1)"), "r of the good clients"] = 0.9
-    attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"] = (1, 1, 2)
-    noise: Annotated[Floats, within("[0, 1)"), like("attackers"), "their r"] = (0.1, 0.0, 0.0)
-    ema: Annotated[float, "share of a new value in the moving average of the weight"] = 0.5
-    seeds: int = 5
+    N: Annotated[int, at_least(50), "sites"]
+    K: Annotated[int, at_least(1), "archetypes"]
+    clients: int
+    examples: Annotated[int, at_least(1), "of each client in a round"]
+    rounds: Annotated[int, at_least(1)]
+    quality: Annotated[float, within("(0, 1)"), "r of the good clients"]
+    attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"]
+    noise: Annotated[Floats, within("[0, 1)"), like("attackers"), "their r"]
+    ema: Annotated[float, "share of a new value in the moving average of the weight"]
 
     @property
     def scenarios(self) -> dict[str, tuple[int, float]]:

@@ -27,13 +27,12 @@ TOP = 10  # leading eigenvalues stored for each draw, as in the paper's panel A
 
 
 class Config(Settings):
-    N: Annotated[int, at_least(20), "sites"] = 400
-    M: Annotated[Ints, at_least(TOP), "numbers of examples, one draw each"] = (400, 1600, 6400)
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.9
-    exposures: Annotated[Floats, above(0), "of the strong archetypes"] = (0.5, 0.3, 0.2)
-    weak: Annotated[Floats, above(0), "exposures of the weak ones"] = (2e-4, 1.5e-4, 1e-4)
-    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 0.01
-    seeds: int = 20
+    N: Annotated[int, at_least(20), "sites"]
+    M: Annotated[Ints, at_least(TOP), "numbers of examples, one draw each"]
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
+    exposures: Annotated[Floats, above(0), "of the strong archetypes"]
+    weak: Annotated[Floats, above(0), "exposures of the weak ones"]
+    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"]
 
 
 def measure(seed: int, config: Config) -> Arrays:

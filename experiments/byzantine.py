@@ -42,16 +42,15 @@ SCORES = ("level", "rounds", "groups")  # scores to which the defences apply a t
 
 
 class Config(Settings):
-    N: Annotated[int, at_least(50), "sites"] = 256
-    K: Annotated[int, at_least(2), "archetypes"] = 4
-    clients: int = 50
-    examples: Annotated[int, at_least(1), "of each client in a round"] = 10
-    rounds: Annotated[int, at_least(1)] = 8
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.8
-    attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"] = (1, 3, 5)
-    amplitude: Annotated[float, above(0), "a of every liar"] = 0.3
-    few: Annotated[int, lambda s: within(f"[1, {s.clients})"), "that see a rare archetype"] = 5
-    seeds: int = 2
+    N: Annotated[int, at_least(50), "sites"]
+    K: Annotated[int, at_least(2), "archetypes"]
+    clients: int
+    examples: Annotated[int, at_least(1), "of each client in a round"]
+    rounds: Annotated[int, at_least(1)]
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
+    attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"]
+    amplitude: Annotated[float, above(0), "a of every liar"]
+    few: Annotated[int, lambda s: within(f"[1, {s.clients})"), "that see a rare archetype"]
 
     @property
     def scenarios(self) -> dict[str, tuple[int, str]]:

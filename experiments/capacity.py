@@ -30,32 +30,18 @@ SIGNS = np.array([-1, 1], np.int8)
 
 
 class Config(Settings):
-    N: Annotated[int, at_least(10), "sites of random patterns"] = 2000
-    loads: Annotated[Floats, lambda s: within(f"[{1 / s.N}, 1)"), RISING, "values of K / N"] = (
-        0.02, 0.05, 0.1, 0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.2, 0.3, 0.36, 0.4, 0.43, 0.46,
-        0.5, 0.9,
-    )  # fmt: skip
-    flips: Annotated[Floats, within("[0, 0.5)"), RISING, "shares of the sites, in cues"] = (
-        0.0, 0.05, 0.1, 0.2, 0.3, 0.4,
-    )  # fmt: skip
-    cues: Annotated[int, at_least(1), "patterns that are asked for at each point"] = 20
-    data: Annotated[str, "file of silhouettes; empty for letters"] = ""
-    dense_sites: Annotated[int, at_least(10), "of the law of n = 3"] = 200
-    dense_loads: Annotated[Floats, within("[0, 9)"), RISING, "3 K / N^2 of it"] = (
-        0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4,
-    )  # fmt: skip
-    exp_sites: Annotated[int, at_least(10), "of the law of the exponential rule"] = 32
-    exp_beta: Annotated[float, "of it"] = 0.5
-    exp_rates: Annotated[Floats, within("[0, 0.6)"), RISING, "log(K) / N of it"] = (
-        0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.38,
-    )  # fmt: skip
-    sizes: Annotated[Ints, at_least(100), RISING, "sites of finite memories"] = (
-        500, 1000, 2000, 4000,
-    )  # fmt: skip
-    ratios: Annotated[Floats, within("[0, 2)"), RISING, "loads over capacity, of these"] = (
-        0.95, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4,
-    )  # fmt: skip
-    seeds: int = 4
+    N: Annotated[int, at_least(10), "sites of random patterns"]
+    loads: Annotated[Floats, lambda s: within(f"[{1 / s.N}, 1)"), RISING, "values of K / N"]
+    flips: Annotated[Floats, within("[0, 0.5)"), RISING, "shares of the sites, in cues"]
+    cues: Annotated[int, at_least(1), "patterns that are asked for at each point"]
+    data: Annotated[str, "file of silhouettes; empty for letters"]
+    dense_sites: Annotated[int, at_least(10), "of the law of n = 3"]
+    dense_loads: Annotated[Floats, within("[0, 9)"), RISING, "3 K / N^2 of it"]
+    exp_sites: Annotated[int, at_least(10), "of the law of the exponential rule"]
+    exp_beta: Annotated[float, "of it"]
+    exp_rates: Annotated[Floats, within("[0, 0.6)"), RISING, "log(K) / N of it"]
+    sizes: Annotated[Ints, at_least(100), RISING, "sites of finite memories"]
+    ratios: Annotated[Floats, within("[0, 2)"), RISING, "loads over capacity, of these"]
 
 
 def measure(seed: int, config: Config) -> Arrays:

@@ -30,16 +30,11 @@ Classes = tuple[np.ndarray, np.ndarray]  # means (K, N) and shares (K,)
 
 
 class Config(Settings):
-    masked: Annotated[Floats, within("(0, 1)"), RISING, "shares that are missing"] = (
-        0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95,
-    )  # fmt: skip
-    cues: Annotated[int, at_least(1), "rows that are completed"] = 60
-    classes: Annotated[Ints, at_least(1), "numbers of archetypes to choose from"] = (
-        1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40,
-    )  # fmt: skip
-    rows: Annotated[int, at_least(20), "of the table"] = 600
-    columns: Annotated[int, at_least(10), "of it"] = 60
-    seeds: int = 5
+    masked: Annotated[Floats, within("(0, 1)"), RISING, "shares that are missing"]
+    cues: Annotated[int, at_least(1), "rows that are completed"]
+    classes: Annotated[Ints, at_least(1), "numbers of archetypes to choose from"]
+    rows: Annotated[int, at_least(20), "of the table"]
+    columns: Annotated[int, at_least(10), "of it"]
 
 
 def measure(seed: int, config: Config) -> Arrays:

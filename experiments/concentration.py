@@ -22,11 +22,10 @@ BOUNDS = {"Bernstein": "bernstein", "the paper's (36)": "paper"}
 
 
 class Config(Mixed):
-    N: Annotated[int, at_least(10), "sites"] = 400
-    M: Annotated[Ints, at_least(1), "examples"] = (100, 215, 464, 1000, 2154, 4642, 10000)
-    qualities: Annotated[Floats, within("(0, 1)"), "values of r"] = (0.3, 0.6, 0.9)
-    level: Annotated[float, within("(0, 1)"), "probability that the bound is exceeded"] = 0.05
-    seeds: int = 10
+    N: Annotated[int, at_least(10), "sites"]
+    M: Annotated[Ints, at_least(1), "examples"]
+    qualities: Annotated[Floats, within("(0, 1)"), "values of r"]
+    level: Annotated[float, within("(0, 1)"), "probability that the bound is exceeded"]
 
 
 def measure(seed: int, config: Config) -> Arrays:

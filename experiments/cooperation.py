@@ -28,21 +28,14 @@ HOW: dict[str, Any] = {"rule": Fixed(0.6), "discount": 1.0, "alpha": 1e-3, "pers
 
 
 class Config(Settings):
-    N: Annotated[int, at_least(50), "sites"] = 400
-    K: Annotated[int, at_least(1), "archetypes"] = 3
-    rounds: Annotated[int, at_least(1)] = 12
-    first: Annotated[Floats, within("(0, 1)"), "quality of a row's first client"] = (
-        0.8, 0.8, 0.2, 0.08, 0.08,
-    )  # fmt: skip
-    others: Annotated[Floats, within("(0, 1)"), like("first"), "of all others"] = (
-        0.8, 0.2, 0.2, 0.08, 0.08,
-    )  # fmt: skip
-    clients: Annotated[Ints, at_least(2), like("first"), "of each row"] = (3, 3, 3, 3, 24)
-    examples: Annotated[Ints, lambda s: at_least(s.K), like("first"), "per client and round"] = (
-        400, 400, 400, 400, 33,
-    )  # fmt: skip
-    alone: Annotated[int, at_least(1), "clients of each row that also work alone"] = 3
-    seeds: int = 3
+    N: Annotated[int, at_least(50), "sites"]
+    K: Annotated[int, at_least(1), "archetypes"]
+    rounds: Annotated[int, at_least(1)]
+    first: Annotated[Floats, within("(0, 1)"), "quality of a row's first client"]
+    others: Annotated[Floats, within("(0, 1)"), like("first"), "of all others"]
+    clients: Annotated[Ints, at_least(2), like("first"), "of each row"]
+    examples: Annotated[Ints, lambda s: at_least(s.K), like("first"), "per client and round"]
+    alone: Annotated[int, at_least(1), "clients of each row that also work alone"]
 
     @property
     def rows(self) -> dict[str, tuple[Floats, int]]:

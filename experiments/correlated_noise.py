@@ -39,14 +39,11 @@ Family: TypeAlias = Callable[[np.ndarray], tuple[np.ndarray, Population]]
 
 
 class Config(Mixed):
-    N: Annotated[int, at_least(20), "sites"] = 300
-    ratio: Annotated[float, lambda s: within(f"(0, {s.N / 20}]"), "aspect ratio q = N / M"] = 0.5
-    qualities: Annotated[Floats, within("[0, 1)"), "r of the examples; 0 is the null"] = (
-        0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4,
-    )  # fmt: skip
-    rhos: Annotated[Floats, within("(-1, 1)"), "lag-one correlations"] = (0.3, 0.6)
-    blocks: Annotated[Floats, above(0), "relative variances of the last noise"] = (0.4, 0.8, 1.8)
-    seeds: int = 10
+    N: Annotated[int, at_least(20), "sites"]
+    ratio: Annotated[float, lambda s: within(f"(0, {s.N / 20}]"), "aspect ratio q = N / M"]
+    qualities: Annotated[Floats, within("[0, 1)"), "r of the examples; 0 is the null"]
+    rhos: Annotated[Floats, within("(-1, 1)"), "lag-one correlations"]
+    blocks: Annotated[Floats, above(0), "relative variances of the last noise"]
 
 
 def measure(seed: int, config: Config) -> Arrays:

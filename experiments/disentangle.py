@@ -43,16 +43,14 @@ WITH_0 = Rule(lambda v: 0 in v, "in [0, 0.5), 0 among them", whole=True)
 
 
 class Config(Settings):
-    N: Annotated[int, at_least(2), "sites"] = 600
-    starts: Annotated[int, at_least(1), "of each cell"] = 24
-    updates: Annotated[int, at_least(1), "sweeps"] = 60
-    K: Annotated[Ints, at_least(MIXED), "numbers of stored patterns"] = (3, 10, 20, 40, 80)
-    repulsions: Annotated[Floats, within("[0, 0.5)"), WITH_0, "of the map"] = (
-        0.0, 0.1, 0.2, 0.3, 0.4, 0.49,
-    )  # fmt: skip
-    temperatures: Annotated[Floats, above(0), "noise cools from"] = (0.05, 0.1, 0.15, 0.2, 0.3)
-    layers: Annotated[Ints, at_least(1), "values of L"] = (1, 2, 3, 4, 5, 7)
-    seeds: Annotated[int, "draws, three at least for a choice on one and a report on two"] = 9
+    N: Annotated[int, at_least(2), "sites"]
+    starts: Annotated[int, at_least(1), "of each cell"]
+    updates: Annotated[int, at_least(1), "sweeps"]
+    K: Annotated[Ints, at_least(MIXED), "numbers of stored patterns"]
+    repulsions: Annotated[Floats, within("[0, 0.5)"), WITH_0, "of the map"]
+    temperatures: Annotated[Floats, above(0), "noise cools from"]
+    layers: Annotated[Ints, at_least(1), "values of L"]
+    seeds: Annotated[int, "draws, three at least for a choice on one and a report on two"]
 
 
 def measure(seed: int, config: Config) -> Arrays:

@@ -37,16 +37,15 @@ LEVEL = 0.99  # magnetisation from which an archetype counts as kept
 
 
 class Config(Settings):
-    N: Annotated[int, at_least(50), "sites"] = 300
-    K: Annotated[int, at_least(1), "archetypes"] = 3
-    clients: Annotated[int, at_least(1)] = 3
-    examples: Annotated[int, at_least(1), "of each client in a round"] = 100
-    rounds: Annotated[int, lambda s: at_least(s.K)] = 24
-    qualities: Annotated[Floats, within("(0, 1)"), "values of r"] = (0.6, 0.8)
-    overlap: Annotated[float, within("[0, 1]"), "part of a stage in which two are there"] = 0.5
-    period: Annotated[int, lambda s: at_least(s.K), "rounds of a cycle"] = 12
-    ema: Annotated[float, within("(0, 1]"), "share of a new value in an adaptive weight"] = 0.5
-    seeds: int = 5
+    N: Annotated[int, at_least(50), "sites"]
+    K: Annotated[int, at_least(1), "archetypes"]
+    clients: Annotated[int, at_least(1)]
+    examples: Annotated[int, at_least(1), "of each client in a round"]
+    rounds: Annotated[int, lambda s: at_least(s.K)]
+    qualities: Annotated[Floats, within("(0, 1)"), "values of r"]
+    overlap: Annotated[float, within("[0, 1]"), "part of a stage in which two are there"]
+    period: Annotated[int, lambda s: at_least(s.K), "rounds of a cycle"]
+    ema: Annotated[float, within("(0, 1]"), "share of a new value in an adaptive weight"]
 
     @property
     def places(self) -> dict[str, tuple[str, float]]:

@@ -30,12 +30,12 @@ SEEN = 0.5  # overlap from which an archetype counts as seen
 
 
 class Config(Settings):
-    data: Annotated[str, "an .npz with pictures; empty for letters"] = ""
-    pictures: Annotated[int, within(f"[2, {len(LETTERS)}]"), "the first classes of the file"] = 10
-    M: Annotated[Ints, at_least(50), "numbers of examples"] = (300, 1000, 3000)
-    tilts: Annotated[Floats, at_least(1), "largest over smallest share"] = (1.0, 10.0, 100.0, 1e3)
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.4
-    seeds: Annotated[int, "draws; each takes other pictures of the classes"] = 10
+    data: Annotated[str, "an .npz with pictures; empty for letters"]
+    pictures: Annotated[int, within(f"[2, {len(LETTERS)}]"), "the first classes of the file"]
+    M: Annotated[Ints, at_least(50), "numbers of examples"]
+    tilts: Annotated[Floats, at_least(1), "largest over smallest share"]
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
+    seeds: Annotated[int, "draws; each takes other pictures of the classes"]
 
 
 _read = lru_cache(maxsize=2)(read_pictures)

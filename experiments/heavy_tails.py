@@ -25,12 +25,11 @@ NULLS = 20  # noise matrices that calibrate Tyler's edge, per seed and ratio
 
 
 class Config(Mixed):
-    N: Annotated[int, at_least(20), "sites"] = 200
-    ratios: Annotated[Floats, within("(0, 1)"), "q = N / M, where Tyler's exists"] = (0.3, 0.6)
-    degrees: Annotated[Floats, above(2), "of freedom; inf is Gaussian"] = (3.0, 5.0, 8.0, math.inf)
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.4
-    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the test"] = 0.01
-    seeds: int = 20
+    N: Annotated[int, at_least(20), "sites"]
+    ratios: Annotated[Floats, within("(0, 1)"), "q = N / M, where Tyler's exists"]
+    degrees: Annotated[Floats, above(2), "of freedom; inf is Gaussian"]
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
+    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the test"]
 
 
 def measure(seed: int, config: Config) -> Arrays:

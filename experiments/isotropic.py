@@ -26,14 +26,11 @@ PLACES = ("z above the support", "z below it", "z over its middle")
 
 
 class Config(Settings):
-    N: Annotated[Ints, at_least(30), SEVERAL, "sites"] = (100, 200, 400, 800)
-    ratios: Annotated[Floats, lambda s: within(f"(0, {min(s.N) / 8}]"), "q; the first of all"] = (
-        0.5, 0.25, 1.0, 2.0,
-    )  # fmt: skip
-    K: Annotated[Ints, lambda s: within(f"[1, {min(s.N)}]"), "of the lemma"] = (2, 5, 10, 20)
-    nulls: Annotated[int, at_least(1), "noise matrices of each size, ratio and seed"] = 10
-    delta: Annotated[float, within("(0, 1)"), "chance to leave the band"] = 0.05
-    seeds: int = 30
+    N: Annotated[Ints, at_least(30), SEVERAL, "sites"]
+    ratios: Annotated[Floats, lambda s: within(f"(0, {min(s.N) / 8}]"), "q; the first of all"]
+    K: Annotated[Ints, lambda s: within(f"[1, {min(s.N)}]"), "of the lemma"]
+    nulls: Annotated[int, at_least(1), "noise matrices of each size, ratio and seed"]
+    delta: Annotated[float, within("(0, 1)"), "chance to leave the band"]
 
 
 def measure(seed: int, config: Config) -> Arrays:

@@ -42,13 +42,11 @@ HOPELESS = 0.5  # if a smaller part is found, larger loads of the same mode are 
 
 
 class Config(Settings):
-    N: Annotated[Ints, at_least(50), "numbers of sites"] = (400, 1000)
-    loads: Annotated[Floats, within("(0, 1)"), RISING, "values of K / N"] = (
-        0.06, 0.1, 0.14, 0.18, 0.2, 0.25, 0.3, 0.35, 0.38, 0.4, 0.45,
-    )  # fmt: skip
-    quality: Annotated[float, within("(0, 1]"), "r of the examples"] = 0.8
-    examples: Annotated[float, above(0), "M / N"] = 10.0
-    seeds: Annotated[int, "draws; a load counts when all are complete"] = 5
+    N: Annotated[Ints, at_least(50), "numbers of sites"]
+    loads: Annotated[Floats, within("(0, 1)"), RISING, "values of K / N"]
+    quality: Annotated[float, within("(0, 1]"), "r of the examples"]
+    examples: Annotated[float, above(0), "M / N"]
+    seeds: Annotated[int, "draws; a load counts when all are complete"]
 
 
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:

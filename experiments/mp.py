@@ -30,16 +30,11 @@ BINS = 60  # of the histograms, from 0 to 1.1 times the upper edge
 
 
 class Config(Settings):
-    """Settings."""
-
-    N: Annotated[int, at_least(10), "sites where the whole spectrum is compared"] = 500
-    N_test: Annotated[int, at_least(10), "sites of the nulls that are tested"] = 100
-    ratios: Annotated[  # eight examples at least
-        Floats, lambda s: within(f"(0, {min(s.N, s.N_test) / 8}]"), "aspect ratios q = N / M"
-    ] = (0.1, 0.5, 1.0, 4.0)
-    nulls: Annotated[int, at_least(1), "per seed, ratio and kind"] = 25
-    shuffle: Annotated[bool, "test the shuffle rule, which takes nearly all the time"] = True
-    seeds: int = 20
+    N: Annotated[int, at_least(10), "sites where the whole spectrum is compared"]
+    N_test: Annotated[int, at_least(10), "sites of the nulls that are tested"]
+    ratios: Annotated[Floats, lambda s: within(f"(0, {min(s.N, s.N_test) / 8}]"), "q = N / M"]
+    nulls: Annotated[int, at_least(1), "per seed, ratio and kind"]
+    shuffle: Annotated[bool, "test the shuffle rule, which takes nearly all the time"]
 
     def samples(self, N: int) -> list[int]:
         """M for each ratio, rounded."""

@@ -41,22 +41,19 @@ def entering(config: Any) -> Rule:
 
 
 class Config(Settings):
-    N: Annotated[int, at_least(64), "sites"] = 400
-    clients: Annotated[int, at_least(1)] = 3
-    rounds: Annotated[int, lambda s: at_least(s.at + 1)] = 24
-    old: Annotated[int, at_least(1), "archetypes from the start"] = 3
-    new: Annotated[int, at_least(1), "those that enter"] = 3
-    at: Annotated[int, at_least(1), "first round of the new ones"] = 12
-    ramp: Annotated[int, at_least(1), "rounds until their shares are final"] = 4
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.8
-    examples: Annotated[Ints, at_least(1), EACH, "of a client in a round"] = (400, 1200, 2000)
-    rare: Annotated[Floats, above(0), entering, "their final shares"] = (0.01, 0.005, 0.0025)
-    scarce: Annotated[Floats, above(0), entering, "the same"] = (0.00035, 0.0003, 0.00025)
-    discount: Annotated[Floats, within("(0, 1]"), EACH, "evidence carried on, by scenario"] = (
-        0.5, 0.5, 0.9,
-    )  # fmt: skip
-    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 1e-3
-    seeds: int = 5
+    N: Annotated[int, at_least(64), "sites"]
+    clients: Annotated[int, at_least(1)]
+    rounds: Annotated[int, lambda s: at_least(s.at + 1)]
+    old: Annotated[int, at_least(1), "archetypes from the start"]
+    new: Annotated[int, at_least(1), "those that enter"]
+    at: Annotated[int, at_least(1), "first round of the new ones"]
+    ramp: Annotated[int, at_least(1), "rounds until their shares are final"]
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
+    examples: Annotated[Ints, at_least(1), EACH, "of a client in a round"]
+    rare: Annotated[Floats, above(0), entering, "their final shares"]
+    scarce: Annotated[Floats, above(0), entering, "the same"]
+    discount: Annotated[Floats, within("(0, 1]"), EACH, "evidence carried on, by scenario"]
+    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"]
 
     def mixture(self, scenario: str) -> np.ndarray:
         """(rounds, K) exposures: old archetypes in equal shares, new ones on their ramp."""

@@ -36,21 +36,18 @@ FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left 
 
 
 class Config(Settings):
-    N: Annotated[int, at_least(64), "sites"] = 300
-    clients: Annotated[int, at_least(1)] = 30
-    examples: Annotated[int, at_least(1), "of each client in a round"] = 20
-    rounds: Annotated[int, at_least(1)] = 12
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.5
-    exposures: Annotated[Floats, above(0), "shares before normalising"] = (
-        1.0, 0.5, 0.25, 0.125, 0.06, 0.03, 0.015, 0.008,
-    )  # fmt: skip
-    share: Annotated[float, within("(0, 1]"), "part of the archetypes that a client holds"] = 0.5
-    rates: Annotated[Floats, "of participation, by variant"] = (0.1, 0.2, 0.4, 0.7, 1.0, 0.4, 1.0)
-    late: Annotated[Floats, like("rates"), "shares late"] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5)
-    delay: Annotated[int, "longest delay in rounds"] = 3
-    discount: Annotated[float, within("(0, 1]"), "evidence left after a round"] = 0.8
-    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 1e-3
-    seeds: int = 5
+    N: Annotated[int, at_least(64), "sites"]
+    clients: Annotated[int, at_least(1)]
+    examples: Annotated[int, at_least(1), "of each client in a round"]
+    rounds: Annotated[int, at_least(1)]
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
+    exposures: Annotated[Floats, above(0), "shares before normalising"]
+    share: Annotated[float, within("(0, 1]"), "part of the archetypes that a client holds"]
+    rates: Annotated[Floats, "of participation, by variant"]
+    late: Annotated[Floats, like("rates"), "shares late"]
+    delay: Annotated[int, "longest delay in rounds"]
+    discount: Annotated[float, within("(0, 1]"), "evidence left after a round"]
+    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"]
 
     @property
     def variants(self) -> dict[str, Participation]:

@@ -26,11 +26,11 @@ ERRORS = 2.0  # binomial standard errors within which a promise counts as kept
 
 
 class Config(Settings):
-    N: Annotated[Ints, at_least(50), "numbers of sites"] = (100, 256)
-    K: Annotated[Ints, lambda s: within(f"[1, {min(50, *s.N)})"), "of archetypes"] = (1, 3, 10)
-    qualities: Annotated[Floats, within("(0, 1)"), "r of the examples"] = (0.2, 0.4, 0.6)
-    power: Annotated[float, within("(0, 1)"), "probability that is promised"] = 0.9
-    seeds: Annotated[int, "independent tables of each kind and size"] = 100
+    N: Annotated[Ints, at_least(50), "numbers of sites"]
+    K: Annotated[Ints, lambda s: within(f"[1, {min(50, *s.N)})"), "of archetypes"]
+    qualities: Annotated[Floats, within("(0, 1)"), "r of the examples"]
+    power: Annotated[float, within("(0, 1)"), "probability that is promised"]
+    seeds: Annotated[int, "independent tables of each kind and size"]
 
     @property
     def kinds(self) -> list[tuple[int, int, float]]:

@@ -28,17 +28,14 @@ from hopfed.theory import private, spikes
 
 
 class Config(Mixed):
-    N: Annotated[int, at_least(20), "sites"] = 256
-    M: Annotated[int, at_least(2), "examples of each client"] = 512
-    clients: Annotated[int, at_least(1)] = 50
-    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.4
-    exposures: Annotated[Floats, above(0), "of the archetypes"] = (0.4, 0.27, 0.18, 0.1, 0.05)
-    epsilons: Annotated[Floats, above(0), "budgets; inf is no noise"] = (
-        0.5, 1.0, 2.0, 4.0, 8.0, math.inf,
-    )  # fmt: skip
-    delta: Annotated[float, within("(0, 1)"), "of every budget"] = 1e-5
-    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 0.01
-    seeds: int = 10
+    N: Annotated[int, at_least(20), "sites"]
+    M: Annotated[int, at_least(2), "examples of each client"]
+    clients: Annotated[int, at_least(1)]
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"]
+    exposures: Annotated[Floats, above(0), "of the archetypes"]
+    epsilons: Annotated[Floats, above(0), "budgets; inf is no noise"]
+    delta: Annotated[float, within("(0, 1)"), "of every budget"]
+    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"]
 
     @property
     def n_examples(self) -> int:

@@ -30,15 +30,10 @@ BATCH = 2**26  # entries drawn at a time
 
 
 class Config(Settings):
-    N: Annotated[Ints, at_least(100), "sites of each point"] = (
-        1_000, 10_000, 100_000, 10_000, 10_000,
-    )  # fmt: skip
-    M: Annotated[Ints, at_least(100), like("N"), "examples of each"] = (
-        2_000, 2_000, 2_000, 10_000, 50_000,
-    )  # fmt: skip
-    archetypes: Annotated[int, at_least(1), "K"] = 50
-    quality: Annotated[float, within("(0, 1]"), "r of the examples"] = 0.8
-    seeds: int = 2
+    N: Annotated[Ints, at_least(100), "sites of each point"]
+    M: Annotated[Ints, at_least(100), like("N"), "examples of each"]
+    archetypes: Annotated[int, at_least(1), "K"]
+    quality: Annotated[float, within("(0, 1]"), "r of the examples"]
 
     @property
     def least_memory(self) -> int:

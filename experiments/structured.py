@@ -27,16 +27,13 @@ HOW: dict[str, Any] = {"rule": Fixed(0.6), "discount": 1.0}  # all evidence is k
 
 
 class Config(Settings):
-    data: Annotated[str, "file of silhouettes; empty for letters"] = ""
-    pictures: Annotated[Ints, at_least(2), "in each set"] = (THE_PAPERS, THE_PAPERS, 13, 25)
-    overlap: Annotated[Floats, within("(0, 1]"), like("pictures"), "most after decorrelation"] = (
-        1.0, 0.1, 1.0, 1.0,
-    )  # fmt: skip
-    qualities: Annotated[Floats, within("(0, 1)"), "r of all clients, for each set"] = (0.6, 0.8)
-    clients: Annotated[int, at_least(1)] = 3
-    rounds: Annotated[int, at_least(1)] = 12
-    examples: Annotated[int, lambda s: at_least(s.clients * s.rounds), "over all of them"] = 4_000
-    seeds: int = 3
+    data: Annotated[str, "file of silhouettes; empty for letters"]
+    pictures: Annotated[Ints, at_least(2), "in each set"]
+    overlap: Annotated[Floats, within("(0, 1]"), like("pictures"), "most after decorrelation"]
+    qualities: Annotated[Floats, within("(0, 1)"), "r of all clients, for each set"]
+    clients: Annotated[int, at_least(1)]
+    rounds: Annotated[int, at_least(1)]
+    examples: Annotated[int, lambda s: at_least(s.clients * s.rounds), "over all of them"]
 
     @property
     def sets(self) -> dict[str, tuple[int, float, float]]:

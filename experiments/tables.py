@@ -40,15 +40,15 @@ PIXEL = 7.5  # between the grey values of paper and ink
 
 
 class Config(Settings):
-    data: Annotated[str, "folder with more tables; empty for scikit-learn's own alone"] = ""
-    names: Annotated[Words, "tables to take; none for all"] = ()
+    data: Annotated[str, "folder with more tables; empty for scikit-learn's own alone"]
+    names: Annotated[Words, "tables to take; none for all"]
     methods: Annotated[Words, among(METHODS), "the others"] = tuple(METHODS)
-    owners: Annotated[int, at_least(2), "over how many the rows are dealt a second time"] = 5
-    held_out: Annotated[float, within("(0, 1)"), "share of the rows"] = 0.2
-    masked: Annotated[float, within("(0, 1)"), "share of their entries"] = 0.2
-    most: Annotated[int, at_least(1), "classes that the others' search does not pass"] = 60
+    owners: Annotated[int, at_least(2), "over how many the rows are dealt a second time"]
+    held_out: Annotated[float, within("(0, 1)"), "share of the rows"]
+    masked: Annotated[float, within("(0, 1)"), "share of their entries"]
+    most: Annotated[int, at_least(1), "classes that the others' search does not pass"]
     patience: Annotated[int, at_least(1), "numbers of classes without gain that end it"] = PATIENCE
-    seeds: Annotated[int, "random partitions of the rows"] = 5
+    seeds: Annotated[int, "random partitions of the rows"]
 
     @property
     def rows(self) -> list[str]:
