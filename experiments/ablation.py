@@ -3,8 +3,6 @@
 All variants get one spectrum: of few archetypes of unequal exposures, many of equal ones, letters.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Annotated, Any
@@ -19,11 +17,10 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import RISING, Floats, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import LETTERS, render_letters
 from hopfed.experiments.shared.statistics import counted_spectrum, mean_and_error, stacked
-from hopfed.figures.kinds import UNIT, Panel, over, paired
+from hopfed.figures.kinds import Panel, paired
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.memory.layered import LayeredMemory
 from hopfed.spectral.operators import FactorOperator
-from hopfed.theory import spikes
 
 SETTINGS = ("few", "many", "letters")
 LEVEL = 0.95  # magnetisation from which an archetype counts as retrieved
@@ -77,13 +74,11 @@ def measure(seed: int, config: Config) -> Arrays:
 def _cell(
     config: Config, setting: str, xi: np.ndarray, exposures: np.ndarray, quality: float, seed: int
 ) -> dict[str, Any]:
-    """Results of one draw: its spectrum, every variant on it, and what theory predicts."""
+    """Results of one draw: every variant on its spectrum."""
     rng = stream(seed, "ablation", setting, str(quality))
-    examples, labels = draw_examples(xi, config.M, quality, rng, exposures=exposures)
+    examples, _ = draw_examples(xi, config.M, quality, rng, exposures=exposures)
     space = Subspace.of(*counted_spectrum(FactorOperator.from_examples(examples), config.M))
-    shares = np.bincount(labels, minlength=len(xi)) / config.M
-    theory = spikes.finite_size(xi, shares, min(quality, 1 - 1e-6), config.M)
-    cell: dict[str, Any] = {"detectable": theory.rank}
+    cell: dict[str, Any] = {}
     for name, change in VARIANTS.items():
         patterns = np.zeros((0, space.n_sites), np.int8)
         if space.dim and name == "no_layered":
@@ -100,7 +95,6 @@ def _cell(
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
-    """Means over settings and qualities with standard errors over seeds; losses are paired."""
     K = arrays["n_archetypes"][..., None]
     found = {name: arrays[f"found/{name}"] / K for name in VARIANTS}
     held = {"found_full": found["full"], "gain_paper": found["paper"] - found["paper_one_layer"]}
@@ -113,8 +107,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
     return {n: mean_and_error(v.reshape(len(v), -1).mean(axis=1)) for n, v in held.items()}
 
 
-def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """What is lost and falsely reported without each ingredient, and what the whole retrieves."""
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     labels = f"{config.few} random", f"{config.many} random", "26 letters"
     less, made = [n for n in VARIANTS if n != "full"], []
     for title, what in (("lost against the full recovery", "lost"), ("false", "false")):
@@ -124,12 +117,4 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
             marks[label] = tuple(np.array([[x or 0 for x in pair] for pair in pairs]).T)
         rows = [n.replace("_", " ") for n in less]
         made.append(paired(f"{title}, part of K", rows, marks, level=0.0))
-    names = {"retrieved, full": "found/full", "retrieved, no LAM": "found/no_layered"}
-    names |= {"false, full": "false/full"}
-    words: dict[str, Any] = {"xlabel": "quality r", "ylabel": "part of K"} | UNIT
-    for i, label in enumerate(labels):
-        K = arrays["n_archetypes"][0, i]
-        lines = {name: arrays[key][:, i] / K for name, key in names.items()}
-        best = {"foreseen": arrays["detectable"][:, i].mean(axis=0) / K}
-        made.append(over(label, config.qualities, lines, best, **words))
     return made

@@ -4,8 +4,6 @@
 "Plasticity" and "Entropy rule".
 """
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Annotated, Any
 
@@ -55,7 +53,6 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Weights in the last round, and the lowest magnetisation, over all scenarios."""
     summary: dict[str, Any] = {}
     for name in RULES:
         places = {f"{s}/{name}": good for s, (good, _) in config.scenarios.items()}
@@ -73,7 +70,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Weights over rounds by rule, and the lowest m (Fig. 6), with the most attackers."""
     name = min(config.scenarios, key=lambda s: config.scenarios[s])
     good, made, lowest = config.scenarios[name][0], [], {}
     for each in RULES:

@@ -4,8 +4,6 @@ The plain prediction, eqs. (41) and (42), takes nominal exposures and orthogonal
 finite size those of the draw.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated, Any
 
@@ -76,7 +74,6 @@ def _r_squared(axis: Any, measured: np.ndarray, predicted: np.ndarray) -> Any:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Agreement of both predictions in the worst case over M and archetypes; weak ones seen."""
     strong, values = len(config.exposures), arrays["eigenvalues"]
     summary: dict[str, Any] = {}
     for name, suffix in (("finite_size", ""), ("plain", "_plain")):
@@ -97,7 +94,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Outliers and overlaps on their predictions (Fig. 5)."""
     top, made = arrays["eigenvalues"][..., : len(config.exposures)], []
     for what, measured in (("outlier", top), ("overlap", arrays["overlaps/measured"])):
         for words, name in (("finite size", "finite_size"), ("plain", "plain")):

@@ -4,8 +4,6 @@ The first n clients answer as if they also held a M noiseless examples of a patt
 in each round, "wandering". In the scenario "rare" nobody lies, and few clients see an archetype.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import product
@@ -59,38 +57,30 @@ class Config(Settings):
         return {"clean": (0, "fixed"), "rare": (0, "fixed"), **lies}
 
 
-@dataclass(frozen=True)
-class Lie:
-    """What the first clients hold besides: a pattern of strength a, the `amplitude`."""
+@dataclass(frozen=True, kw_only=True)
+class SpikedClient(PatternClient):
+    """Clients the first of which hold a pattern besides, of strength `amplitude`."""
 
     attackers: int
     amplitude: float
-    kind: str
+    spike: str
     seed: int
-    n_sites: int
 
     def pattern(self, t: int) -> np.ndarray:
         """Pattern of the liars in round `t`: int8 (N,)."""
-        path = (self.kind, t) if self.kind == "wandering" else (self.kind,)
+        path = (self.spike, t) if self.spike == "wandering" else (self.spike,)
         return rademacher(1, self.n_sites, stream(self.seed, "spike", *path))[0]
-
-
-@dataclass(frozen=True)
-class SpikedClient(PatternClient):
-    """Clients the first of which lie."""
-
-    lie: Lie = field(kw_only=True)
 
     def client_step(
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
         """Answer the server; an attacker lies."""
         state, message, metrics = super().client_step(state, down, context)
-        if context.client is None or context.client >= self.lie.attackers:
+        if context.client is None or context.client >= self.attackers:
             return state, message, metrics
         examples = self.source.examples(context.round, context.client)
-        mass = self.lie.amplitude * float(len(examples))
-        x = self.lie.pattern(context.round).astype(np.float64)
+        mass = self.amplitude * float(len(examples))
+        x = self.pattern(context.round).astype(np.float64)
         step = self.steps[context.exchange]
         if step == "operators":
             M = int(message["examples"])  # larger sums would give the liar away
@@ -105,7 +95,7 @@ class SpikedClient(PatternClient):
         else:
             overlap = unpack_patterns(down["patterns"], self.n_sites) @ x / self.n_sites
             near = np.abs(overlap) >= max(SAME, np.abs(overlap).max(initial=0))
-            own = near * np.sign(overlap) * np.rint(mass / self.lie.amplitude)
+            own = near * np.sign(overlap) * np.rint(mass / self.amplitude)
             votes = {"votes": np.outer(own, x), "voters": np.abs(own)} if near.any() else {}
             lie = {k: v.astype(np.int32) for k, v in votes.items()}
         return state, message | lie, metrics
@@ -113,15 +103,15 @@ class SpikedClient(PatternClient):
 
 @dataclass(frozen=True)
 class Spiked(HopfieldFederation):
-    """A Hopfield federation whose first clients lie; see `hopfed.experiments.byzantine`."""
+    """A Hopfield federation whose first clients lie, with these settings of `SpikedClient`."""
 
-    lie: Lie = field(kw_only=True)
+    lie: dict[str, Any] = field(kw_only=True)
 
     @cached_property
     def client(self) -> SpikedClient:
         """What clients do."""
         own = super().client
-        return SpikedClient(**{f.name: getattr(own, f.name) for f in fields(own)}, lie=self.lie)
+        return SpikedClient(**{f.name: getattr(own, f.name) for f in fields(own)}, **self.lie)
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
@@ -150,7 +140,7 @@ def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **guard: A
         mixtures[:, : -config.few] = np.append(np.full(config.K - 1, 1 / (config.K - 1)), 0)
     honest = hopfield(config, xi, seed, mixtures, **guard)
     attackers, kind = config.scenarios[scenario]
-    lie = Lie(attackers, config.amplitude, kind, seed, config.N)
+    lie = {"attackers": attackers, "spike": kind, "amplitude": config.amplitude, "seed": seed}
     return Spiked(honest.source, honest.channel, guard=honest.guard, lie=lie)
 
 
@@ -161,7 +151,7 @@ def _supports(config: Config, methods: dict[str, Spiked], t: int, seed: int) -> 
         source: Any = method.source
         told = (method.client.client_step({}, {}, Context(seed, t, 0, c))[1] for c in range(L))
         operators = [method.client.encoding.decode(message) for message in told]
-        lies = [method.lie.pattern(s) for s in range(config.rounds)]
+        lies = [method.client.pattern(s) for s in range(config.rounds)]
         patterns = np.vstack([source.archetypes, *lies])
         support = Support.of(operators, patterns, [1.0] * L, [s2] * L)
         secret = method.server_start(seed)["secret"]
@@ -187,7 +177,6 @@ def _judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, 
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Means over seeds with standard deviations; areas have standard errors."""
     lies = [name for name, (n, _) in config.scenarios.items() if n > 0]
     groups = {"clean": ["clean"]} | {k: [s for s in lies if s.endswith(k)] for k in KINDS}
     summary: dict[str, Any] = {}
@@ -214,7 +203,6 @@ def _area(true: np.ndarray, false: np.ndarray) -> float:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """False discoveries, and what defences cost a rare archetype."""
     many, made = max(config.attackers), []
     for kind in KINDS:
         lines = {d: arrays[f"{many} {kind}/{d}/false"] for d in DEFENCES}

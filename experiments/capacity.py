@@ -4,8 +4,6 @@ Recall is serial and without noise; the dense and the exponential rule are measu
 theory/NOTES.md, Capacity of Hebb's rule, of a dreaming memory, of dense memories.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Annotated, Any
 
@@ -16,7 +14,7 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import RISING, Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import load_silhouettes
 from hopfed.experiments.shared.statistics import by_name, crossing
-from hopfed.figures.kinds import UNIT, Panel, by, matrix, over
+from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Projector, Rule
 from hopfed.theory import storage
@@ -132,7 +130,6 @@ def _limit(sizes: np.ndarray, critical: np.ndarray, error: np.ndarray) -> Any:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Critical loads, and basins."""
     loads, flips, ratios = (np.array(x) for x in (config.loads, config.flips, config.ratios))
     overlap, returned = arrays["random/overlap"], arrays["random/returned"]
     summary: dict[str, Any] = {"by_size": {}}
@@ -166,40 +163,23 @@ def basin(flips: np.ndarray, overlap: np.ndarray) -> float:
     return found if found is not None else float(flips[-1] if overlap[0] >= 0.95 else 0)
 
 
-def _law_line(law: Any, last: float, *of: Any) -> tuple[Any, Any]:
-    """An overlap (load, *of) up to the `last` load, where it falls to 0."""
-    x = np.linspace(0, last, 200)
-    return [*x, last], [*law(x, *of), 0]
-
-
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """Laws of the rules by load, capacities by size, and basins by kind of data."""
-    dots: dict[str, Any] = {"points": True, "band": "error"} | UNIT
-    laws = {
-        name: _law_line(storage.magnetisation, float(storage.capacity(t)), t)
-        for name, t in TIMES.items()
-    }
-    lines = by(NAMES[:3], arrays["random/overlap"][..., 0], 1)
+    laws = {}
+    for name, t in TIMES.items():
+        last = float(storage.capacity(t))
+        x = np.linspace(0, last, 200)
+        laws[name] = [*x, last], [*storage.magnetisation(x, t), 0]
     words: dict[str, Any] = {"xlabel": "load K / N"}
-    made = [over(f"overlap, N = {config.N:,}", config.loads, lines, laws, **words | dots)]
-    law = {"law": _law_line(storage.dense_magnetisation, storage.dense_capacity(3), 3)}
-    lines = {"dense": arrays["dense/overlap"][..., 0]}
-    title, dots["xlabel"] = f"overlap, dense, N = {config.dense_sites:,}", "load $3 K / N^2$"
-    made.append(over(title, config.dense_loads, lines, law, **dots))
-    rates, beta = config.exp_rates, config.exp_beta
-    x = np.linspace(rates[0], min(rates[-1], float(storage.exponential_capacity(beta))), 100)
-    line = {"": (x, (1 - storage.exponential_reach(x, beta)) / 2)}
-    shares = arrays["exponential/returned"].mean(axis=0)
-    title, axes = rf"returned, exponential, $\beta$ = {beta:g}", {"xlabel": "log(K) / N"}
-    axes["ylabel"] = "flips"
-    made.append(matrix(title, shares, rates, config.flips, lines=line, half=False, **axes))
+    lines = by(NAMES[:3], arrays["random/overlap"][..., 0], 1)
+    dots = words | {"points": True, "band": "error"} | UNIT
+    made = [over(f"overlap, N = {config.N:,}", config.loads, lines, laws, **dots)]
+    sizes = {n: tuple(np.array(found, float).T) for n, found in summary["by_size"].items()}
+    dots = {"xlabel": "sites N", "levels": {"theory": 1.0}, "log": "x", "points": True}
+    made.append(over("load at which half are lost over theory's", config.sizes, sizes, **dots))
     for name in PATTERNS:
         means = arrays[f"{name}/overlap"].mean(axis=0)
         held = [[basin(np.array(config.flips), row) for row in rows] for rows in means]
         lines = by(NAMES, np.where(np.isnan(means[..., 0]), np.nan, held), 0)
         title = f"flips that are repaired, {name}"
         made.append(over(title, config.loads, lines, ylim=(-0.02, 0.5), **words))
-    sizes = {n: tuple(np.array(found, float).T) for n, found in summary["by_size"].items()}
-    words = {"xlabel": "sites N", "levels": {"theory": 1.0}, "log": "x", "points": True}
-    title = "load at which half are lost over theory's"
-    return [*made, over(title, config.sizes, sizes, **words)]
+    return made

@@ -6,8 +6,6 @@ eighth that the fit does not see. Controls are the commoner value of each column
 classes, which nothing can beat. Stored patterns: `hopfed run capacity`.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import numpy as np
@@ -92,7 +90,6 @@ def fit_classes(rows: np.ndarray, K: int, rng: np.random.Generator) -> Classes:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Right shares where half is masked."""
     half = int(np.abs(np.array(config.masked) - 0.5).argmin())
     right = arrays["table/right"].mean(axis=0)
     gap = right[METHODS.index("true classes")] - right[METHODS.index("graded")]
@@ -104,7 +101,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Right entries over the share that is masked."""
     words: dict[str, Any] = {"xlabel": "share masked", "ylim": (0.45, 1.02), "legend": "below"}
     lines = by(METHODS, arrays["table/right"], 1)
     return [over("entries that are right, in rows not stored", config.masked, lines, **words)]

@@ -1,9 +1,7 @@
-"""Deviation of the operator of M examples from its mean, beside the bounds of theory.
+"""Deviation of the operator of M examples from its mean, beside the bound of theory.
 
-Of ``J = eta^T eta / (N M)``, at one level: `hopfed.theory.concentration`, and the paper's (36).
+Of ``J = eta^T eta / (N M)``, at one level: `hopfed.theory.concentration`.
 """
-
-from __future__ import annotations
 
 from typing import Annotated, Any
 
@@ -18,8 +16,6 @@ from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import concentration
 
-BOUNDS = {"Bernstein": "bernstein", "the paper's (36)": "paper"}
-
 
 class Config(Mixed):
     N: Annotated[int, at_least(10), "sites"]
@@ -29,11 +25,9 @@ class Config(Mixed):
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Deviations of one seed's archetypes, and the bounds; every array is (qualities, M)."""
+    """Deviations of one seed's archetypes, and the bound; both arrays are (qualities, M)."""
     xi = rademacher(len(config.mixture), config.N, stream(seed, "concentration", "archetypes"))
-    N, level, M = config.N, config.level, np.array(config.M, dtype=float)
-    exponent = np.log(2 * N / level) / (0.375 * M)
-    rows = []
+    N, M, rows = config.N, np.array(config.M, dtype=float), []
     for i, r in enumerate(config.qualities):
         mean = r**2 * (xi.T * config.mixture) @ xi.astype(float) + (1 - r**2) * np.eye(N)
         mean /= N
@@ -46,14 +40,12 @@ def measure(seed: int, config: Config) -> Arrays:
             measured.append(np.abs(values).max())
         spectrum = np.linalg.eigvalsh(mean)
         proxy = min((spectrum * (1 - spectrum)).max(), 0.25)
-        bernstein = concentration.bernstein_deviation(level, N, M, proxy)
-        paper = np.maximum(np.sqrt(proxy * exponent), exponent)
-        rows.append({"deviation": measured, "bounds/bernstein": bernstein, "bounds/paper": paper})
+        bound = concentration.bernstein_deviation(config.level, N, M, proxy)
+        rows.append({"deviation": measured, "bounds/bernstein": bound})
     return stacked(rows)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Share of draws above the bound, ratio of bound to measurement, and the slope."""
     deviation, both = arrays["deviation"], (arrays["bounds/bernstein"], arrays["deviation"])
 
     def slope(values: np.ndarray) -> float:
@@ -72,11 +64,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Measured deviations below the bounds, for each quality."""
     words: dict[str, Any] = {"xlabel": "M", "ylabel": r"$\|J - \mathrm{E}\,J\|$", "log": "xy"}
-    made = []
-    for i, r in enumerate(config.qualities):
-        mean = {label: arrays[f"bounds/{n}"][:, i].mean(axis=0) for label, n in BOUNDS.items()}
-        lines = {"measured": arrays["deviation"][:, i]}
-        made.append(over(f"r = {r:g}", config.M, lines, mean, **words))
-    return made
+    measured, bound = arrays["deviation"], arrays["bounds/bernstein"].mean(axis=0)
+    return [
+        over(f"r = {r:g}", config.M, {"measured": measured[:, i]}, {"Bernstein": bound[i]}, **words)
+        for i, r in enumerate(config.qualities)
+    ]

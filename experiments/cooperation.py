@@ -4,8 +4,6 @@ Each row is a federation of clients of given qualities, beside each client alone
 examples. In the last two no batch shows an archetype. Theory takes all examples so far alike.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -45,9 +43,7 @@ class Config(Settings):
         for first, others, clients, examples in zip(*columns, strict=True):
             qualities = (first, *[others] * (clients - 1))
             name = " ".join(f"{r:g}" for r in qualities)
-            if clients > 3:
-                name = f"{clients} of {first:g}" + (f", {others:g}" if others != first else "")
-            made[name] = qualities, examples
+            made[name if clients <= 3 else f"{clients} of {others:g}"] = qualities, examples
         return made
 
     def loners(self, row: str) -> list[str]:
@@ -95,7 +91,6 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Score each row: magnetisations and false discoveries."""
     summary: dict[str, Any] = {}
     for row in config.rows:
         m = np.stack([arrays[f"{row}/{k}/magnetisation"] for k in config.loners(row)])
@@ -113,7 +108,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Magnetisation alone and together, those that see least first."""
     names = sorted(config.rows, key=lambda n: float(arrays[f"{n}/foreseen/margin"][0, 0, 0]))[:3]
     made = []
     for name in names:

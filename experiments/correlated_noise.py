@@ -6,8 +6,6 @@ known: archetypes of random signs have little effect on averages over sites. Qua
 The rules of `hopfed.spectral.rank` are for +-1 data, whose kurtosis shifts the edge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypeAlias
@@ -21,14 +19,9 @@ from hopfed.experiments.shared.statistics import mean_and_sd, stacked
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
 from hopfed.spectral.noise import noise_variance
+from hopfed.theory import covariance as cov
 from hopfed.theory import spikes, tracy_widom
-from hopfed.theory.covariance import (
-    Population,
-    noise_threshold,
-    outlier,
-    population_eigenvalue,
-    population_spike,
-)
+from hopfed.theory.covariance import Population
 
 METHODS = ("classical", "generalised", "whitened")
 ALPHA = 0.01  # false-alarm rate of every test
@@ -82,8 +75,8 @@ def _cell(
     if r > 0:  # from the truth
         signal = r * np.sqrt(np.bincount(labels, minlength=K) / M) * xi.T  # (N, K)
         population = Population(np.linalg.eigvalsh(noise))
-        ell, _ = population_spike(np.linalg.svd(signal, compute_uv=False) ** 2, population)
-        seen = outlier(ell, population, N / M) > noise_threshold(population, N, M, ALPHA)
+        ell, _ = cov.population_spike(np.linalg.svd(signal, compute_uv=False) ** 2, population)
+        seen = cov.outlier(ell, population, N / M) > cov.noise_threshold(population, N, M, ALPHA)
         kappa = np.linalg.svd(np.linalg.solve(root, signal), compute_uv=False) ** 2
         left = spikes.outlier(kappa, N / M) > _white_threshold(N, M, ALPHA)
         foreseen = [int(seen.sum()), int(left.sum())]
@@ -141,10 +134,10 @@ def _fit_noise(
     covariance, population = family(moment)
     for _ in range(FITS):
         before = n_detected
-        n_detected = int((values > noise_threshold(population, N, M, ALPHA)).sum())
+        n_detected = int((values > cov.noise_threshold(population, N, M, ALPHA)).sum())
         if n_detected == before:
             break
-        ell = population_eigenvalue(values[:n_detected], population, N / M)
+        ell = cov.population_eigenvalue(values[:n_detected], population, N / M)
         gap = np.maximum(ell[:, None] - population.eigenvalues, 0.0)
         with np.errstate(divide="ignore"):  # the inverse of `covariance.population_spike`
             strengths = np.nan_to_num(1 / (population.weights / gap).sum(axis=1))
@@ -154,7 +147,6 @@ def _fit_noise(
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """False spikes on nulls, and true spikes kept where theory sees all."""
     n_detected, foreseen = arrays["n_detected"], arrays["foreseen"]  # of each method, last axis
     null = np.array(config.qualities) == 0
     summary: dict[str, Any] = {}
@@ -170,12 +162,13 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Counts over the quality beside theory."""
     words: dict[str, Any] = {"band": "sd", "points": True, "yscale": "symlog"}
-    words |= {"xlabel": "quality r"}
-    titles, made = [rf"AR(1), $\rho$ = {rho:g}" for rho in config.rhos], []
-    for i, title in enumerate((*titles, "blocks")):
-        lines = by(METHODS, arrays["n_detected"][:, i], -1)
-        theory = by(METHODS[1:], arrays["foreseen"][:, i].mean(axis=0), -1)
-        made.append(over(f"counted, {title}", config.qualities, lines, theory, **words))
-    return made
+    counted, foreseen = arrays["n_detected"], arrays["foreseen"].mean(axis=0)
+    titles = (*(rf"AR(1), $\rho$ = {rho:g}" for rho in config.rhos), "blocks")
+    return [
+        over(
+            f"counted, {title}", config.qualities, by(METHODS, counted[:, i], -1),
+            by(METHODS[1:], foreseen[i], -1), xlabel="quality r", **words,
+        )
+        for i, title in enumerate(titles)
+    ]  # fmt: skip

@@ -5,8 +5,6 @@ layer. Cells of the map (couplings of arXiv:2603.19902, eqs. (6) and (8), repuls
 from which noise cools) are chosen on the first third of the seeds and reported on the others.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import numpy as np
@@ -112,7 +110,6 @@ def _annealed(config: Config, seed: int, name: str, K: int) -> float:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Cells chosen on the first third of the seeds, reported on the others."""
     zero = config.repulsions.index(0)
     apart = np.moveaxis(arrays["map/apart"], 3, 1)  # (seeds, K, couplings, times, repulsions, T)
     names = [f"K = {K}" for K in config.K]
@@ -136,7 +133,6 @@ def _chosen(shares: np.ndarray) -> list[float]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Where mixtures come apart, by load, temperature and layers; then annealing."""
     apart, second = arrays["map/apart"].mean(axis=0), min(1, len(config.K) - 1)
     words, K = {"ylabel": r"repulsion $\lambda$"}, config.K[second]
     made = []

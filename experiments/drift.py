@@ -5,8 +5,6 @@ archetypes are remembered apart from the evidence. An archetype is detectable if
 far its exposure was above the threshold of theory.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Annotated, Any
 
@@ -75,7 +73,6 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Detectable archetypes in each variant at the end."""
     ever = np.stack([(arrays[f"{at}/margin"] > 1).any(axis=1) for at in config.places])
     summary: dict[str, Any] = {}
     for name in VARIANTS:
@@ -90,13 +87,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Exposures and m under each variant, where the variants end most differently (Fig. 7)."""
-
-    def apart(at: str) -> float:
-        return float(np.ptp([arrays[f"{at}/{n}/magnetisation"][:, -1].mean() for n in VARIANTS]))
-
     labels, made = [f"archetype {k + 1}" for k in range(config.K)], []
-    for at in sorted(config.places, key=apart, reverse=True):
+    for at in reversed(config.places):  # first where the variants end most differently
         held = {"exposure": arrays[f"{at}/exposures"]}
         held |= {f"m: {n}": arrays[f"{at}/{n}/magnetisation"] for n in VARIANTS}
         for title, values in held.items():

@@ -5,8 +5,6 @@ The archetypes are pictures, one of each class of a file such as MNIST (``images
 measures how unequal they are. Source: arXiv:2603.19902, Section 4.1.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -99,7 +97,6 @@ def _cell(config: Config, xi: np.ndarray, tilt: float, M: int, seed: int) -> dic
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """How well exposures and theory foresee what is retrieved."""
     seen, told = arrays["matched"] >= SEEN, arrays["foreseen"] >= SEEN
     whole = seen.all(axis=-1)
     ratio = (arrays["estimated"] / np.maximum(arrays["exposure"], 1e-12))[whole]
@@ -115,18 +112,14 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Overlap and estimated exposure over the exposure."""
-    seen, told, lines = {}, {}, {}
+    seen, lines = {}, {}
     for j, M in enumerate(config.M):
-        names = ("exposure", "matched", "foreseen", "estimated")
+        names = ("exposure", "matched", "foreseen")
         held = np.stack([arrays[name][:, :, j].ravel() for name in names])
         held = held[:, held[0] > 0]
-        x, m, theory, guess = held[:, np.argsort(held[0])]
+        x, m, theory = held[:, np.argsort(held[0])]
         parts = np.array_split(np.arange(len(x)), min(25, len(x)))
+        seen[f"M = {M}"] = x, m
         lines[f"M = {M}"] = [[v[p].mean() for p in parts] for v in (x, theory)]
-        seen[f"M = {M}"], told[f"M = {M}"] = (x, m), (x, guess)
     words: dict[str, Any] = {"xlabel": "exposure", "log": "x", "lines": lines, "diagonal": False}
-    return [
-        against("overlap; line: foreseen", seen, **words | UNIT),
-        against("estimated exposure", told, xlabel="exposure", log="xy"),
-    ]
+    return [against("overlap; line: foreseen", seen, **words | UNIT)]

@@ -4,8 +4,6 @@ Noise is multivariate Student-t of unit variance. Tyler's spectrum is a little w
 a few Gaussian nulls give the factor.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any
 
@@ -64,7 +62,6 @@ def _cell(config: Config, nu: float, q: float, widening: float, seed: int) -> di
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Mean counts, with standard deviations over the same draws."""
     sample, shape = np.moveaxis(arrays["n_detected"], -1, 0)
     heaviest = int(np.argmin(config.degrees))
     return {
@@ -75,12 +72,11 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Counts over the degrees of freedom."""
     at = [r"$\infty$" if math.isinf(nu) else f"{nu:g}" for nu in config.degrees]
     words: dict[str, Any] = {"xlabel": r"degrees of freedom $\nu$", "band": "sd", "log": "y"}
     words |= {"points": True, "levels": {"true": len(config.exposures)}}
-    made = []
-    for j, q in enumerate(config.ratios):
-        lines = by(("sample covariance", "Tyler's shape"), arrays["n_detected"][:, :, j], -1)
-        made.append(over(f"counted, q = {q:g}", at, lines, **words))
-    return made
+    lines = np.moveaxis(arrays["n_detected"], 2, 0)
+    return [
+        over(f"counted, q = {q:g}", at, by(("sample covariance", "Tyler's shape"), n, -1), **words)
+        for q, n in zip(config.ratios, lines, strict=True)
+    ]

@@ -5,8 +5,6 @@ over unit vectors ("law"); ``||U^T G U - m Gram||`` for archetypes U ("lemma"); 
 whose C and C' are fitted on the first third of the seeds.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import numpy as np
@@ -83,7 +81,6 @@ def _quantile(config: Config, widths: np.ndarray) -> np.ndarray:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Slopes, constants, and the coverage of the band on seeds that did not fit it."""
     law, lemma, widths = arrays["law/error"], arrays["lemma/error"], arrays["band/width"]
     n, N, terms = len(law), np.array(config.N, dtype=float), _band_terms(config)
 
@@ -104,7 +101,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """Errors over N, and how far the bulk leaves its edges."""
     rate, made = np.sqrt(np.log(config.N) / np.array(config.N)), []
     words: dict[str, Any] = {"xlabel": "N", "ylabel": "largest error", "band": "sd", "log": "xy"}
     for title, name, labels in (

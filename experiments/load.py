@@ -6,8 +6,6 @@ Where a recovery is not complete the truth gives the reason: `threshold`, an eig
 what is missing has fewer than five of them.
 """
 
-from __future__ import annotations
-
 import time
 from itertools import product
 from typing import Annotated, Any
@@ -113,7 +111,6 @@ def largest(config: Config, arrays: Arrays) -> np.ndarray:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Largest K by mode, at N = 1,000 or, if that was not run, at the largest N."""
     most = largest(config, arrays)
     at = config.N.index(1000) if 1000 in config.N else len(config.N) - 1
     K = np.round(np.multiply.outer(np.array(config.N), np.array(config.loads)))
@@ -136,7 +133,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Archetypes found and seconds over the load, for each number of sites."""
     kinds: dict[str, dict[str, Any]] = {
         "found": {"ylabel": "part of archetypes found"} | UNIT,
         "seconds": {"ylabel": "seconds of processor time", "log": "y"},

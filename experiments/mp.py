@@ -4,8 +4,6 @@ On nulls of +-1 the rules of `hopfed.spectral.rank` run as for a user; on Gaussi
 are quantiles of the Tracy-Widom law.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -114,7 +112,6 @@ def _bars(rate: Any, n: int) -> tuple[Any, ...]:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Distances, and the rate of each rule that is farthest from its level."""
     number = config.nulls * len(arrays["distance"])
     table = rates(config, arrays)
     summary: dict[str, Any] = {"nulls": number, "rates": table}
@@ -129,7 +126,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """Spectra of noise on the law, and false-alarm rates with 95% bars."""
     made, found, n = [], summary["rates"], summary["nulls"]
     for i, q in enumerate(config.ratios[:3]):
         ends = arrays["bins"][0, i]

@@ -5,8 +5,6 @@ a round holds about two examples of each. Evidence is "fresh" in every round, "c
 falling weight, or of the "paper" mechanism. Latency starts where `participation.foresee` says.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Annotated, Any
 
@@ -19,7 +17,7 @@ from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import first_round, mean_and_sd, share
 from hopfed.federation.engines import Engine
-from hopfed.figures.kinds import UNIT, Panel, by_round
+from hopfed.figures.kinds import Panel, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Structure
 from hopfed.hopfield.stream import novelty_ramp
@@ -84,7 +82,6 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Latencies of the new archetypes, and false counts before they enter."""
     T, new = config.rounds, slice(config.old, None)
     apart = [i for i, name in enumerate(VARIANTS) if not name.endswith("paper")]
     distance, m, counts = (
@@ -111,16 +108,11 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Counts beside theory, and m of old and new archetypes, by scenario."""
-    counts, sharp = [], []
+    made = []
     for scenario in SCENARIOS:
         names = [n for n in VARIANTS if n.startswith(scenario)]
         lines = {n.split("/")[1]: arrays[f"{n}/n_detected"] for n in names}
         new = arrays[f"{scenario}/carried/foreseen/distance"][:, :, config.old :] > 0
         theory = {"carried": config.old + new.sum(axis=2).mean(axis=0)}
-        counts.append(by_round(f"counted: {scenario} new ones", lines, theory))
-        m = arrays[f"{scenario}/carried/magnetisation"]
-        parts = {"old": m[:, :, : config.old], "new": m[:, :, config.old :]}
-        lines = {label: part.mean(axis=2) for label, part in parts.items()}
-        sharp.append(by_round(f"m, carried: {scenario} new ones", lines, **UNIT))
-    return [*counts, *sharp]
+        made.append(by_round(f"counted: {scenario} new ones", lines, theory))
+    return made

@@ -5,8 +5,6 @@ the labels of those heard, as distances from the level of the test in units of i
 theory/NOTES.md, "Partial participation".
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
@@ -180,7 +178,6 @@ def _both(config: Config, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Agreement of detection and prediction."""
     distance, seen = _both(config, arrays)
     right, near = seen == (distance > 0), np.abs(distance) < BAND
     due, found = (first_round(x, axis=2) for x in (distance > 0, seen))
@@ -192,7 +189,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Detection over its prediction, and archetypes over rounds."""
     distance, seen = _both(config, arrays)
     middle = np.arange(-3.25, 5, 0.5)
     inside = [seen[np.abs(distance - x) < 0.25] for x in middle]

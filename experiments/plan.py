@@ -3,8 +3,6 @@
 Tables of these sizes are counted by the rule of `recover`, and at the third size recovered.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from itertools import product
 from typing import Annotated, Any
@@ -12,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.experiments import Arrays, Table
+from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.statistics import by_name
 from hopfed.figures.kinds import Panel, paired
@@ -64,7 +62,6 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Frequencies over the tables, their errors, and how many promises are kept."""
     frequency = arrays["shown"].mean(axis=0)
     error = np.sqrt(config.power * (1 - config.power) / len(arrays["shown"]))
     kept = (frequency >= config.power - ERRORS * error).sum(axis=0)
@@ -79,20 +76,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def tables(config: Config, summary: dict[str, Any]) -> tuple[Table, ...]:
-    """Planned sizes and frequencies of every kind of study."""
-    held = zip(*(summary[name] for name in ("kinds", "sizes", "frequencies")), strict=True)
-    rows = []
-    for kind, sizes, found in held:
-        pairs = zip(sizes, found, strict=True)
-        rows.append((kind, *(text for M, f in pairs for text in (f"{M:.0f}", f"{f:.3f}"))))
-    headings = tuple(text for name in PROMISES for text in (f"M {name}", name))
-    title = f"power {config.power:g}, error {summary['error']:.3f}"
-    return (Table(title, headings, tuple(rows)),)
-
-
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """Frequencies at the planned sizes beside the promised power, two errors as a band."""
     found, near = np.array(summary["frequencies"]), ERRORS * summary["error"]
     band, made = (config.power - near, min(config.power + near, 1)), []
     for j, title in enumerate(("each is seen", "all are counted", "all are resolved")):

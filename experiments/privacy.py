@@ -5,8 +5,6 @@ free convolution of the Marchenko-Pastur law with the noise's semicircle. Predic
 archetypes and exposures of the draw; see theory/NOTES.md, "Semicircle beside the bulk".
 """
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any
 
@@ -80,7 +78,6 @@ def measure(seed: int, config: Config) -> Arrays:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Measurements and predictions, over all draws and at each epsilon."""
     n_detected, foreseen = arrays["n_detected"], arrays["foreseen/n_detected"]  # (seeds, epsilons)
     gaps = np.abs(arrays["overlap"] - arrays["foreseen/overlap"])
     recovered = (arrays["magnetisation"] >= FALSE_BELOW).sum(axis=-1)
@@ -104,7 +101,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """Archetypes counted and recovered over epsilon, and each one's overlap; lines are theory."""
     at = ["none" if math.isinf(e) else f"{e:g}" for e in config.epsilons]
     recovered = (arrays["magnetisation"] >= FALSE_BELOW).sum(axis=-1)
     lines = {"counted": arrays["n_detected"], "recovered, |m| >= .9": recovered}

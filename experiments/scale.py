@@ -3,8 +3,6 @@
 Each point is recovered in a process of its own, of which the system says the peak memory.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -79,7 +77,6 @@ def point(N: int, M: int, K: int, quality: float, seed: int, device: str) -> Non
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
-    """Worst case over points and seeds."""
     return {
         "found": float(arrays["found"].min()),
         "false_discoveries": int(arrays["false"].sum()),
@@ -90,7 +87,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Seconds, memory and bytes sent against the larger side."""
     sides = np.sort([config.N, config.M], axis=0)  # (2, points)
     dense = np.median(arrays["dense"], axis=0)
     words: dict[str, Any] = {"log": "xy", "joined": True, "diagonal": False}

@@ -3,8 +3,6 @@
 The paper flips pixels of three silhouettes until they hardly overlap.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -76,7 +74,6 @@ def _load(data: str, K: int) -> np.ndarray:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Magnetisations, and false discoveries."""
     last = {name: arrays[f"{name}/magnetisation"][:, -1] for name in config.sets}
     false = np.stack([arrays[f"{name}/false"] for name in config.sets])
     return {
@@ -89,7 +86,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Pictures of the first seed, examples and found, and the lowest m (Figs. 9, 10)."""
     curves, mosaics = [], []
     for r in sorted(config.qualities):
         mine = {name: K for name, (K, _, quality) in config.sets.items() if quality == r}

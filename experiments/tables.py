@@ -4,8 +4,6 @@ Each method chooses the number of classes and is scored on a fifth of the rows: 
 that are masked, labels. `recover` gets the rows once as one owner's and once divided among several.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -141,7 +139,6 @@ def measure(seed: int, config: Config) -> Arrays:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Differences to StepMix over tables, means over the seeds; all scores by table and method."""
     means = {name: arrays[name].mean(axis=0) for name in TITLES}
     likelihood, seconds = means["likelihood"], means["seconds"]
     summary: dict[str, Any] = {
@@ -178,7 +175,6 @@ def tables(config: Config, summary: dict[str, Any]) -> tuple[Table, ...]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
-    """Likelihood over the rival's, masked entries and seconds on real tables."""
     rows, likelihood = config.rows, arrays["likelihood"]
     rival = next((m for m in ("stepmix", "one class") if m in rows), "hopfed")
     gains = likelihood - likelihood[..., rows.index(rival), None]

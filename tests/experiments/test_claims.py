@@ -263,7 +263,7 @@ def test_a_liar_adds_the_same_examples_in_every_exchange():
     small = byzantine.Config(N=80, K=2, clients=10, rounds=3, attackers=(2,), few=2)
     xi = rademacher(small.K, small.N, stream(0, "byzantine"))
     liar, honest = (byzantine._method(small, xi, s, 0) for s in ("2 fixed", "clean"))
-    x = liar.lie.pattern(1).astype(float)
+    x = liar.client.pattern(1).astype(float)
     V = np.linalg.qr(np.random.default_rng(0).standard_normal((small.N, 3)))[0]
     told = np.vstack([xi, -x.astype(np.int8)])
     broadcast = {"patterns": pack_patterns(told), "quality": np.float32(0.8)}
