@@ -1,7 +1,7 @@
 """How much an associative memory holds, by rule, and from how damaged a cue it recalls.
 
-Recall is serial and without noise; the dense and the exponential rule are measured at small N. See
-theory/NOTES.md, Capacity of Hebb's rule, of a dreaming memory, of dense memories.
+Recall is serial and without noise; see theory/NOTES.md, Capacity of Hebb's rule, of a dreaming
+memory, of dense memories.
 """
 
 from itertools import product

@@ -1,9 +1,7 @@
 """Filling the gaps of rows of a simulated table that were not stored, by memories of other rows.
 
-Nine rows in ten are stored, gaps in the others are filled: by memories of the rows, and by a graded
-one of K class means fitted to them by expectation maximisation, K chosen by the likelihood of an
-eighth that the fit does not see. Controls are the commoner value of each column, and the true
-classes, which nothing can beat. Stored patterns: `hopfed run capacity`.
+A graded memory has class means fitted by expectation maximisation, as many as serve unseen rows
+best. Controls are the commoner value of each column, and the true classes: nothing can beat these.
 """
 
 from typing import Annotated, Any

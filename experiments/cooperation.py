@@ -1,7 +1,7 @@
 """What clients with noisy data gain from a client with clean data, and from one another.
 
 Each row is a federation of clients of given qualities, beside each client alone on the same
-examples. In the last two no batch shows an archetype. Theory takes all examples so far alike.
+examples. Theory takes all examples so far alike.
 """
 
 from dataclasses import dataclass, replace

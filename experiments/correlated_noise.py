@@ -1,9 +1,7 @@
 """Archetypes counted in correlated noise: at the white edge, at the generalised one, whitened.
 
 Noise is autoregressive along the sites, or of another variance in each block of them; the last two
-methods fit its parameters to the data without the spikes found so far, and take only its form to be
-known: archetypes of random signs have little effect on averages over sites. Quality 0 is the null.
-The rules of `hopfed.spectral.rank` are for +-1 data, whose kurtosis shifts the edge.
+methods know its form and fit it to the data without the spikes found so far. Quality 0 is the null.
 """
 
 from collections.abc import Callable
@@ -11,6 +9,7 @@ from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
+from scipy.linalg import toeplitz
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
@@ -44,7 +43,7 @@ def measure(seed: int, config: Config) -> Arrays:
     parts = np.array_split(np.ones(config.N), len(config.blocks))
     variances = np.concatenate([p * b for p, b in zip(parts, config.blocks, strict=True)])
     noises: list[tuple[Family, np.ndarray]] = [
-        *((_fit_autoregressive, _autoregressive(rho, 1.0, config.N)) for rho in config.rhos),
+        *((_fit_autoregressive, toeplitz(rho ** np.arange(config.N))) for rho in config.rhos),
         (partial(_fit_blocks, len(parts)), np.diag(variances / variances.mean())),
     ]
     qualities = config.qualities
@@ -103,17 +102,11 @@ def count_white(values: np.ndarray, N: int, M: int, alpha: float, widening: floa
     return len(values) - 1
 
 
-def _autoregressive(rho: float, variance: float, N: int) -> np.ndarray:
-    """Covariance (N, N) of stationary first-order autoregressive noise."""
-    sites = np.arange(N)
-    return variance * rho ** np.abs(sites[:, None] - sites)
-
-
 def _fit_autoregressive(moments: np.ndarray) -> tuple[np.ndarray, Population]:
     """Fit ``variance rho^|i - j|`` to the means of the diagonal and of the one beside it."""
     variance = float(np.mean(np.diag(moments)))
     rho = float(np.clip(np.mean(np.diag(moments, 1)) / variance, -0.99, 0.99))
-    return _autoregressive(rho, variance, len(moments)), Population.ar1(rho, variance)
+    return toeplitz(variance * rho ** np.arange(len(moments))), Population.ar1(rho, variance)
 
 
 def _fit_blocks(count: int, moments: np.ndarray) -> tuple[np.ndarray, Population]:

@@ -1,8 +1,7 @@
 """Taking mixtures apart: where layers that repel each other help, and what it takes.
 
-A cue is the majority of some stored patterns, and counts when each of these is the state of a
-layer. Cells of the map (couplings of arXiv:2603.19902, eqs. (6) and (8), repulsion, temperature
-from which noise cools) are chosen on the first third of the seeds and reported on the others.
+A cue is the majority of some patterns, and counts when each of these is the state of a layer. Cells
+of the map (couplings: arXiv:2603.19902, eqs. (6), (8)) are chosen on the first third of the seeds.
 """
 
 from typing import Annotated, Any

@@ -1,8 +1,7 @@
 """Archetypes that come and go: acquisition and forgetting under different plasticity rules.
 
-Four federations blend operators on a common scale, as in the paper; in the fifth, proposed here,
-archetypes are remembered apart from the evidence. An archetype is detectable if in some round so
-far its exposure was above the threshold of theory.
+In "kept apart", proposed here, they are remembered apart from the evidence. An archetype is
+detectable if in some round so far its exposure was above the threshold of theory.
 """
 
 from itertools import product

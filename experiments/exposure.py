@@ -1,8 +1,7 @@
 """Retrieval of pictures over their exposure, beside what theory foresees for each of them.
 
-The archetypes are pictures, one of each class of a file such as MNIST (``images``, ``labels``,
-``split``), dark pixels +1; letters without a file. Shares fall geometrically; the Gini index
-measures how unequal they are. Source: arXiv:2603.19902, Section 4.1.
+Pictures are of the classes of a file such as MNIST (``images``, ``labels``, ``split``), dark pixels
++1, or letters. Shares fall geometrically: arXiv:2603.19902, Section 4.1.
 """
 
 from functools import lru_cache

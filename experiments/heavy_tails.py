@@ -1,7 +1,7 @@
 """Archetypes counted under heavy tails from the sample covariance and from Tyler's shape matrix.
 
-Noise is multivariate Student-t of unit variance. Tyler's spectrum is a little wider than the law;
-a few Gaussian nulls give the factor.
+Noise is multivariate Student-t of unit variance. A few Gaussian nulls say how much wider Tyler's
+spectrum is.
 """
 
 import math

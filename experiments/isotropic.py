@@ -1,8 +1,7 @@
 """The resolvent G of noise in all directions, and how far the bulk leaves its edges.
 
 Beside m, the Stieltjes transform of the Marchenko-Pastur law: the largest ``|a^T G b - m a . b|``
-over unit vectors ("law"); ``||U^T G U - m Gram||`` for archetypes U ("lemma"); and the "band" (40),
-whose C and C' are fitted on the first third of the seeds.
+over unit vectors ("law"); ``||U^T G U - m Gram||`` for archetypes U ("lemma"); the "band" (40).
 """
 
 from typing import Annotated, Any

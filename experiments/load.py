@@ -1,6 +1,5 @@
 """The number of archetypes that can be recovered completely with N sites.
 
-From one operator, from ten groups of one owner or ten owners, and from ten groups layer by layer.
 Where a recovery is not complete the truth gives the reason: `threshold`, an eigenvalue is below it;
 `subspace`, an archetype is no rest state of the signal subspace; `search`, neither; `examples`,
 what is missing has fewer than five of them.

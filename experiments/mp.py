@@ -1,7 +1,6 @@
 """Spectra of pure noise beside the Marchenko-Pastur law, and false-alarm rates of thresholds.
 
-On nulls of +-1 the rules of `hopfed.spectral.rank` run as for a user; on Gaussian ones thresholds
-are quantiles of the Tracy-Widom law.
+On nulls of +-1 the rules of `hopfed.spectral.rank` run as for a user.
 """
 
 from collections.abc import Iterator

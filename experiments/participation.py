@@ -1,8 +1,7 @@
 """Archetypes found with partial and late participation, beside what the heard clients show.
 
-Clients hold half of eight archetypes of very unequal exposure. `foresee` predicts the count from
-the labels of those heard, as distances from the level of the test in units of its fluctuation; see
-theory/NOTES.md, "Partial participation".
+`foresee` predicts the count from the labels of those heard, as distances from the level of the test
+in units of its fluctuation; see theory/NOTES.md, "Partial participation".
 """
 
 from typing import Annotated, Any, NamedTuple, cast

@@ -1,8 +1,7 @@
 """Differentially private operators: privacy noise hides the weakest archetypes first.
 
-Clients release their operators once, with Gaussian noise; the server counts above the edge of the
-free convolution of the Marchenko-Pastur law with the noise's semicircle. Predictions take the
-archetypes and exposures of the draw; see theory/NOTES.md, "Semicircle beside the bulk".
+The server counts above the edge of the Marchenko-Pastur law convolved with the noise's semicircle;
+see theory/NOTES.md, "Semicircle beside the bulk".
 """
 
 import math

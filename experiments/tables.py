@@ -1,7 +1,7 @@
 """How well archetypes describe rows of real tables that were not seen, beside other methods.
 
-Each method chooses the number of classes and is scored on a fifth of the rows: likelihood, entries
-that are masked, labels. `recover` gets the rows once as one owner's and once divided among several.
+Each method chooses the number of classes. `recover` gets the rows once as one owner's and once
+divided among several.
 """
 
 import time
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pyarrow.csv import read_csv
 from sklearn.metrics import adjusted_rand_score
 
 from hopfed._lib.random import stream
@@ -89,13 +90,9 @@ def load_table(name: str, path: Path | None) -> RealTable:
         with opened(path) as file, reading(path), np.load(file) as archive:
             labels = archive.get("y", None)
             return RealTable(unpack(as_examples(archive["X"], gaps=True)), labels)
-    label, labels = LABELS.get(name), None
-    table = read_table(path, ignore=[label] if label else [], binarize="levels")
-    if label is not None:  # which level of it each row has
-        others = [*table.coding.names, *table.coding.ids]
-        held = read_table(path, id="", ignore=others, words={label: "category"}, binarize="levels")
-        labels = np.unique(unpack(held.held), axis=0, return_inverse=True)[1].ravel()
-    return RealTable(unpack(table.held), labels)
+    label = LABELS.get(name)
+    rows = unpack(read_table(path, ignore=[label] if label else [], binarize="levels").held)
+    return RealTable(rows, read_csv(path)[label].to_numpy() if label else None)
 
 
 def scores(model: Model, table: RealTable, masked: np.ndarray) -> list[float]:

@@ -1,7 +1,5 @@
 """Several federations on the same examples, round by round, with their scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any

@@ -5,8 +5,6 @@ with ``images`` (n, side, side) of object = 0 and background = 1, ``labels`` (n,
 words, and ``class_names``. One picture stands for its class.
 """
 
-from __future__ import annotations
-
 import string
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Statistics of summaries: cells as arrays, spread over seeds, where a share crosses a level."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 

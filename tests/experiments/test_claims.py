@@ -103,21 +103,13 @@ def test_a_run_fills_its_summary_is_drawn_and_a_seed_alone_is_the_same(name, tmp
 
 WRONG = """
 bbp N=10 : N must be at least 20
-bbp M=5 : M must be at least 10
 mp ratios=100 : ratios must be in (0, 12.5]
-concentration level=1 : level must be in (0, 1)
 load loads=0.2,0.1 : loads must be rising
-capacity loads=0.0001 : loads must be in [0.0005, 1)
-disentangle repulsions=0,0.5 : repulsions must be in
 tables methods=magic : methods must be among one class
 scale M=100 : M must be one for each of 5 N
 attacker attackers=5,1,1 : attackers must be in [1, 5)
-drift rounds=2 : rounds must be at least 3
 cooperation first=.8 : others must be one for each of 1 first
 novelty rare=.5,.5,.5 : rare must be 3 shares
-participation late=0 : late must be one for each of 7 rates
-byzantine few=50 : few must be in [1, 50)
-serve columns=1 : columns must be at least 2
 plan seeds=0 : seeds must be at least 1
 """
 
