@@ -122,7 +122,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
         for scenario, (name, settings) in product(config.scenarios, DEFENCES.items())
     }
 
-    def broadcast(_: str, t: int, before: Any, played: Any) -> Arrays:  # noqa: ARG001
+    def broadcast(_: Any, t: int, before: Any, played: Any) -> Arrays:  # noqa: ARG001
         told = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N)
         match = retrieval(told, xi)
         return {"magnetisation": match.magnetisation, "false": np.array(match.false_discoveries)}

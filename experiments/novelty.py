@@ -13,7 +13,7 @@ import numpy as np
 from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.participation import detected, follow
-from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, within
+from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, like, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import first_round, mean_and_sd, share
 from hopfed.federation.engines import Engine
@@ -30,12 +30,7 @@ VARIANTS = (
     "scarce/carried",
 )  # fmt: skip
 EACH = Rule(lambda v: len(v) == len(SCENARIOS), "one for each of 3 scenarios", whole=True)
-
-
-def entering(config: Any) -> Rule:
-    """Shares of the new ones."""
-    rule = f"{config.new} shares above 0 that sum to less than 1"
-    return Rule(lambda v: len(v) == config.new and sum(v) < 1, rule, whole=True)
+LESS = Rule(lambda v: sum(v) < 1, "a sum below 1", whole=True)
 
 
 class Config(Settings):
@@ -43,19 +38,18 @@ class Config(Settings):
     clients: Annotated[int, at_least(1)]
     rounds: Annotated[int, lambda s: at_least(s.at + 1)]
     old: Annotated[int, at_least(1), "archetypes from the start"]
-    new: Annotated[int, at_least(1), "those that enter"]
     at: Annotated[int, at_least(1), "first round of the new ones"]
     ramp: Annotated[int, at_least(1), "rounds until their shares are final"]
     quality: Annotated[float, within("(0, 1)"), "r of the examples"]
     examples: Annotated[Ints, at_least(1), EACH, "of a client in a round"]
-    rare: Annotated[Floats, above(0), entering, "their final shares"]
-    scarce: Annotated[Floats, above(0), entering, "the same"]
+    rare: Annotated[Floats, above(0), LESS, "final shares of those that enter"]
+    scarce: Annotated[Floats, above(0), LESS, like("rare"), "the same"]
     discount: Annotated[Floats, within("(0, 1]"), EACH, "evidence carried on, by scenario"]
     alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"]
 
     def mixture(self, scenario: str) -> np.ndarray:
         """(rounds, K) exposures: old archetypes in equal shares, new ones on their ramp."""
-        K = self.old + self.new
+        K = self.old + len(self.rare)
         equal = novelty_ramp(self.old, K, self.rounds, self.at, self.ramp)
         if scenario == "equal":
             return equal
@@ -67,7 +61,7 @@ class Config(Settings):
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every mechanism in every scenario."""
-    xi = rademacher(config.old + config.new, config.N, stream(seed, "novelty"))
+    xi = rademacher(config.old + len(config.rare), config.N, stream(seed, "novelty"))
     variants = {}
     for name in VARIANTS:
         scenario, mechanism = name.split("/")
@@ -78,7 +72,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
         how |= {"examples": config.examples[i]}
         own = derive(seed, "novelty", scenario)
         variants[name] = hopfield(config, xi, own, config.mixture(scenario), **how)
-    return play(variants, xi, (seed, config, engine), follow(variants))
+    return play(variants, xi, (seed, config, engine), follow())
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

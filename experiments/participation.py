@@ -4,7 +4,7 @@
 in units of its fluctuation; see theory/NOTES.md, "Partial participation".
 """
 
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -19,9 +19,7 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
 from hopfed.federation.rounds import Participation
 from hopfed.figures.kinds import Panel, by, by_round, over
-from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.stream import client_mixtures, supports
 from hopfed.theory import spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold
@@ -66,8 +64,8 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     method = hopfield(config, xi, seed, client_mixtures(mixture, held), **how)
     arrays: Arrays = {}
     for name, participation in config.variants.items():
-        one, at = {name: method}, (seed, config, engine)
-        arrays |= play(one, xi, at, follow(one), participation=participation)
+        at = seed, config, engine
+        arrays |= play({name: method}, xi, at, follow(), participation=participation)
     return arrays
 
 
@@ -78,15 +76,13 @@ class Labelled(NamedTuple):
     weights: np.ndarray
 
 
-def follow(methods: dict[str, HopfieldFederation]) -> More:
-    """Foresee variants after each round, in their order, from the labels of what a server holds."""
-    held: dict[str, Labelled] = {}
+def follow() -> More:
+    """Foresee variants, one after the other, from the labels of what a server holds by a round."""
+    held: list[Labelled] = []  # by the last round
 
-    def foreseen(name: str, t: int, before: Any, played: Any) -> Arrays:
-        method = methods[name]
-        source, channel = cast(Any, method.source), cast(Patterns, method.channel)
-        K = len(source.archetypes)
-        old = held.get(name, Labelled(np.zeros((0, K)), np.zeros(0)))
+    def foreseen(method: Any, t: int, before: Any, played: Any) -> Arrays:
+        source, channel, K = method.source, method.channel, len(method.source.archetypes)
+        old = held[-1] if t else Labelled(np.zeros((0, K)), np.zeros(0))
         # Labels of the batches that reached the server in this round.
         now, weight = played.faults.codes == Fault.NONE, played.client_metrics["weight"]
         sent = [(t, int(c), float(weight[c])) for c in np.flatnonzero(now)]
@@ -98,8 +94,8 @@ def follow(methods: dict[str, HopfieldFederation]) -> More:
         counts = np.concatenate([old.counts, np.reshape(counts, (-1, K))])
         weights = np.array([*(old.weights * channel.discount), *(w for _, _, w in sent)])
         kept = weights > FADED * weights.max(initial=0.0)
-        held[name] = Labelled(counts[kept], weights[kept])
-        return foresee(source.archetypes, held[name], float(source.qualities[0]), channel.alpha)
+        held[:] = [Labelled(counts[kept], weights[kept])]
+        return foresee(source.archetypes, held[0], float(source.qualities[0]), channel.alpha)
 
     return foreseen
 

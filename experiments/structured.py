@@ -45,24 +45,25 @@ class Config(Settings):
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every set; every client sees all of its pictures, equally often."""
-    arrays: Arrays = {}
     cells = config.rounds * config.clients
     sizes = np.diff(np.arange(cells + 1) * config.examples // cells)  # eq. (24)
     how = HOW | {"examples": sizes.reshape(config.rounds, config.clients)}
+
+    def shown(method: Any, t: int, before: Any, played: Any) -> Arrays:  # noqa: ARG001
+        """Pixels as bits, (K, N / 8): each archetype, an example of it, what is remembered."""
+        xi, r = method.source.archetypes, float(method.source.qualities[0])
+        rng, found = stream(seed, "pictures to show"), played.state.server["memory/patterns"]
+        examples = np.concatenate([draw_examples(x[None], 1, r, rng)[0] for x in xi])
+        best = np.full_like(xi, -1)
+        if len(found):
+            best = found[np.abs(xi.astype(np.int64) @ found.T).argmax(axis=1)]
+        pairs = zip(SHOWN, (xi, examples, best), strict=True)
+        return {name: np.packbits(pixels > 0, axis=1) for name, pixels in pairs}
+
+    arrays: Arrays = {}
     for name, (K, overlap, r) in config.sets.items():
         patterns = _load(config.data, K)  # each seed decorrelates them differently
         xi = patterns if overlap == 1 else decorrelate(patterns, overlap, seed)
-
-        def shown(_: str, t: int, before: Any, played: Any, xi: Any = xi, r: float = r) -> Arrays:  # noqa: ARG001
-            """Pixels as bits, (K, N / 8): each archetype, an example of it, what is remembered."""
-            rng, found = stream(seed, "pictures to show"), played.state.server["memory/patterns"]
-            examples = np.concatenate([draw_examples(x[None], 1, r, rng)[0] for x in xi])
-            best = np.full_like(xi, -1)
-            if len(found):
-                best = found[np.abs(xi.astype(np.int64) @ found.T).argmax(axis=1)]
-            pairs = zip(SHOWN, (xi, examples, best), strict=True)
-            return {name: np.packbits(pixels > 0, axis=1) for name, pixels in pairs}
-
         method = hopfield(config, xi, seed, quality=r, **how)
         arrays |= play({name: method}, xi, (seed, config, engine), shown)
     return arrays

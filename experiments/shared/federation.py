@@ -18,8 +18,8 @@ from hopfed.hopfield.stream import ArchetypeStream
 
 SERVER = ("n_detected", "eigenvalues")  # metrics that a run file keeps if they exist
 
-# What else is measured of a variant: (name, round, state before it, the round) -> arrays.
-More = Callable[[str, int, FederationState | None, Played], Arrays]
+# What else is measured of a variant: (method, round, state before it, the round) -> arrays.
+More = Callable[[Any, int, FederationState | None, Played], Arrays]
 
 
 def hopfield(
@@ -68,7 +68,7 @@ def play(
             arrays: dict[str, Any] = played.arrays() | {"magnetisation": match.magnetisation}
             arrays |= {"false": match.false_discoveries}
             arrays |= {key: np.asarray(said[key], dtype=float) for key in SERVER if key in said}
-            arrays |= more(name, t, state, played) if more is not None else {}
+            arrays |= more(method, t, state, played) if more is not None else {}
             for key, value in arrays.items():
                 found.setdefault(f"{name}/{key}", []).append(value)
             state = played.state

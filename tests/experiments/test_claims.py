@@ -109,7 +109,7 @@ tables methods=magic : methods must be among one class
 scale M=100 : M must be one for each of 5 N
 attacker attackers=5,1,1 : attackers must be in [1, 5)
 cooperation first=.8 : others must be one for each of 1 first
-novelty rare=.5,.5,.5 : rare must be 3 shares
+novelty rare=.5,.5,.5 : rare must be a sum below 1
 plan seeds=0 : seeds must be at least 1
 """
 
