@@ -11,7 +11,7 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, at_least, like, within
+from hopfed.experiments.settings import Federated, Floats, Ints, at_least, like, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
@@ -22,12 +22,8 @@ from hopfed.hopfield.plasticity import Agreement, Entropy, Structure
 RULES = {"entropy": Entropy(), "agreement": Agreement(), "structure": Structure()}
 
 
-class Config(Settings):
-    N: Annotated[int, at_least(50), "sites"]
+class Config(Federated):
     K: Annotated[int, at_least(1), "archetypes"]
-    clients: int
-    examples: Annotated[int, at_least(1), "of each client in a round"]
-    rounds: Annotated[int, at_least(1)]
     quality: Annotated[float, within("(0, 1)"), "r of the good clients"]
     attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"]
     noise: Annotated[Floats, within("[0, 1)"), like("attackers"), "their r"]

@@ -15,7 +15,7 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.archetypes.subspace import SAME
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Ints, Settings, above, at_least, within
+from hopfed.experiments.settings import Federated, Ints, above, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
@@ -39,12 +39,8 @@ KINDS = ("fixed", "wandering")
 SCORES = ("level", "rounds", "groups")  # scores to which the defences apply a threshold
 
 
-class Config(Settings):
-    N: Annotated[int, at_least(50), "sites"]
+class Config(Federated):
     K: Annotated[int, at_least(2), "archetypes"]
-    clients: int
-    examples: Annotated[int, at_least(1), "of each client in a round"]
-    rounds: Annotated[int, at_least(1)]
     quality: Annotated[float, within("(0, 1)"), "r of the examples"]
     attackers: Annotated[Ints, lambda s: within(f"[1, {s.clients})"), "by scenario"]
     amplitude: Annotated[float, above(0), "a of every liar"]

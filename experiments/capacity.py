@@ -171,11 +171,15 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         laws[name] = [*x, last], [*storage.magnetisation(x, t), 0]
     words: dict[str, Any] = {"xlabel": "load K / N"}
     lines = by(NAMES[:3], arrays["random/overlap"][..., 0], 1)
-    dots = words | {"points": True, "band": "error"} | UNIT
+    dots = words | {"points": True} | UNIT
     made = [over(f"overlap, N = {config.N:,}", config.loads, lines, laws, **dots)]
     sizes = {n: tuple(np.array(found, float).T) for n, found in summary["by_size"].items()}
-    dots = {"xlabel": "sites N", "levels": {"theory": 1.0}, "log": "x", "points": True}
-    made.append(over("load at which half are lost over theory's", config.sizes, sizes, **dots))
+    title, theory = (
+        "load at which half are lost over theory's",
+        {"theory": [1.0] * len(config.sizes)},
+    )
+    dots = {"xlabel": "sites N", "log": "x", "points": True}
+    made.append(over(title, config.sizes, sizes, theory, **dots))
     for name in PATTERNS:
         means = arrays[f"{name}/overlap"].mean(axis=0)
         held = [[basin(np.array(config.flips), row) for row in rows] for rows in means]

@@ -155,7 +155,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    words: dict[str, Any] = {"band": "sd", "points": True, "yscale": "symlog"}
+    words: dict[str, Any] = {"points": True, "yscale": "symlog"}
     counted, foreseen = arrays["n_detected"], arrays["foreseen"].mean(axis=0)
     titles = (*(rf"AR(1), $\rho$ = {rho:g}" for rho in config.rhos), "blocks")
     return [

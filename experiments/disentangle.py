@@ -47,7 +47,6 @@ class Config(Settings):
     repulsions: Annotated[Floats, within("[0, 0.5)"), WITH_0, "of the map"]
     temperatures: Annotated[Floats, above(0), "noise cools from"]
     layers: Annotated[Ints, at_least(1), "values of L"]
-    seeds: Annotated[int, "draws, three at least for a choice on one and a report on two"]
 
 
 def measure(seed: int, config: Config) -> Arrays:

@@ -11,7 +11,7 @@ import numpy as np
 
 from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, at_least, within
+from hopfed.experiments.settings import Federated, Floats, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
@@ -33,12 +33,8 @@ SCHEDULES = ("sequential", "cyclic")
 LEVEL = 0.99  # magnetisation from which an archetype counts as kept
 
 
-class Config(Settings):
-    N: Annotated[int, at_least(50), "sites"]
+class Config(Federated):
     K: Annotated[int, at_least(1), "archetypes"]
-    clients: Annotated[int, at_least(1)]
-    examples: Annotated[int, at_least(1), "of each client in a round"]
-    rounds: Annotated[int, lambda s: at_least(s.K)]
     qualities: Annotated[Floats, within("(0, 1)"), "values of r"]
     overlap: Annotated[float, within("[0, 1]"), "part of a stage in which two are there"]
     period: Annotated[int, lambda s: at_least(s.K), "rounds of a cycle"]

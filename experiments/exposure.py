@@ -32,7 +32,6 @@ class Config(Settings):
     M: Annotated[Ints, at_least(50), "numbers of examples"]
     tilts: Annotated[Floats, at_least(1), "largest over smallest share"]
     quality: Annotated[float, within("(0, 1)"), "r of the examples"]
-    seeds: Annotated[int, "draws; each takes other pictures of the classes"]
 
 
 _read = lru_cache(maxsize=2)(read_pictures)

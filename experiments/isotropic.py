@@ -101,7 +101,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     rate, made = np.sqrt(np.log(config.N) / np.array(config.N)), []
-    words: dict[str, Any] = {"xlabel": "N", "ylabel": "largest error", "band": "sd", "log": "xy"}
+    words: dict[str, Any] = {"xlabel": "N", "ylabel": "largest error", "log": "xy"}
     for title, name, labels in (
         ("Theorem 3", "law", PLACES),
         ("Lemma 1", "lemma", [f"K = {k}" for k in config.K]),

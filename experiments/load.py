@@ -43,7 +43,6 @@ class Config(Settings):
     loads: Annotated[Floats, within("(0, 1)"), RISING, "values of K / N"]
     quality: Annotated[float, within("(0, 1]"), "r of the examples"]
     examples: Annotated[float, above(0), "M / N"]
-    seeds: Annotated[int, "draws; a load counts when all are complete"]
 
 
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:

@@ -142,7 +142,8 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     for level in LEVELS:
         held = {w: found.get(f"{name}_{level:g}") for name, w in names.items()}
         lines = {w: _bars(rate, n) for w, rate in held.items() if rate is not None}
-        made.append(over(f"at {level:.0%}", at, lines, levels={"test": 100 * level}, **words))
+        test = {"test": [100 * level] * len(at)}
+        made.append(over(f"at {level:.0%}", at, lines, test, **words))
     lines = {"+-1": _bars(found["mp_signs"], n), "Gaussian": _bars(found["mp_gaussian"], n)}
     expected = {"foreseen": 100 * np.array(found["mp_expected"])}
     return [*made, over("above the MP edge", at, lines, expected, legend="upper center", **words)]

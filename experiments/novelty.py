@@ -13,7 +13,7 @@ import numpy as np
 from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.participation import detected, follow
-from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, like, within
+from hopfed.experiments.settings import Federated, Floats, Ints, Rule, above, at_least, like, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import first_round, mean_and_sd, share
 from hopfed.federation.engines import Engine
@@ -33,10 +33,7 @@ EACH = Rule(lambda v: len(v) == len(SCENARIOS), "one for each of 3 scenarios", w
 LESS = Rule(lambda v: sum(v) < 1, "a sum below 1", whole=True)
 
 
-class Config(Settings):
-    N: Annotated[int, at_least(64), "sites"]
-    clients: Annotated[int, at_least(1)]
-    rounds: Annotated[int, lambda s: at_least(s.at + 1)]
+class Config(Federated):
     old: Annotated[int, at_least(1), "archetypes from the start"]
     at: Annotated[int, at_least(1), "first round of the new ones"]
     ramp: Annotated[int, at_least(1), "rounds until their shares are final"]

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, above, at_least, like, within
+from hopfed.experiments.settings import Federated, Floats, above, like, within
 from hopfed.experiments.shared.federation import More, hopfield, play
 from hopfed.experiments.shared.statistics import first_round, share
 from hopfed.federation.engines import Engine
@@ -30,11 +30,7 @@ CLEAR = 30.0  # strength over the phase boundary from which no test can miss a s
 FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left out
 
 
-class Config(Settings):
-    N: Annotated[int, at_least(64), "sites"]
-    clients: Annotated[int, at_least(1)]
-    examples: Annotated[int, at_least(1), "of each client in a round"]
-    rounds: Annotated[int, at_least(1)]
+class Config(Federated):
     quality: Annotated[float, within("(0, 1)"), "r of the examples"]
     exposures: Annotated[Floats, above(0), "shares before normalising"]
     share: Annotated[float, within("(0, 1]"), "part of the archetypes that a client holds"]

@@ -28,7 +28,6 @@ class Config(Settings):
     K: Annotated[Ints, lambda s: within(f"[1, {min(50, *s.N)})"), "of archetypes"]
     qualities: Annotated[Floats, within("(0, 1)"), "r of the examples"]
     power: Annotated[float, within("(0, 1)"), "probability that is promised"]
-    seeds: Annotated[int, "independent tables of each kind and size"]
 
     @property
     def kinds(self) -> list[tuple[int, int, float]]:

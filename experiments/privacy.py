@@ -104,8 +104,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     recovered = (arrays["magnetisation"] >= FALSE_BELOW).sum(axis=-1)
     lines = {"counted": arrays["n_detected"], "recovered, |m| >= .9": recovered}
     theory = {"counted": [summary[f"n_detected_{e:g}_foreseen"] for e in config.epsilons]}
-    words: dict[str, Any] = {"points": True, "band": "sd"}
-    words |= {"xlabel": r"privacy budget $\varepsilon$"}
+    words: dict[str, Any] = {"points": True, "xlabel": r"privacy budget $\varepsilon$"}
     names = [rf"$\pi$ = {e:g}" for e in config.exposures]
     held, guess = by(names, arrays["overlap"], -1), arrays["foreseen/overlap"].mean(axis=0)
     return [

@@ -90,9 +90,10 @@ class Settings:
     seeds: Annotated[int, at_least(1), "draws"] = 1
 
     def __init_subclass__(cls) -> None:
+        inherited = get_type_hints(cls.__base__, include_extras=True)
         for name, value in defaults(cls.__module__.rpartition(".")[2]).items():
             setattr(cls, name, value)
-            cls.__annotations__.setdefault(name, "int")  # seeds, which only the base declares
+            cls.__annotations__.setdefault(name, inherited.get(name))
         dataclass(frozen=True)(cls)
 
     def __post_init__(self) -> None:
@@ -117,6 +118,15 @@ class Mixed(Settings):
     def mixture(self) -> np.ndarray:
         """(K,) normalised exposures."""
         return np.array(self.exposures) / sum(self.exposures)
+
+
+class Federated(Settings):
+    """Settings of a federation of clients with as many examples each."""
+
+    N: Annotated[int, at_least(50), "sites"] = 400
+    clients: Annotated[int, at_least(1)] = 3
+    examples: Annotated[int, at_least(1), "of each client in a round"] = 100
+    rounds: Annotated[int, at_least(1)] = 12
 
 
 @cache

@@ -47,7 +47,6 @@ class Config(Settings):
     masked: Annotated[float, within("(0, 1)"), "share of their entries"]
     most: Annotated[int, at_least(1), "classes that the others' search does not pass"]
     patience: Annotated[int, at_least(1), "numbers of classes without gain that end it"] = PATIENCE
-    seeds: Annotated[int, "random partitions of the rows"]
 
     @property
     def rows(self) -> list[str]:
