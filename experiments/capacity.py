@@ -171,14 +171,12 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         laws[name] = [*x, last], [*storage.magnetisation(x, t), 0]
     words: dict[str, Any] = {"xlabel": "load K / N"}
     lines = by(NAMES[:3], arrays["random/overlap"][..., 0], 1)
-    dots = words | {"points": True} | UNIT
-    made = [over(f"overlap, N = {config.N:,}", config.loads, lines, laws, **dots)]
+    title = f"overlap, N = {config.N:,}"
+    made = [over(title, config.loads, lines, laws, points=True, **words | UNIT)]
     sizes = {n: tuple(np.array(found, float).T) for n, found in summary["by_size"].items()}
-    title, theory = (
-        "load at which half are lost over theory's",
-        {"theory": [1.0] * len(config.sizes)},
-    )
-    dots = {"xlabel": "sites N", "log": "x", "points": True}
+    title = "load at which half are lost over theory's"
+    dots: dict[str, Any] = {"xlabel": "sites N", "log": "x", "points": True}
+    theory = {"theory": [1.0] * len(config.sizes)}
     made.append(over(title, config.sizes, sizes, theory, **dots))
     for name in PATTERNS:
         means = arrays[f"{name}/overlap"].mean(axis=0)

@@ -74,10 +74,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     at = [r"$\infty$" if math.isinf(nu) else f"{nu:g}" for nu in config.degrees]
     words: dict[str, Any] = {"xlabel": r"degrees of freedom $\nu$", "log": "y", "points": True}
-    names, true = (
-        ("sample covariance", "Tyler's shape"),
-        {"true": [len(config.exposures)] * len(at)},
-    )
+    names = ("sample covariance", "Tyler's shape")
+    true = {"true": [len(config.exposures)] * len(at)}
     return [
         over(f"counted, q = {q:g}", at, by(names, arrays["n_detected"][:, :, j], -1), true, **words)
         for j, q in enumerate(config.ratios)
