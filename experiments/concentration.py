@@ -13,7 +13,6 @@ from hopfed.experiments.settings import Floats, Ints, Mixed, at_least, within
 from hopfed.experiments.shared.statistics import stacked, with_spread
 from hopfed.figures.kinds import Panel, over
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import concentration
 
 
@@ -27,7 +26,7 @@ class Config(Mixed):
 def measure(seed: int, config: Config) -> Arrays:
     """Deviations of one seed's archetypes, and the bound; both arrays are (qualities, M)."""
     xi = rademacher(len(config.mixture), config.N, stream(seed, "concentration", "archetypes"))
-    N, M, rows = config.N, np.array(config.M, dtype=float), []
+    N, M, cells = config.N, np.array(config.M, dtype=float), []
     for i, r in enumerate(config.qualities):
         mean = r**2 * (xi.T * config.mixture) @ xi.astype(float) + (1 - r**2) * np.eye(N)
         mean /= N
@@ -35,14 +34,13 @@ def measure(seed: int, config: Config) -> Arrays:
         for m in config.M:
             rng = stream(seed, "draw", i, m)
             examples, _ = draw_examples(xi, m, r, rng, exposures=config.mixture)
-            operator = DenseOperator.from_examples(examples)
-            values = np.linalg.eigvalsh(operator.matrix / operator.mass / N - mean)
-            measured.append(np.abs(values).max())
+            rows = examples.astype(np.float64)
+            measured.append(np.abs(np.linalg.eigvalsh(rows.T @ rows / m / N - mean)).max())
         spectrum = np.linalg.eigvalsh(mean)
         proxy = min((spectrum * (1 - spectrum)).max(), 0.25)
         bound = concentration.bernstein_deviation(config.level, N, M, proxy)
-        rows.append({"deviation": measured, "bounds/bernstein": bound})
-    return stacked(rows)
+        cells.append({"deviation": measured, "bounds/bernstein": bound})
+    return stacked(cells)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

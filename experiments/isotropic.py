@@ -15,7 +15,6 @@ from hopfed.experiments.settings import Floats, Ints, Rule, Settings, at_least, 
 from hopfed.experiments.shared.statistics import stacked, with_spread
 from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
-from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import marchenko_pastur
 
 SEVERAL = Rule(lambda v: len(set(v)) > 1, "two values at least", whole=True)
@@ -37,8 +36,8 @@ def measure(seed: int, config: Config) -> Arrays:
 
 def _noise(N: int, q: float, rng: np.random.Generator) -> np.ndarray:
     """Second moment (N, N) of +-1 noise."""
-    operator = DenseOperator.from_examples(rademacher(round(N / q), N, rng))
-    return np.asarray(operator.matrix / operator.mass)
+    rows = rademacher(round(N / q), N, rng).astype(np.float64)
+    return np.asarray(rows.T @ rows / len(rows))
 
 
 def _size(config: Config, N: int, seed: int) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 The paper flips pixels of three silhouettes until they hardly overlap.
 """
 
-from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -61,17 +60,13 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
         return {name: np.packbits(pixels > 0, axis=1) for name, pixels in pairs}
 
     arrays: Arrays = {}
+    three, every = load_silhouettes(config.data), load_silhouettes(config.data, ())
     for name, (K, overlap, r) in config.sets.items():
-        patterns = _load(config.data, K)  # each seed decorrelates them differently
+        patterns = three if K == THE_PAPERS else spread(every, K)
         xi = patterns if overlap == 1 else decorrelate(patterns, overlap, seed)
         method = hopfield(config, xi, seed, quality=r, **how)
         arrays |= play({name: method}, xi, (seed, config, engine), shown)
     return arrays
-
-
-@lru_cache(maxsize=8)
-def _load(data: str, K: int) -> np.ndarray:
-    return load_silhouettes(data) if K == THE_PAPERS else spread(load_silhouettes(data, ()), K)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -66,10 +66,9 @@ def letters_over_clients(seed: int, size: int) -> tuple[np.ndarray, list[np.ndar
 
 
 def spread(patterns: np.ndarray, K: int) -> np.ndarray:
-    """Choose K of the patterns (n, N), evenly spread, none nearer than `ALIKE` to another.
+    """Choose K of the patterns (n, N), evenly spread; one that is alike another gives way.
 
-    Every ``round(n / K)``-th one is taken, going round; one that is alike a chosen one gives way to
-    the next. ArgumentError where fewer than K are left.
+    ArgumentError where fewer than K are left.
     """
     n = len(patterns)
     require(1 <= K <= n, "K", f"in 1 .. {n}", K)
@@ -110,9 +109,8 @@ def overlaps(patterns: np.ndarray) -> np.ndarray:
 def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
     """Flip random pixels until no two patterns (K, N) overlap by more than `target`, either sign.
 
-    The paper does not say how it does that; this is our reading. One pixel is flipped at a time, in
-    either pattern of the pair that overlaps most, among those that make them overlap: 10.3 +- .2%
-    of the paper's three for a target of .1, for 28 +- 2% if drawn among all.
+    The paper does not say how. One pixel is flipped at a time, in either pattern of the pair that
+    overlaps most, among those that make them overlap: 10.3 +- .2% of the paper's three, for .1.
     """
     require(0 < target < 1, "target", "in (0, 1)", target)
     rng, xi = stream(seed, "decorrelate"), patterns.copy()
