@@ -12,7 +12,7 @@ from scipy.special import erf
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Federated, Floats, Ints, at_least, like, within
+from hopfed.experiments.settings import Floats, Ints, Settings, at_least, like, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
@@ -25,7 +25,9 @@ from hopfed.theory.profile import profile_spikes
 HOW: dict[str, Any] = {"rule": Fixed(0.6), "discount": 1.0, "alpha": 1e-3, "persistence": 3}
 
 
-class Config(Federated):
+class Config(Settings):
+    N: Annotated[int, at_least(50), "sites"]
+    rounds: Annotated[int, at_least(1)]
     K: Annotated[int, at_least(1), "archetypes"]
     first: Annotated[Floats, within("(0, 1)"), "quality of a row's first client"]
     others: Annotated[Floats, within("(0, 1)"), like("first"), "of all others"]
@@ -68,7 +70,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     arrays: Arrays = {}
     for row, (qualities, M) in config.rows.items():
         size = len(qualities)
-        data = {"clients": size, "examples": M, "quality": qualities}
+        data: dict[str, Any] = {"clients": size, "examples": M, "quality": qualities}
         together, loners = hopfield(config, xi, seed, **data, **HOW), config.loners(row)
         alone = {
             f"{row}/{name}": replace(together, source=Alone(together.source, c))

@@ -132,7 +132,8 @@ def _chosen(shares: np.ndarray) -> list[float]:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     apart, second = arrays["map/apart"].mean(axis=0), min(1, len(config.K) - 1)
-    words, K = {"ylabel": r"repulsion $\lambda$"}, config.K[second]
+    words: dict[str, Any] = {"ylabel": r"repulsion $\lambda$"}
+    K = config.K[second]
     made = []
     for i in (1, 0):
         held: tuple[Any, ...] = apart[i, 1].max(axis=-1), config.K, config.repulsions

@@ -54,7 +54,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
         "sequential": sequential(K, T, config.overlap),
         "cyclic": cyclic(K, T, config.period, config.overlap),
     }
-    variants, truth = {}, {}
+    variants, truth = {}, dict[str, Any]()
     for at, (schedule, r) in config.places.items():
         own = derive(seed, "drift", schedule)
         for name, how in VARIANTS.items():

@@ -38,7 +38,7 @@ class Config(Federated):
     at: Annotated[int, at_least(1), "first round of the new ones"]
     ramp: Annotated[int, at_least(1), "rounds until their shares are final"]
     quality: Annotated[float, within("(0, 1)"), "r of the examples"]
-    examples: Annotated[Ints, at_least(1), EACH, "of a client in a round"]
+    examples: Annotated[Ints, at_least(1), EACH, "of a client in a round"]  # type: ignore[assignment]
     rare: Annotated[Floats, above(0), LESS, "final shares of those that enter"]
     scarce: Annotated[Floats, above(0), LESS, like("rare"), "the same"]
     discount: Annotated[Floats, within("(0, 1]"), EACH, "evidence carried on, by scenario"]

@@ -87,10 +87,10 @@ def follow() -> More:
                 w = float(late.message["weight"]) * channel.discount ** (t - late.sent)
                 sent.append((late.sent, c, w))
         counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]
-        counts = np.concatenate([old.counts, np.reshape(counts, (-1, K))])
+        rows = np.concatenate([old.counts, np.reshape(counts, (-1, K))])
         weights = np.array([*(old.weights * channel.discount), *(w for _, _, w in sent)])
         kept = weights > FADED * weights.max(initial=0.0)
-        held[:] = [Labelled(counts[kept], weights[kept])]
+        held[:] = [Labelled(rows[kept], weights[kept])]
         return foresee(source.archetypes, held[0], float(source.qualities[0]), channel.alpha)
 
     return foreseen
@@ -189,5 +189,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     label = "foreseen above the test's level, in sd"
     made = [over("part detected", middle, lines, theory, xlabel=label, points=True)]
     so_far, due = (np.logical_or.accumulate(v, axis=2).sum(axis=3) for v in (seen, distance > 0))
-    counts = by(config.variants, so_far, 1), by(config.variants, due.mean(axis=0), 0)
+    names = list(config.variants)
+    counts = by(names, so_far, 1), by(names, due.mean(axis=0), 0)
     return [*made, by_round("archetypes detected so far", *counts)]
