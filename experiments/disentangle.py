@@ -12,7 +12,7 @@ from hopfed._lib.random import derive, stream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, within
 from hopfed.experiments.shared.statistics import by_name
-from hopfed.figures.kinds import Panel, matrix, paired
+from hopfed.figures.kinds import Panel, matrix
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.layered import LayeredMemory
 from hopfed.memory.rules import Layered
@@ -131,19 +131,15 @@ def _chosen(shares: np.ndarray) -> list[float]:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    apart, second = arrays["map/apart"].mean(axis=0), min(1, len(config.K) - 1)
+    apart, second = arrays["map/apart"].mean(axis=0)[1, 1], min(1, len(config.K) - 1)
+    layers = arrays["layers/apart"].mean(axis=0).max(axis=-1), config.layers, PARTS
+    by_load = apart.max(axis=-1), config.K, config.repulsions
+    by_heat = apart[second].T, config.temperatures, config.repulsions
     words: dict[str, Any] = {"ylabel": r"repulsion $\lambda$"}
-    K = config.K[second]
-    made = []
-    for i in (1, 0):
-        held: tuple[Any, ...] = apart[i, 1].max(axis=-1), config.K, config.repulsions
-        title = f"taken apart: {COUPLINGS[i]}, projector"
-        made.append(matrix(title, *held, xlabel="stored patterns K", **words))
-    held = apart[1, 1, second].T, config.temperatures, config.repulsions
-    made.append(matrix(f"quadratic, K = {K}", *held, xlabel="noise cools from T", **words))
-    held = arrays["layers/apart"].mean(axis=0).max(axis=-1), config.layers, PARTS
-    words = {"xlabel": "layers, parts of the mixture", "ylabel": "part of the largest"}
-    made.append(matrix("quadratic, K = 10", *held, **words))
-    bars = {"share": arrays["annealing/apart"][:, :, second]}
-    made.append(paired(f"taken apart by noise, K = {K}", tuple(AUTHORS), bars, xlabel="share"))
-    return made
+    more = {"xlabel": "layers, parts of the mixture", "ylabel": "part of the largest"}
+    title = f"quadratic, K = {config.K[second]}"
+    return [
+        matrix("quadratic, projector", *by_load, xlabel="stored patterns K", **words),
+        matrix(title, *by_heat, xlabel="noise cools from T", **words),
+        matrix("quadratic, K = 10", *layers, **words | more),
+    ]

@@ -18,7 +18,7 @@ from hopfed.experiments.shared.statistics import first_round, share
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
 from hopfed.federation.rounds import Participation
-from hopfed.figures.kinds import Panel, by, by_round, over
+from hopfed.figures.kinds import Panel, over
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.stream import client_mixtures, supports
 from hopfed.theory import spikes, tracy_widom
@@ -187,8 +187,4 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     spread = np.sqrt(part * (1 - part) / np.maximum([len(hits) for hits in inside], 1))
     lines, theory = {"measured": (part, spread)}, {"foreseen": ndtr(middle)}
     label = "foreseen above the test's level, in sd"
-    made = [over("part detected", middle, lines, theory, xlabel=label, points=True)]
-    so_far, due = (np.logical_or.accumulate(v, axis=2).sum(axis=3) for v in (seen, distance > 0))
-    names = list(config.variants)
-    counts = by(names, so_far, 1), by(names, due.mean(axis=0), 0)
-    return [*made, by_round("archetypes detected so far", *counts)]
+    return [over("part detected", middle, lines, theory, xlabel=label, points=True)]

@@ -34,16 +34,11 @@ class Config(Mixed):
     delta: Annotated[float, within("(0, 1)"), "of every budget"]
     alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"]
 
-    @property
-    def n_examples(self) -> int:
-        """Number of examples of all clients together."""
-        return self.M * self.clients
-
 
 def measure(seed: int, config: Config) -> Arrays:
     """Results of one draw at every epsilon, which is the first axis."""
     rng, K = stream(seed, "privacy", "examples"), len(config.exposures)
-    N, M = config.N, config.n_examples
+    N, M = config.N, config.M * config.clients
     xi = rademacher(K, N, rng)
     examples, labels = draw_examples(xi, M, config.quality, rng, exposures=config.mixture)
     exposures = np.bincount(labels, minlength=K) / M
@@ -81,7 +76,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     gaps = np.abs(arrays["overlap"] - arrays["foreseen/overlap"])
     recovered = (arrays["magnetisation"] >= FALSE_BELOW).sum(axis=-1)
     shares = sorted(config.mixture.tolist(), reverse=True)
-    N, M, r, alpha = config.N, config.n_examples, config.quality, config.alpha
+    N, M, r, alpha = config.N, config.M * config.clients, config.quality, config.alpha
     means = np.zeros(len(config.epsilons))  # sums of each archetype's chance to pass the test
     for i, epsilon in enumerate(config.epsilons):
         z = private.noise_multiplier(epsilon, config.delta)
