@@ -105,9 +105,18 @@ def presets(experiment: Any) -> dict[str, dict[str, Any]]:
     def whole(name: str) -> dict[str, Any]:
         own = dict(held.get(name, {}))
         start = whole(own.pop("like")) if "like" in own else {}
-        return start | {k: tuple(v) if isinstance(v, list) else v for k, v in own.items()}
+        return start | _with_tuples(own)
 
     return {name: whole(name) for name in dict.fromkeys((*PRESET_NAMES, *held))}
+
+
+def defaults(name: str) -> dict[str, Any]:
+    """Settings of an experiment that no preset names."""
+    return _with_tuples(_TABLE.get(name, {}).get("settings", {}))
+
+
+def _with_tuples(held: dict[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in held.items()}
 
 
 @cache
