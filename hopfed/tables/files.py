@@ -13,12 +13,12 @@ import os
 import stat
 import warnings
 import zipfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from glob import glob
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar
 
 from hopfed.errors import DataError, HopfedError, shown
 
@@ -34,54 +34,57 @@ OURS = (AssertionError, AttributeError, ImportError, NameError)  # of no damaged
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file for reading bytes; a folder, a pipe or a device is refused at once."""
-    try:  # without the flag, opening a pipe would wait for whoever writes to it
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:  # a pipe is not opened: that would wait for its writer
+        held = os.stat(path)
+        handle = os.open(path, os.O_RDONLY) if stat.S_ISREG(held.st_mode) else None
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be opened: {_reason(error)}") from None
-    try:
-        held = os.fstat(handle)
-        if stat.S_ISDIR(held.st_mode):
-            raise DataError(f"{path}: a folder, not a file")
-        if not stat.S_ISREG(held.st_mode):
-            raise DataError(f"{path}: a pipe or a device, not a file")
+    if handle is None:
+        kind = "a folder" if stat.S_ISDIR(held.st_mode) else "a pipe or a device"
+        raise DataError(f"{path}: {kind}, not a file")
+    with open(handle, "rb") as file:
         if held.st_size == 0:
             raise DataError(f"{path}: cannot be read: the file is empty")
-        with open(handle, "rb", closefd=False) as file:
-            yield file
-    finally:
-        os.close(handle)
+        yield file
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for its bytes, unpacked if its name says that it is packed."""
-    ending = path.suffix.lower()
-    with opened(path) as file:
-        if ending == ".zip":
-            with zipfile.ZipFile(file) as archive:
-                names = [name for name in archive.namelist() if not name.endswith("/")]
-                if len(names) != 1:
-                    raise ValueError(f"one file is needed in it, there are {len(names)}")
-                with archive.open(names[0]) as held:
-                    yield held  # type: ignore[misc]
-        elif ending == ".zst":
-            import pyarrow as pa
-
-            yield pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
-        elif ending in PACKED:
-            kinds: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-            with kinds[ending](file) as held:
+def _unpacked(file: BinaryIO, ending: str) -> Iterator[Any]:
+    """A file of bytes that a file of some ending holds: its own, or those that are packed in it."""
+    if ending == ".zip":
+        with zipfile.ZipFile(file) as archive:
+            names = [name for name in archive.namelist() if not name.endswith("/")]
+            if len(names) != 1:
+                raise ValueError(f"one file is needed in it, there are {len(names)}")
+            with archive.open(names[0]) as held:
                 yield held
-        else:
-            yield file
+    elif ending == ".zst":
+        import pyarrow as pa
+
+        yield pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
+    else:
+        kinds: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+        with kinds.get(ending, nullcontext)(file) as held:
+            yield held
 
 
-def most_of(path: Path) -> float:
-    """Bytes that a file may hold, unpacked; any number where it is not packed."""
-    packed = path.suffix.lower() in PACKED
-    return max(UNPACKED * path.stat().st_size, ROOM) if packed else math.inf
+def contents(
+    path: Path, size: int, watch: Callable[[float], None] | None = None
+) -> Iterator[bytes]:
+    """Yield the bytes of a file, unpacked, some at a time; `watch` is told which part is read."""
+    ending = path.suffix.lower()
+    with opened(path) as file, _unpacked(file, ending) as held:
+        length, total = os.fstat(file.fileno()).st_size, 0
+        most = max(UNPACKED * length, ROOM) if ending in PACKED else math.inf
+        while data := bytes(held.read(size)):
+            total += len(data)
+            if total > most:
+                raise ValueError(f"it unpacks to more than {most:,} bytes: unpack it first")
+            if watch is not None:
+                watch(min(file.tell() / length, 1.0))
+            yield data
 
 
 @contextmanager
@@ -108,13 +111,12 @@ def pieces(
 ) -> Iterator[Piece]:
     """Yield what is made of a file piece by piece, each of them guarded by `reading`."""
     end = object()
-    with closing(cast(Any, made)) if hasattr(made, "close") else nullcontext():  # a generator
-        while True:
-            with reading(path, said):
-                piece = next(made, end)
-            if piece is end:
-                return
-            yield piece  # type: ignore[misc]
+    while True:
+        with reading(path, said):
+            piece = next(made, end)
+        if piece is end:
+            return
+        yield piece  # type: ignore[misc]
 
 
 def size_of(path: Path) -> int:

@@ -221,20 +221,19 @@ def h5(path, shape):
 
 
 FILES = {
-    "no rows.npy": (npy, (0, WIDE), "1,000,000,000 columns are too many for a file of 128 bytes"),
-    "no rows.h5": (h5, (0, WIDE), "cannot be in a file of 1,400 bytes"),
-    "no rows.npz": (npz, (0, WIDE), "1,000,000,000 columns are too many for a file of"),
-    "packed.h5": (h5, (2, 3 * 10**7), "30,000,000 columns are too many for a file of"),
-    "packed.npz": (npz, (2, 10**7), "10,000,000 columns are too many for a file of"),
+    "no rows.npy": (npy, (0, WIDE)),
+    "no rows.h5": (h5, (0, WIDE)),
+    "no rows.npz": (npz, (0, WIDE)),
+    "packed.h5": (h5, (2, 3 * 10**7)),
+    "packed.npz": (npz, (2, 10**7)),
 }
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_tiny_file_of_many_columns_is_refused_at_once(tmp_path, name):
-    make, shape, message = FILES[name]
-    path = make(tmp_path / name, shape)
-    with pytest.raises(DataError, match=message):
-        hopfed.read_table(path)
+    make, shape = FILES[name]
+    with pytest.raises(DataError, match="cannot be in a file of"):
+        hopfed.read_table(make(tmp_path / name, shape))
 
 
 def test_a_file_without_rows_is_one_line(tmp_path, hopfed):
