@@ -10,7 +10,7 @@ import json
 import math
 import stat
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from hopfed._lib import hdf5_files
 from hopfed._lib.guarded_reading import raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import BackendError, DataError, shown
-from hopfed.tables.files import UNPACKED, opened, pieces, reading, size_of
+from hopfed.tables.files import UNPACKED, opened, reading, size_of
 
 ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
 PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
@@ -38,31 +38,22 @@ NAME = 100  # bytes that the name takes of a column that has none
 class Stored:
     """An array in a file, which is opened to read the rows of a slice; best whole chunks."""
 
+    label: str
     shape: tuple[int, ...]
     dtype: np.dtype
     read: Callable[[slice], Any]
     chunks: tuple[int, ...] = (1,)
 
-    def rows(self, step: int, label: str) -> Iterator[np.ndarray]:
-        """Yield about so many rows at a time, in this machine's byte order."""
-        chunk, rows = max(int(self.chunks[0]), 1), self.shape[0]
-        step = max(step // chunk, 1) * chunk
-        entries = 2 * min(step, rows) * math.prod(self.shape[1:]) + math.prod(self.chunks)
-        require_memory(self.dtype.itemsize * entries, label)
-        ending = Path(label).suffix[1:]
-        yield from pieces(self._parts(step), label, f"cannot be read as {ending}")
-
-    def _parts(self, step: int) -> Iterator[np.ndarray]:
-        for start in range(0, max(self.shape[0], 1), step):
-            part = np.asarray(self.read(slice(start, min(start + step, self.shape[0]))))
+    def __getitem__(self, which: slice) -> np.ndarray:
+        """Read some rows, in this machine's byte order."""
+        first, last, _ = which.indices(self.shape[0])
+        entries = 2 * (last - first) * math.prod(self.shape[1:]) + math.prod(self.chunks)
+        require_memory(self.dtype.itemsize * entries, self.label)
+        with reading(self.label, f"cannot be read as {Path(self.label).suffix[1:]}"):
+            part = np.asarray(self.read(slice(first, last)))
             if part.dtype.kind == "b" and part.view(np.uint8).max(initial=0) > 1:
                 raise ValueError("holds truth values other than 0 and 1")
-            yield np.asarray(part, part.dtype.newbyteorder("="))
-
-    def whole(self, label: str) -> np.ndarray:
-        """Return the array."""
-        [part] = self.rows(max(self.shape[0], 1) + int(self.chunks[0]), label)
-        return part
+        return np.asarray(part, part.dtype.newbyteorder("="))
 
 
 def stored(path: Path) -> Stored:
@@ -93,7 +84,7 @@ def _pick(path: Path, names: Sequence[str]) -> str:
     return chosen or names[0]
 
 
-def _array(file: Any, length: int, read: Callable[[int, int], Any]) -> Stored:
+def _array(label: str, file: Any, length: int, read: Callable[[int, int], Any]) -> Stored:
     """An array of NumPy whose header is next in a file of some bytes; `read(start, count)` more."""
     form = np.lib.format
     first = form.read_magic(file) == (1, 0)
@@ -111,7 +102,7 @@ def _array(file: Any, length: int, read: Callable[[int, int], Any]) -> Stored:
         order: Any = "F" if fortran else "C"
         return values.reshape(which.stop - which.start, *shape[1:], order=order)
 
-    return Stored(tuple(map(int, shape)), dtype, rows, shape if fortran else (1,))
+    return Stored(label, tuple(map(int, shape)), dtype, rows, shape if fortran else (1,))
 
 
 def _npy(path: Path) -> Stored:
@@ -121,7 +112,7 @@ def _npy(path: Path) -> Stored:
             return file.read(count)
 
     with opened(path) as file:
-        return _array(file, size_of(path), read)
+        return _array(str(path), file, size_of(path), read)
 
 
 def _npz(path: Path) -> Stored:
@@ -141,7 +132,7 @@ def _npz(path: Path) -> Stored:
                 raise ValueError(f"it unpacks to more than {most:,} bytes: save it unpacked (.npy)")
             if name.endswith(".npy"):
                 with archive.open(name) as file:
-                    held = _array(file, member.file_size, partial(read, name))
+                    held = _array(str(path), file, member.file_size, partial(read, name))
                 if len(held.shape) > 1:
                     tables[name.removesuffix(".npy")] = replace(held, chunks=held.shape)
     return tables[_pick(path, list(tables))]
@@ -164,7 +155,8 @@ def _hdf5(path: Path) -> Stored:
             table = file[name]
             if table.is_virtual or table.external:
                 raise ValueError("its values are in other files")
-            return Stored(table.shape, table.dtype, partial(read, name), table.chunks or (1,))
+            reads = partial(read, name)
+            return Stored(str(path), table.shape, table.dtype, reads, table.chunks or (1,))
 
     def read(name: str, which: slice) -> Any:
         with hdf5_files.opened(path) as file:
@@ -175,8 +167,9 @@ def _hdf5(path: Path) -> Stored:
         nbytes = math.prod(held.shape) * held.dtype.itemsize
         if held.dtype.kind in "biuf" and nbytes <= ROOM:
             raise_limits(4 * nbytes)
-            for _ in held.rows(LARGE // max(nbytes // max(held.shape[0], 1), 1), str(path)):
-                pass
+            step = max(held.chunks[0], LARGE * held.shape[0] // max(nbytes, 1), 1)
+            for start in range(0, held.shape[0], step):
+                held[start : start + step]
 
     survive(tried, size_of(path))
     return found()
@@ -184,7 +177,7 @@ def _hdf5(path: Path) -> Stored:
 
 def _zarr(path: Path) -> Stored:
     held = zarr_array(path)
-    return Stored(held.shape, held.dtype, held.__getitem__, held.chunks)
+    return Stored(str(path), held.shape, held.dtype, held.__getitem__, held.chunks)
 
 
 def zarr_array(path: Path) -> Any:

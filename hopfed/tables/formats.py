@@ -89,7 +89,7 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
     if kind in arrays.ENDINGS:
         held = arrays.stored(path)
         if held.dtype.kind in "US":
-            return _of_array(held.whole(str(path)), str(path))
+            return _of_array(held[:], str(path))
         return _of_numbers(held, str(path))
     if os.path.isdir(path):  # a name that is too long is none
         return _of_folder(path)
@@ -136,23 +136,17 @@ def _of_columns(
 def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
     """A sheet of a workbook: the one that is named, else the one with most cells."""
     book = _extra("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
+    every = ", ".join(f"'{shown(name, 40)}'" for name in book.sheet_names[:20])
     if sheet and sheet not in book.sheet_names:
-        names = ", ".join(f"'{shown(name, 40)}'" for name in book.sheet_names[:20])
-        raise DataError(f"{path}: there is no sheet '{shown(sheet, 40)}'; there are {names}")
-    found: dict[str, list[list[Any]]] = {}
-    for name in [sheet] if sheet else book.sheet_names:
-        held = book.get_sheet_by_name(name)
-        require_memory(100 * held.total_height * held.total_width, str(path))
-        rows = held.to_python()
-        if any(cell != "" for row in rows for cell in row):
-            found[name] = rows
-    if not found:
+        raise DataError(f"{path}: there is no sheet '{shown(sheet, 40)}'; there are {every}")
+    sheets = [book.get_sheet_by_name(name) for name in ([sheet] if sheet else book.sheet_names)]
+    held = max(sheets, key=lambda each: each.height * each.width)
+    require_memory(100 * held.total_height * held.total_width, str(path))
+    rows, notes = held.to_python(), []
+    if len(sheets) > 1:
+        notes.append(f"sheet '{shown(held.name, 40)}' was read, of {every} (--sheet)")
+    if not any(cell != "" for row in rows for cell in row):
         raise ValueError("there is nothing in it")
-    name = max(found, key=lambda key: len(found[key]) * len(found[key][0]))
-    rows, notes = found[name], []
-    if len(found) > 1:
-        others = ", ".join(f"'{shown(key, 40)}'" for key in found if key != name)
-        notes.append(f"sheet '{shown(name, 40)}' was read; there are also {others} (--sheet)")
     laid = layout([[spelt(c).strip() for c in row] for row in rows[:LINES]], words)
     body = [row for row in rows[laid.above :] if any(c != "" for c in row)]
     if not body:
@@ -401,14 +395,12 @@ def _of_numbers(given: Any, label: str) -> Source:
         few = f"columns in its {rows:,} row(s)" if rows else few
         raise DataError(f"{label}: there are no {few}")
     require_memory(NAME // 4 * columns, f"{label}: names of {columns:,} columns")
-    step = max(1, PART // columns)
+    step, chunk = max(1, PART // columns), getattr(given, "chunks", None) or (1,)
+    most = max(step // max(chunk[0], 1), 1) * max(chunk[0], 1)
 
     def parts() -> Iterator[np.ndarray]:
-        if isinstance(given, arrays.Stored):
-            made = given.rows(4 * step, label)
-        else:
-            made = (given[start : start + step] for start in range(0, rows, step))
-        for some in made:
+        for start in range(0, rows, most):
+            some = given[start : start + most]
             for part in (some[at : at + step] for at in range(0, some.shape[0], step)):
                 part = kernels.unpack(part) if isinstance(part, Rows) else part
                 part = part.toarray() if hasattr(part, "toarray") else part
@@ -447,7 +439,7 @@ def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.n
     if not isinstance(given, Source) and Path(given).suffix.lower() in arrays.ENDINGS:
         if ignore:
             raise DataError(f"{given}: columns of arrays have no names to ignore")
-        return arrays.stored(Path(given)).whole(str(given))
+        return arrays.stored(Path(given))[:]
     source, parts, rows = given if isinstance(given, Source) else of_path(Path(given)), [], 0
     if unknown := [name for name in ignore if name not in source.names]:
         there = f"of {listed(source.names)}"

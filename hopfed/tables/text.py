@@ -35,6 +35,7 @@ UNSURE = 0.015  # of an encoding, below which it is as good as not known
 FEW = 0.1  # of the cells of a column of numbers may be none
 DELIMITERS = ",;\t| "
 SAID = "cannot be read as text"
+JOINED = "ends of lines: if rows are missing, a quotation mark is opened or closed too many"
 _STEERING = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f]")  # in no text; escape is a letter of names
 # Encodings that files have as a rule, of many that bytes might be of.
 _USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
@@ -166,7 +167,7 @@ def decimals(
     """Return columns of numbers with a decimal comma, and of others why points are in doubt."""
     held = zip_longest(*rows, fillvalue="") if delimiter != "," else ()
     columns = [[cell for cell in cells if cell.lower() not in MISSING] for cells in held]
-    commas, doubts, plain = set(), {}, False
+    commas, doubts = set(), {}
     for j, cells in enumerate(columns):
         with_comma = [cell for cell in cells if COMMA.fullmatch(cell)]
         whole = sum(cell.lstrip("+-").isdecimal() for cell in cells)
@@ -179,11 +180,11 @@ def decimals(
         pointed = [cell for cell in cells if "." in cell and number(cell) is not None]
         digits = [len(w) for cell in cells if (w := cell.lstrip("+-")).isdecimal()]
         decimal = not all(map(_POINTED.fullmatch, pointed))
-        decimal = decimal or (not commas and max(digits, default=0) > 3)
-        plain = plain or (decimal and not commas)
+        if not commas and (decimal or max(digits, default=0) > 3):
+            return frozenset(), {}  # there are decimal points
         if pointed and not decimal and (commas or digits) and j not in commas:
             doubts[j] = f"holds '{pointed[0]}' {where}: write it {way}"
-    return frozenset(commas), {} if plain else doubts
+    return frozenset(commas), doubts
 
 
 # Names of columns
@@ -308,19 +309,23 @@ class _Text(NamedTuple):
     longest: int
 
     def blocks(self, source: Source) -> Iterator[Block]:
-        """Yield all rows as arrays of text."""
-        rows, skipped = 0, self.skipped
+        """Yield all rows as arrays of text, and note what could be meant otherwise."""
+        import pyarrow.compute as pc
+
+        rows, skipped, notes = 0, self.skipped, dict.fromkeys(source.notes)
         for data in self._lines(source.watch):
-            last = ""
             if self.width > 1 and _BLANK.search(data):
-                _note(source, "blank lines between rows are left out")
+                notes["blank lines between rows are left out"] = None
             if self.delimiter == " ":  # one between cells, and none at the edges of lines
                 data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", data))
-            found = self._parsed(data, skipped, rows)
-            if self.quoted and data.count(b"\n") > found.num_rows + skipped:
-                _note_joined(source, found.columns, rows, self.delimiter)
-                last = str(found.column(self.width - 1)[-1]) if found.num_rows else ""
-            rows, skipped = rows + found.num_rows, 0
+            found, last = self._parsed(data, skipped, rows), ""
+            if self.quoted and found.num_rows and data.count(b"\n") > found.num_rows + skipped:
+                held = [pc.any(pc.match_substring(c, "\n")).as_py() for c in found.columns]
+                if any(held):
+                    name = shown(source.names[held.index(True)], 60)
+                    notes[f"cells of '{name}' hold {JOINED}"] = None
+                last = found.column(self.width - 1)[-1].as_py()
+            rows, skipped, source.notes[:] = rows + found.num_rows, 0, notes
             for batch in found.to_batches():
                 yield batch.columns
         if "\n" in last and not data.endswith(self.quote.encode()):
@@ -331,22 +336,17 @@ class _Text(NamedTuple):
         import pyarrow as pa
         from pyarrow import csv as arrow
 
-        fault = ""
+        faults: list[str] = []
 
         def refuse(row: Any) -> str:
-            nonlocal fault
-            at = "" if row.number is None else f" {before + row.number - skipped}"
-            held, due = row.actual_columns, row.expected_columns
-            cells = "cell" if held == 1 else "cells"
-            fault = f"row{at} has {held} {cells} instead of {due}: leave out what is no row"
+            at, held = before + row.number - skipped, row.actual_columns
+            way = f"instead of {row.expected_columns}: leave out what is no row"
+            faults.append(f"row {at} has {held} cells {way}")
             return "error"
 
         names = [str(j) for j in range(self.width)]
-        read = arrow.ReadOptions(
-            use_threads=False,  # rows have numbers then
-            block_size=len(data) + 1,
-            column_names=names,
-            skip_rows=skipped,
+        read = arrow.ReadOptions(  # without threads, rows have numbers
+            use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows=skipped
         )
         parse = arrow.ParseOptions(
             delimiter=self.delimiter,
@@ -361,9 +361,9 @@ class _Text(NamedTuple):
         try:
             return arrow.read_csv(pa.py_buffer(data), read, parse, convert)
         except pa.ArrowInvalid as error:
-            said = "it is not UTF-8 text throughout: save it as UTF-8"
-            said = said if "invalid UTF8" in str(error) else str(error)
-            raise ValueError(fault or said) from None
+            invalid = "it is not UTF-8 text throughout: save it as UTF-8"
+            said = invalid if "invalid UTF8" in str(error) else str(error)
+            raise ValueError(faults[0] if faults else said) from None
 
     def _lines(self, watch: Callable[[float], None] | None) -> Iterator[bytes]:
         """Whole lines as UTF-8, some bytes at a time, without blank ones at the end of all."""
@@ -395,24 +395,3 @@ class _Text(NamedTuple):
             end = int(ends[-1]) if len(ends) else -1
         end = len(data[: max(end, 0)].rstrip(b"\r\n"))
         return end and end + (2 if data[end : end + 2] == b"\r\n" else 1)
-
-
-def _note(source: Source, line: str) -> None:
-    if line not in source.notes:
-        source.notes.append(line)
-
-
-def _note_joined(source: Source, columns: Block, before: int, delimiter: str) -> None:
-    """Note the first cell that holds whole rows, as where a quotation mark is not closed."""
-    import pyarrow.compute as pc
-
-    for name, cells in zip(source.names, columns, strict=True):
-        ends = pc.count_substring_regex(cells, "\r\n?|\n")
-        others = pc.multiply(ends, len(columns) - 1)  # delimiters of as many rows
-        alike = pc.equal(pc.count_substring(cells, delimiter), others)
-        row = pc.index(pc.and_(alike, pc.greater(others, 0)), True).as_py()
-        if row >= 0 and not any("whole rows" in line for line in source.notes):
-            source.notes.append(
-                f"row {before + row + 1}: '{shown(name, 60)}' holds line ends, and delimiters of "
-                "whole rows: if rows are missing, a quotation mark is opened or closed too many"
-            )

@@ -2,9 +2,9 @@
 
 A file is written whole or not at all. In a .csv, a text that a spreadsheet would take for a formula
 is led by an apostrophe, which spreadsheets read as "this is text": one that begins with =, +, -, @,
-a tab or a carriage return, behind white space or what has no width, and is neither a number nor
-nothing but signs; so are its pieces at which many a spreadsheet splits the line. Cells of a file
-that is written again, with some of them filled, are as they were (`Dialect.verbatim`).
+a tab or a carriage return, behind white space, and is neither a number nor nothing but signs; so
+are its pieces at which many a spreadsheet splits the line. Cells of a file that is written again,
+with some of them filled, are as they were (`Dialect.verbatim`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BLOCK = 4_096  # rows made into text at a time
 # A name and its values, of a length that all columns share: numbers or texts, None for none.
 Column: TypeAlias = "tuple[str, np.ndarray | Sequence[Any]]"
 
-# White space and what has no width may come before it, and signs of full width are signs to some.
+# What has no width may come before it, and signs of full width are signs to some.
 _NO_WIDTH = (
     "\\u00ad\\u061c\\u180e\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufe00-\\ufe0f\\ufeff"
 )
@@ -123,13 +123,10 @@ def writing(
 
 def text_cell(text: str) -> str:
     """Return a text as a cell of a .csv that no spreadsheet calculates."""
-    parts = _SPLIT.split(text.replace("\r\n", "\n").replace("\r", "\n"))
+    first, *parts = _SPLIT.split(text.replace("\r\n", "\n").replace("\r", "\n"))
     # A program that splits a text may take quotes for its own.
-    pieces = [parts[0], *(part.lstrip("\"' ") for part in parts[1:])]
-    return "".join(
-        f"'{part}" if _is_formula(piece) else part
-        for part, piece in zip(parts, pieces, strict=True)
-    )
+    pieces = [(first, first), *((part, part.lstrip("\"' ")) for part in parts)]
+    return "".join(f"'{part}" if _is_formula(piece) else part for part, piece in pieces)
 
 
 def _is_formula(text: str) -> bool:
@@ -138,30 +135,31 @@ def _is_formula(text: str) -> bool:
     return bool(_FORMULA.match(text))
 
 
-def _csv(
-    path: Path, columns: Sequence[Column], append: bool = False, dialect: Dialect = PLAIN
-) -> None:
+def _csv(path: Path, columns: Sequence[Column], append: bool, dialect: Dialect) -> None:
     """Write blocks of rows; numbers as they are read back, texts that are no formulas."""
-    length = len(columns[0][1]) if columns else 0
-    errors = "surrogatepass" if dialect.encoding.startswith("utf") else "strict"
-    cell = _quotable if dialect.verbatim else text_cell
+
+    def cell(text: str) -> str:
+        if not dialect.verbatim:
+            return text_cell(text)
+        return text if "\n" in text else text.replace("\r", "\n")  # which `csv` quotes
 
     def made(value: Any) -> Any:
         if isinstance(value, str):
             return cell(value)
         if isinstance(value, float):
-            text = repr(value) if np.isfinite(value) else None
-            return text.replace(".", ",") if text and dialect.commas else text
+            text = repr(value) if np.isfinite(value) else ""
+            return text.replace(".", ",") if dialect.commas else text
         return value
 
-    mode = "a" if append else "w"
+    errors = "surrogatepass" if dialect.encoding.startswith("utf") else "strict"
+    given = {"newline": "", "encoding": dialect.encoding, "errors": errors}
     try:
-        with open(path, mode, newline="", encoding=dialect.encoding, errors=errors) as file:
+        with open(path, "a" if append else "w", **given) as file:
             out = csv.writer(file, delimiter=dialect.delimiter, lineterminator=dialect.end)
             if not append:
                 file.write("\ufeff" * dialect.mark)
                 out.writerow(cell(name) for name, _ in columns)
-            for start in range(0, length, BLOCK):
+            for start in range(0, len(columns[0][1]) if columns else 0, BLOCK):
                 lines = [map(made, _listed(v[start : start + BLOCK])) for _, v in columns]
                 out.writerows(zip(*lines, strict=True))
     except UnicodeEncodeError as error:
@@ -170,17 +168,12 @@ def _csv(
         raise RunFileError(f"'{letter}' cannot be written in {dialect.encoding}: {way}") from None
 
 
-def _quotable(text: str) -> str:
-    """A text as it is; `csv` quotes it if it holds the end of a line, but a carriage return."""
-    return text if "\n" in text else text.replace("\r", "\n")
-
-
 def _listed(values: Any) -> list[Any]:
     """Values of an array of NumPy or of Arrow, or of a sequence: Python's numbers and texts."""
     if not hasattr(values, "to_pylist"):
         return values.tolist() if hasattr(values, "tolist") else list(values)
-    held = plain_values(values)
     plain = (bool, int, float, str)
+    held = plain_values(values)
     return [v if v is None or isinstance(v, plain) else spelt(v) for v in held]
 
 
