@@ -49,7 +49,7 @@ class Stored:
         first, last, _ = which.indices(self.shape[0])
         entries = 2 * (last - first) * math.prod(self.shape[1:]) + math.prod(self.chunks)
         require_memory(self.dtype.itemsize * entries, self.label)
-        with reading(self.label, f"cannot be read as {Path(self.label).suffix[1:]}"):
+        with reading(self.label):
             part = np.asarray(self.read(slice(first, last)))
             if part.dtype.kind == "b" and part.view(np.uint8).max(initial=0) > 1:
                 raise ValueError("holds truth values other than 0 and 1")
@@ -59,8 +59,10 @@ class Stored:
 def stored(path: Path) -> Stored:
     """Open the table of a file: of several arrays the one of a preferred name, or the only one."""
     suffix = path.suffix.lower()
-    with reading(path, f"cannot be read as {suffix[1:]}"):
-        held = {".npy": _npy, ".npz": _npz, ".zarr": _zarr}.get(suffix, _hdf5)(path)
+    with reading(path):
+        held: Any = {".npy": _npy, ".npz": _npz, ".zarr": zarr_array}.get(suffix, _hdf5)(path)
+        if suffix == ".zarr":
+            held = Stored(str(path), held.shape, held.dtype, held.__getitem__, held.chunks)
         if not held.shape:
             raise DataError(f"{path}: examples must be rows of a table, got 0 axes")
         if held.dtype.kind not in "biufUS" or not held.dtype.itemsize:
@@ -173,11 +175,6 @@ def _hdf5(path: Path) -> Stored:
 
     survive(tried, size_of(path))
     return found()
-
-
-def _zarr(path: Path) -> Stored:
-    held = zarr_array(path)
-    return Stored(str(path), held.shape, held.dtype, held.__getitem__, held.chunks)
 
 
 def zarr_array(path: Path) -> Any:

@@ -106,17 +106,15 @@ def reading(path: str | Path, said: str = "cannot be read") -> Iterator[None]:
         raise DataError(f"{path}: {said}: it is damaged") from None
 
 
-def pieces(
-    made: Iterator[Piece], path: str | Path, said: str = "cannot be read"
-) -> Iterator[Piece]:
+def pieces(made: Iterator[Piece], path: str | Path) -> Iterator[Piece]:
     """Yield what is made of a file piece by piece, each of them guarded by `reading`."""
-    end = object()
     while True:
-        with reading(path, said):
-            piece = next(made, end)
-        if piece is end:
-            return
-        yield piece  # type: ignore[misc]
+        with reading(path):
+            try:
+                piece = next(made)
+            except StopIteration:
+                return
+        yield piece
 
 
 def size_of(path: Path) -> int:
@@ -141,20 +139,21 @@ def is_many(path: str | Path) -> bool:
 
 def files_of(path: str | Path) -> list[Path]:
     """Return the files that a path stands for, sorted by name; of a file or a zarr store itself."""
-    place = Path(path)
-    if any(c in str(path) for c in PATTERN) and not place.exists():
-        found = [Path(name) for name in sorted(glob(str(path), recursive=True))]
+    place = folder = Path(path)
+    if place.is_dir() and place.suffix.lower() != ".zarr":
+        inside = sorted(p for p in place.rglob("*") if p.is_file())
+        found = [p for p in inside if not any(x[0] in "._" for x in p.relative_to(place).parts)]
+    elif is_many(path) and not place.exists():
         folder = Path(*takewhile(lambda part: not any(c in part for c in PATTERN), place.parts))
-    elif not place.is_dir() or place.suffix.lower() == ".zarr":
-        return [place]
+        named = [Path(name) for name in sorted(glob(str(path), recursive=True))]
+        found = [file for each in named for file in files_of(each)]
     else:
-        every, folder = (p for p in sorted(place.rglob("*")) if p.is_file()), place
-        found = [p for p in every if not any(x[0] in "._" for x in p.relative_to(place).parts)]
+        return [place]
     if not found:
         raise DataError(
-            f"{path}: there are no files in it" if place == folder else f"{path}: no such file"
+            f"{path}: {'there are no files in it' if folder == place else 'no such file'}"
         )
     for file in found:
         if not file.resolve().is_relative_to(folder.resolve()):
             raise DataError(f"{file}: a link that leads out of {folder}: name the file itself")
-    return found if place == folder else [file for each in found for file in files_of(each)]
+    return found

@@ -7,7 +7,8 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, islice
+from functools import partial
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,14 @@ def source_of(given: Any, label: str = "examples", words: Collection[str] = ()) 
         return _of_columns(list(given), list(given.values()), label)
     if hasattr(given, "obs_names") and hasattr(given, "var_names"):
         return _of_annotated(given, label)
-    if hasattr(given, "iloc"):
-        return _of_frame(given, label)
+    if hasattr(given, "iloc"):  # a frame of pandas
+        if given.ndim != 2:
+            raise DataError(f"{label}: a table is needed, got a series")
+        cells = [given.iloc[:, j] for j in range(given.shape[1])]
+        source = _of_columns(list(given.columns), cells, label)
+        if list(given.index) != list(range(len(given))):
+            source.ids = np.array([str(name) for name in given.index], dtype=str)
+        return source
     if hasattr(given, "__arrow_c_stream__"):  # a frame of polars, or of Arrow itself
         import pyarrow as pa
 
@@ -96,7 +103,7 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
     size = size_of(path)  # that there is no such file is said first
     if ending in PACKED and kind not in RECORDS:
         raise DataError(f"{path}: a packed file of another kind than text or JSON: unpack it")
-    with reading(path, f"cannot be read as {kind[1:]}"):
+    with reading(path):
         if kind in BOOKS:
             return _of_book(path, sheet, words)
         if kind in STUDIES:
@@ -116,18 +123,28 @@ def _extra(name: str, kinds: str) -> Any:
         raise BackendError(f"{kinds} need {name}: pip install 'hopfed[files]'") from None
 
 
+def _made(
+    label: str,
+    names: Sequence[Any],
+    blocks: Callable[[], Iterator[Block]],
+    notes: Sequence[str] = (),
+) -> Source:
+    """A source of blocks of columns, whose names are made different."""
+    known, more = named(names, label)
+    if not known:
+        raise DataError(f"{label}: there are no columns")
+    return Source(label, known, lambda: pieces(blocks(), label), notes=[*notes, *more])
+
+
 def _of_columns(
     names: Sequence[Any], columns: Sequence[Any], label: str, notes: Sequence[str] = ()
 ) -> Source:
     """Columns of cells of any kind that are in memory."""
-    known, more = named(names, label)
-    arrays = list(map(as_arrow, columns))
-    lengths = sorted({len(array) for array in arrays})
-    if not lengths:
-        raise DataError(f"{label}: there are no columns")
+    held = list(map(as_arrow, columns))
+    lengths = sorted({len(array) for array in held})
     if len(lengths) > 1:
         raise DataError(f"{label}: columns must be of one length, got {lengths}")
-    return Source(label, known, lambda: iter([arrays]), notes=[*notes, *more])
+    return _made(label, names, lambda: iter([held]), notes)
 
 
 # Workbooks, studies, records
@@ -153,48 +170,39 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
         raise DataError(f"{path}: only a header line, no examples")
     if len(body) < len(rows) - laid.above:
         notes.append(f"{len(rows) - laid.above - len(body)} blank row(s) are left out")
-    columns = list(map(_whole, zip(*body, strict=True)))
+    columns = []
+    for cells in zip(*body, strict=True):  # numbers are floats, also where all of them are whole
+        floats = [cell for cell in cells if isinstance(cell, float)]
+        whole = all(x.is_integer() and abs(x) < 1e15 for x in floats)
+        plain = (None if cell == "" else cell for cell in cells)
+        columns.append([int(c) if whole and isinstance(c, float) else c for c in plain])
     names_of = [*(laid.names or ()), *[""] * len(columns)][: len(columns)]
     source = _of_columns(names_of, columns, str(path), [*notes, *laid.notes])
     source.dialect = Dialect(mark=True)  # without it spreadsheets take UTF-8 for something else
     return source
 
 
-def _whole(cells: Sequence[Any]) -> list[Any]:
-    """Cells of a column; the numbers of a workbook are floats, also where all of them are whole."""
-    numbers = [cell for cell in cells if isinstance(cell, float)]
-    whole = all(n.is_integer() and abs(n) < 1e15 for n in numbers)
-    plain = [None if cell == "" else cell for cell in cells]
-    return [int(c) if whole and isinstance(c, float) else c for c in plain]
-
-
 def _of_study(path: Path, kind: str, size: int) -> Source:
     """A file of SPSS, Stata or SAS, some rows at a time: values with a label are its words."""
     module = _extra("pyreadstat", "files of SPSS, Stata and SAS")
-    read: Callable[..., Any] = getattr(module, f"read_{kind}")
-
-    def rows(start: int, most: int) -> list[Any]:
-        found = read(str(path), row_offset=start, row_limit=most, output_format="dict")[0]
-        return list(found.values())
-
-    survive(lambda: rows(0, PART), size)
-    _, meta = read(str(path), metadataonly=True, output_format="dict")
-    names, notes = named(meta.column_names, str(path))
+    read = partial(getattr(module, f"read_{kind}"), str(path), output_format="dict")
+    survive(lambda: read(row_limit=PART), size)
+    _, meta = read(metadataonly=True)
     labels = [meta.variable_value_labels.get(name, {}) for name in meta.column_names]
-    step = max(1, PART // max(len(names), 1))
+    step = max(1, PART // max(len(labels), 1))
 
     def blocks() -> Iterator[Block]:
-        start, full = 0, True
-        while full:
-            found = [_labelled(*pair) for pair in zip(rows(start, step), labels, strict=True)]
-            start, full = start + step, bool(found) and len(found[0]) == step
-            if found and len(found[0]):
+        for start in count(0, step):
+            columns = read(row_offset=start, row_limit=step)[0].values()
+            found = [_labelled(*pair) for pair in zip(columns, labels, strict=True)]
+            if len(found[0]):
                 yield found
+            if len(found[0]) < step:
+                return
 
-    if labelled := sum(map(bool, labels)):
-        notes.append(f"{labelled} column(s) are read by the labels of their values")
-    said = f"cannot be read as {path.suffix[1:]}"
-    return Source(str(path), names, lambda: pieces(blocks(), path, said), notes=notes)
+    labelled = sum(map(bool, labels))
+    said = f"{labelled} column(s) are read by the labels of their values"
+    return _made(str(path), meta.column_names, blocks, [said] if labelled else [])
 
 
 def _labelled(cells: Any, labels: Mapping[Any, str]) -> Any:
@@ -266,7 +274,9 @@ def _of_arrow(path: Path, size: int) -> Source:
             yield schema
             for batch in made:
                 entries += batch.num_rows * batch.num_columns
-                letters += sum(c.nbytes for c in batch.columns if _is_text(c.type))
+                kinds = [getattr(c.type, "value_type", c.type) for c in batch.columns]
+                pairs = zip(batch.columns, kinds, strict=True)
+                letters += sum(c.nbytes for c, kind in pairs if not pa.types.is_primitive(kind))
                 require_room(entries)
                 if letters > most:
                     raise ValueError(f"it unpacks to more than {most:,} bytes: write it unpacked")
@@ -280,33 +290,23 @@ def _of_arrow(path: Path, size: int) -> Source:
 
     if kind == ".orc":  # whose reader crashes on some damaged files
         survive(tried, size)
-    names, notes = named(next(batches()).names, str(path))
-    if not names:
-        raise DataError(f"{path}: there are no columns")
-    size = max(1, PART // len(names))
+    names = next(batches()).names
+    step = max(1, PART // max(len(names), 1))
 
     def blocks() -> Iterator[Block]:
         for batch in islice(batches(), 1, None):
-            for start in range(0, batch.num_rows, size):
-                yield [_stored(column) for column in batch.slice(start, size).columns]
+            for start in range(0, batch.num_rows, step):
+                yield [_stored(column) for column in batch.slice(start, step).columns]
 
-    said = f"cannot be read as {kind[1:]}"
-    return Source(str(path), names, lambda: pieces(blocks(), path, said), notes=notes)
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow.types as types
-
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind))
+    return _made(str(path), names, blocks)
 
 
 def _of_folder(path: Path) -> Source:
     """A folder of files of one kind, one below the other."""
     sources = [of_path(file) for file in files_of(path)]
-    notes = list(dict.fromkeys(line for source in sources for line in source.notes))
+    notes = dict.fromkeys(line for source in sources for line in source.notes)
     each, names = aligned_sources(sources, "same"), sources[0].names
-    return Source(str(path), names, lambda: chain(*(s.blocks() for s in each)), notes=notes)
+    return _made(str(path), names, lambda: chain(*(s.blocks() for s in each)), list(notes))
 
 
 def _stored(array: Any) -> Any:
@@ -343,17 +343,6 @@ def as_arrow(cells: Any) -> Any:
         if not isinstance(kind, pa.BaseExtensionType):  # of intervals and periods, say
             return _stored(found)
     return pa.array([spelt(cell) or None for cell in cells], pa.string())
-
-
-def _of_frame(given: Any, label: str) -> Source:
-    """A frame of pandas."""
-    if given.ndim != 2:
-        raise DataError(f"{label}: a table is needed, got a series")
-    columns = [given.iloc[:, j] for j in range(given.shape[1])]
-    source = _of_columns(list(given.columns), columns, label)
-    if list(given.index) != list(range(len(given))):
-        source.ids = np.array([str(name) for name in given.index], dtype=str)
-    return source
 
 
 def _of_annotated(given: Any, label: str) -> Source:

@@ -49,7 +49,6 @@ from hopfed.tables.words import GONE, Cells, as_numbers
 
 __all__ = ["read_table", "read_tables"]
 
-LONG = 1_000  # characters of the name of a row, at most
 WORDS = 5  # unknown words of a column that an error names
 PART = 1 << 24  # entries of a partition of a zarr store
 
@@ -85,18 +84,16 @@ def read_table(
     words : word -> True (+1), False (-1) or None (missing), for words that are not known; name of
         a column -> such words of its own, or what it is a column of: "category", or "answers"
         where a cell may hold several, with ; or | or , between them: each becomes a column.
-    binarize : what becomes of columns with more than two numbers: +1 above their "median" (where
-        many rows hold it, above the value that comes nearest to halving them), "mean",
-        "quantile:Q" or a number; "levels" for a column of each value; or a mapping from names of
-        columns to these.
+    binarize : where columns of more than two numbers are cut: at their "median" (or near it, where
+        many rows hold it), "mean", "quantile:Q" or a number; "levels" for a column of each value;
+        or a mapping from names of columns to these.
     ordinal : names of columns of ordered answers, such as 1 to 5, or one such name; or a mapping
         from names to levels, the lowest first, which words need. Each level but the last becomes a
-        column: +1 above it, -1 at it, and missing below it, so that columns of one answer depend
-        on each other in no other way, and there is one number fewer for each class than levels.
-    coding : `Table.coding` of another table: this one is coded in the same way, its columns found
-        by name; `words` may say what further ones stand for then.
-    memory : bytes that the packed rows may take. Those that take more are not held: `recover` and
-        whoever needs a sum over them has the file read again. All are held when left out.
+        column: +1 above it, -1 at it, and missing below it.
+    coding : `Table.coding` of another table, by which this one is coded, its columns found by name;
+        `words` may say what further ones stand for then.
+    memory : bytes that the packed rows may take; all are held when left out. Those that take more
+        are read again by whoever needs a sum over them.
 
     Raises
     ------
@@ -329,19 +326,11 @@ class Packing:
         found = replace(found, seen=kernels.pack(~blank.T).signs) if blank.any() else found
         self._bytes += found.nbytes
         if self._id is not None and self.holds:
-            self._name(cells[self._id])
+            held = cells[self._id]
+            names = np.array([*(word.strip() for word in held.words), ""], dtype=str)
+            require_memory(names.itemsize * self._count, f"{self.source.label}: names of rows")
+            self._ids.append(names[held.places])
         return found
-
-    def _name(self, cells: Cells) -> None:
-        """Keep the names of some rows."""
-        names = np.array([*(word.strip() for word in cells.words), ""], dtype=str)
-        if names.itemsize > 4 * LONG:  # an array keeps as much for each as for the longest
-            raise DataError(
-                f"{self.source.label}: a row has a name of {names.itemsize // 4:,} characters; "
-                "name another column of names, or '' for none (--id, id=)"
-            )
-        require_memory(names.itemsize * (self._count + len(cells)), self.source.label)
-        self._ids.append(names[cells.places])
 
     @property
     def holds(self) -> bool:
@@ -482,7 +471,7 @@ def _parts_of(given: Any, label: str = "partition") -> list[tuple[Any, str, bool
             continue
         import dask.array
 
-        with reading(path, "cannot be read as zarr"):
+        with reading(path):
             held = arrays.zarr_array(path)
         width, chunk = math.prod(held.shape[1:]), held.chunks[0]
         rows = max(PART // max(width * chunk, 1), 1) * chunk

@@ -34,7 +34,6 @@ ROWS = 256  # rows that they hold at least, as far as that fits
 UNSURE = 0.015  # of an encoding, below which it is as good as not known
 FEW = 0.1  # of the cells of a column of numbers may be none
 DELIMITERS = ",;\t| "
-SAID = "cannot be read as text"
 JOINED = "ends of lines: if rows are missing, a quotation mark is opened or closed too many"
 _STEERING = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f]")  # in no text; escape is a letter of names
 # Encodings that files have as a rule, of many that bytes might be of.
@@ -48,7 +47,7 @@ _PERCENT = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?\s?%")
 
 def of_text(path: Path, words: Collection[str] = ()) -> Source:
     """Look at the first lines of a file, and return what reads it."""
-    with reading(path, SAID):
+    with reading(path):
         head, whole = _head(path)
         encoding = _encoding(head, whole)
         lines = _lines(head, whole, encoding)
@@ -68,11 +67,8 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
     quote, skipped = _quote(lines, delimiter), ends[found.above - 1] if found.above else 0
     quoted, longest = any(quote in line for line in lines), max(map(len, lines))
     text = _Text(path, encoding, delimiter, quote, len(names), skipped, quoted, longest)
-
-    def read() -> Iterator[Block]:
-        return pieces(text.blocks(source), path, SAID)
-
-    source = Source(str(path), names, read, notes=[*found.notes, *notes], dialect=dialect)
+    source = Source(str(path), names, lambda: pieces(text.blocks(source), path))
+    source.notes, source.dialect = [*found.notes, *notes], dialect
     source.commas, source.doubts = commas, {names[j]: why for j, why in doubts.items()}
     return source
 

@@ -32,13 +32,11 @@ BLOCK = 4_096  # rows made into text at a time
 # A name and its values, of a length that all columns share: numbers or texts, None for none.
 Column: TypeAlias = "tuple[str, np.ndarray | Sequence[Any]]"
 
-# What has no width may come before it, and signs of full width are signs to some.
-_NO_WIDTH = (
-    "\\u00ad\\u061c\\u180e\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufe00-\\ufe0f\\ufeff"
+# No number, nor nothing but signs; signs of full width are signs to some spreadsheets.
+_FORMULA = re.compile(
+    rf"(?!\s*{NUMBER.pattern}\s*$|[\s+-]+$)[\s\x00-\x1f]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]"
 )
-_FORMULA = re.compile(rf"[\s\x00-\x1f{_NO_WIDTH}]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 _SPLIT = re.compile(r"([;\t\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029])")
-_SIGNS = re.compile(r"[\s+-]+")
 
 
 @dataclass(frozen=True)
@@ -126,13 +124,7 @@ def text_cell(text: str) -> str:
     first, *parts = _SPLIT.split(text.replace("\r\n", "\n").replace("\r", "\n"))
     # A program that splits a text may take quotes for its own.
     pieces = [(first, first), *((part, part.lstrip("\"' ")) for part in parts)]
-    return "".join(f"'{part}" if _is_formula(piece) else part for part, piece in pieces)
-
-
-def _is_formula(text: str) -> bool:
-    if _SIGNS.fullmatch(text) or NUMBER.fullmatch(text.strip()):
-        return False
-    return bool(_FORMULA.match(text))
+    return "".join(f"'{part}" if _FORMULA.match(piece) else part for part, piece in pieces)
 
 
 def _csv(path: Path, columns: Sequence[Column], append: bool, dialect: Dialect) -> None:

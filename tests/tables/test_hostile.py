@@ -67,7 +67,7 @@ def test_no_codec_runs_what_it_reads(tmp_path, store, monkeypatch, settings):
     numcodecs = pytest.importorskip("numcodecs")
     monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
     path = store(pickle.dumps(Opens(tmp_path / "made")), **settings)
-    with pytest.raises(DataError, match="cannot be read as zarr"):
+    with pytest.raises(DataError, match="cannot be read"):
         hopfed.read_table(path)
     assert not (tmp_path / "made").exists()
     assert numcodecs.get_codec({"id": "pickle"})  # nobody else loses it
@@ -91,7 +91,7 @@ def test_chunks_are_bounded(store, monkeypatch):
     deflate = zlib.compressobj(9)
     packed = b"".join(deflate.compress(bytes(1 << 24)) for _ in range(12)) + deflate.flush()
     path = store(packed, compressor={"id": "zlib", "level": 1})
-    with pytest.raises(DataError, match="cannot be read as zarr"):
+    with pytest.raises(DataError, match="cannot be read"):
         hopfed.read_table(path)
     (path / "0.0").unlink()
     for shape in ([2**40, 3], [4, 2**40]):
@@ -177,11 +177,12 @@ def test_packed_words_are_bounded(tmp_path, monkeypatch, kind):
         hopfed.read_table(path)
 
 
-def test_one_long_name_does_not_make_all_long(tmp_path):
-    """An array of names kept as much for each as for the longest: of 2 MB, 16 GB."""
+def test_one_long_name_does_not_make_all_long(tmp_path, monkeypatch):
+    """An array of names keeps as much for each as for the longest: of 2 MB, 16 GB."""
     rows = [f"{'x' * 200_000 if k == 5 else f'r{k}'},{k % 2}" for k in range(1000)]
     (tmp_path / "a.csv").write_text("id,b\n" + "\n".join(rows))
-    with pytest.raises(DataError, match="a row has a name of 200,000 characters"):
+    monkeypatch.setattr("hopfed._lib.memory_limits.free_memory", lambda: 1 << 29)
+    with pytest.raises(DataError, match=r"names of rows: needs 0\.80 GB"):
         hopfed.read_table(tmp_path / "a.csv")
     assert hopfed.read_table(tmp_path / "a.csv", ignore=["id"]).shape == (1000, 1)
 
