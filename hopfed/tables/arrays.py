@@ -22,12 +22,12 @@ from hopfed._lib import hdf5_files
 from hopfed._lib.guarded_reading import raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import BackendError, DataError, shown
-from hopfed.tables.files import UNPACKED, opened, reading, size_of
+from hopfed.tables.files import opened, reading, size_of
 
 ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
 PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
 DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
-ROOM = 1 << 30  # bytes that any packed array may hold, and that are tried of one in HDF5
+ROOM = 1 << 30  # bytes that are tried of an array in HDF5
 METADATA = (".zarray", ".zattrs", ".zgroup", ".zmetadata", "zarr.json")
 LITTLE = 1 << 16  # bytes that a chunk takes in any case
 LARGE = 1 << 26  # bytes of HDF5 that are tried at a time
@@ -66,8 +66,7 @@ def stored(path: Path) -> Stored:
         if not held.shape:
             raise DataError(f"{path}: examples must be rows of a table, got 0 axes")
         if held.dtype.kind not in "biufUS" or not held.dtype.itemsize:
-            kinds = "only numbers, truth values and words"
-            raise DataError(f"{path}: arrays of {held.dtype} are not read, {kinds}")
+            raise DataError(f"{path}: arrays of {held.dtype} are not read, only numbers and words")
         size = _folder(path) if suffix == ".zarr" else size_of(path)
         # An axis of length 0 hides no other: an array of no rows is as wide as it says.
         entries = math.prod(max(n, 1) for n in held.shape)
@@ -98,11 +97,9 @@ def _array(label: str, file: Any, length: int, read: Callable[[int, int], Any]) 
         raise ValueError(f"{due} bytes are due after the header, there are {length - at}")
 
     def rows(which: slice) -> np.ndarray:
-        values = np.frombuffer(
-            read(at + which.start * row, (which.stop - which.start) * row), dtype
-        )
-        order: Any = "F" if fortran else "C"
-        return values.reshape(which.stop - which.start, *shape[1:], order=order)
+        count, order = which.stop - which.start, "F" if fortran else "C"
+        values: Any = np.frombuffer(read(at + which.start * row, count * row), dtype)
+        return values.reshape(count, *shape[1:], order=order)
 
     return Stored(label, tuple(map(int, shape)), dtype, rows, shape if fortran else (1,))
 
@@ -127,12 +124,7 @@ def _npz(path: Path) -> Stored:
     tables: dict[str, Stored] = {}
     with opened(path) as raw, zipfile.ZipFile(raw) as archive:
         for member in archive.infolist():
-            name, most = member.filename, max(UNPACKED * member.compress_size, ROOM)
-            if not name.isprintable():
-                raise ValueError("a name in it is no text")
-            if member.file_size > most:
-                raise ValueError(f"it unpacks to more than {most:,} bytes: save it unpacked (.npy)")
-            if name.endswith(".npy"):
+            if (name := member.filename).endswith(".npy"):
                 with archive.open(name) as file:
                     held = _array(str(path), file, member.file_size, partial(read, name))
                 if len(held.shape) > 1:

@@ -21,7 +21,7 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed.errors import BackendError, DataError, shown
 from hopfed.tables.files import contents, pieces, reading
 from hopfed.tables.table import NAME, Block, Source, named
-from hopfed.tables.words import COMMA, ENDLESS, KNOWN, MISSING, NUMBER, SHORT, number
+from hopfed.tables.words import COMMA, KNOWN, MISSING, NUMBER, SHORT, number
 from hopfed.tables.writers import Dialect
 
 HEAD = 1 << 18  # bytes that are looked at, unless two lines are longer
@@ -35,14 +35,12 @@ UNSURE = 0.015  # of an encoding, below which it is as good as not known
 FEW = 0.1  # of the cells of a column of numbers may be none
 DELIMITERS = ",;\t| "
 JOINED = "ends of lines: if rows are missing, a quotation mark is opened or closed too many"
-_STEERING = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f]")  # in no text; escape is a letter of names
 # Encodings that files have as a rule, of many that bytes might be of.
 _USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
 _BLANK = re.compile(rb"\n[ \t\r]*\n|\r\r")
 _POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # or so it may be
 _UNSIGNED = re.compile("[0-9]{1,9}([.,][0-9]+)?")
-_PERCENT = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?\s?%")
 
 
 def of_text(path: Path, words: Collection[str] = ()) -> Source:
@@ -118,8 +116,6 @@ def _encoding(head: bytes, whole: bool) -> str:
 def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
     """Whole lines of text at the beginning of a file."""
     text = codecs.getincrementaldecoder(encoding)("replace").decode(head, final=whole)
-    if _STEERING.search(text):
-        raise ValueError("it holds bytes that are in no text")
     lines = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     lines = lines if whole or len(lines) < 3 else lines[:-1]
     columns = max(lines[0].count(d) for d in ",;\t|") + 1
@@ -231,21 +227,17 @@ def layout(rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Layout
 
 
 def _is_title(row: Sequence[str], below: Sequence[str], width: int) -> bool:
-    """Whether a row stands above names: blank, a comment, or with a few cells of several."""
-    filled, more = sum(map(bool, row)), sum(map(bool, below))
-    if not filled or (filled == 1 and row[0].lower().startswith("sep=")):
+    """Whether a row stands above names: blank, a comment, or a cell where others have several."""
+    alone = sum(map(bool, row)) == 1 and bool(row[0])  # one further right stands above others
+    if not any(row) or (alone and row[0].lower().startswith("sep=")):
         return True
     if row[0].startswith("#") and len(row) != width:
         return True
-    if width > 3 and filled <= width / 2 <= more - 1 and not any(row[filled:]):
-        return True
-    alone = filled == 1 and width > 1 and bool(row[0])  # one further right stands above others
-    return alone and (len(row) < width - 1 or width > 2 or not more)
+    return alone and width > 1 and (len(row) < width - 1 or width > 2 or not any(below))
 
 
 def _is_number(cell: str) -> bool:
-    forms = NUMBER, COMMA, ENDLESS, _PERCENT
-    return any(form.fullmatch(cell) for form in forms) or cell.lower() == "nan"
+    return bool(NUMBER.fullmatch(cell) or COMMA.fullmatch(cell))
 
 
 def _is_header(top: Sequence[str], below: Sequence[Sequence[str]], words: Collection[str]) -> bool:
@@ -270,12 +262,11 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]], words: Collec
         entry = said in words or said in KNOWN
         if name and held and all(map(_is_number, held)):
             above = above or not (entry or _is_number(name))
-            against += bool(NUMBER.fullmatch(name) or COMMA.fullmatch(name))
+            against += _is_number(name) or said in MISSING
         elif name and (said in words or said in held or (entry and held <= KNOWN)):
             against += 1
-    if above and not any(NUMBER.fullmatch(c) or COMMA.fullmatch(c) for c in top):
-        return True
-    return against == 0 and not all(map(_is_number, filter(None, top)))
+    plain = [name for name in top if _is_number(name)]
+    return bool(above and not plain) or (against == 0 and len(plain) < sum(map(bool, top)))
 
 
 def _is_second(below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:

@@ -36,13 +36,13 @@ def write(path, array):
     ("array", "message"),
     [
         (np.array([[1, -1], [1, 3]]), "got 3 at row 2, column 2"),
-        (np.array([[1, -1], [0, 1]]), r"1 entry is missing \(first: row 2, column 1; 0 is missing"),
+        (np.array([[1, -1], [0, 1]]), r"1 missing \(first: row 2, column 1; 0 is missing"),
         (
             np.array([[1.0, np.nan], [1, np.nan]]),
-            r"2 entries are missing \(first: row 1, column 2;",
+            r"2 missing \(first: row 1, column 2;",
         ),
-        (np.array([[1, None], [0, 1]]), r"1 entry is missing \(first: row 1, column 2;"),
-        (np.ma.masked_all((1200, 3)), r"3,600 entries are missing \(first: row 1, column 1;"),
+        (np.array([[1, None], [0, 1]]), r"1 missing \(first: row 1, column 2;"),
+        (np.ma.masked_all((1200, 3)), r"3,600 missing \(first: row 1, column 1;"),
         (np.ma.array([[1, 7], [7, 1]], mask=[[0, 1], [0, 0]]), "got 7 at row 2, column 1"),
         (np.array([[1, None], [0, "a"]]), "got 'a' at row 2, column 2"),
         (np.array([[1.0, 0.5], [1, 1]]), "got 0.5 at row 1, column 2"),
@@ -208,9 +208,9 @@ def test_hdf5_tables_of_no_size_that_there_is(tmp_path):
         ("1,x\n0,1\n1,1\n", "row 1, column 2: 'x' is not a number"),
         ("#1,0\n0,1\n1,1\n", "row 1, column 1: '#1' is not a number"),
         ("a,b\n1,0\n#0,1\n1,1\n", "row 2, column 1: '#0' is not a number"),
-        (",,\n1,0,1\n0,1,0\n", r"3 entries are missing \(first: row 1, column 1;"),
-        ("1,0\n0,\n", r"1 entry is missing \(first: row 2, column 2;"),
-        ("nan,nan\n0,1\n0,1\n", r"2 entries are missing \(first: row 1, column 1;"),
+        (",,\n1,0,1\n0,1,0\n", r"3 missing \(first: row 1, column 1;"),
+        ("1,0\n0,\n", r"1 missing \(first: row 2, column 2;"),
+        ("nan,nan\n0,1\n0,1\n", r"2 missing \(first: row 1, column 1;"),
         ("1,-inf\n0,1\n", "got -inf at row 1, column 2"),
         ("²,1\n0,1\n", "row 1, column 1: '²' is not a number"),
         ("0,1\n１,1\n", "row 2, column 1: '１' is not a number"),
@@ -235,7 +235,7 @@ def test_no_row_of_a_csv_vanishes(tmp_path, text, message):
 def test_names_in_a_file_are_not_obeyed(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["a\x1b[31m"], file["b\x0b"] = X, X
-    np.savez(tmp_path / "a.npz", **{"a\x0b": X})
+    np.savez(tmp_path / "a.npz", **{"a\x0b": X, "b": X})
     for suffix in (".h5", ".npz"):
         with pytest.raises(DataError) as caught:
             read_examples(tmp_path / f"a{suffix}")
