@@ -21,8 +21,8 @@ import numpy as np
 from hopfed._lib import hdf5_files
 from hopfed._lib.guarded_reading import raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
-from hopfed.errors import BackendError, DataError, shown
-from hopfed.tables.files import opened, reading, size_of
+from hopfed.errors import DataError, shown
+from hopfed.tables.files import needed, opened, reading, size_of
 
 ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
 PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
@@ -173,10 +173,7 @@ def zarr_array(path: Path) -> Any:
     """Open the table of a zarr store, whose files are plain and no larger than they may be."""
     if not path.exists():
         raise DataError(f"{path}: no such file")
-    try:
-        import zarr
-    except ImportError:
-        raise BackendError("zarr is not installed: pip install 'hopfed[table]'") from None
+    zarr = needed("zarr", "stores of zarr", "table")
     _folder(path)
     try:
         held: Any = zarr.open(str(path), mode="r")

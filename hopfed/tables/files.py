@@ -16,11 +16,12 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from glob import glob
+from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from hopfed.errors import DataError, HopfedError, shown
+from hopfed.errors import BackendError, DataError, HopfedError, shown
 
 Piece = TypeVar("Piece")
 
@@ -124,12 +125,16 @@ def size_of(path: Path) -> int:
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    said = shown(next(iter(str(error).splitlines()), ""))  # it may quote the file
-    if isinstance(error, KeyError):
-        return f"{said or 'a key'} is missing"
-    return said or type(error).__name__
+    """First line of an error, which may quote the file."""
+    return shown(next(iter(str(error).splitlines()), "")) or type(error).__name__
+
+
+def needed(name: str, kinds: str, extra: str = "files") -> Any:
+    """Return a module of an extra, or say what it is needed for."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise BackendError(f"{kinds} need {name}: pip install 'hopfed[{extra}]'") from None
 
 
 def is_many(path: str | Path) -> bool:

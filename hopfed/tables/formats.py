@@ -18,7 +18,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import to_host
 from hopfed._lib.guarded_reading import raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
-from hopfed.errors import BackendError, DataError, shown
+from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
 from hopfed.tables import arrays
 from hopfed.tables.examples import of_tensor
@@ -28,6 +28,7 @@ from hopfed.tables.files import (
     UNPACKED,
     contents,
     files_of,
+    needed,
     opened,
     pieces,
     reading,
@@ -115,14 +116,6 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
     raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {KNOWN}")
 
 
-def _extra(name: str, kinds: str) -> Any:
-    """A module of the extra `files`, or one line that says what it brings."""
-    try:
-        return __import__(name)
-    except ImportError:
-        raise BackendError(f"{kinds} need {name}: pip install 'hopfed[files]'") from None
-
-
 def _made(
     label: str,
     names: Sequence[Any],
@@ -152,7 +145,7 @@ def _of_columns(
 
 def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
     """A sheet of a workbook: the one that is named, else the one with most cells."""
-    book = _extra("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
+    book = needed("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
     every = ", ".join(f"'{shown(name, 40)}'" for name in book.sheet_names[:20])
     if sheet and sheet not in book.sheet_names:
         raise DataError(f"{path}: there is no sheet '{shown(sheet, 40)}'; there are {every}")
@@ -184,7 +177,7 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
 
 def _of_study(path: Path, kind: str, size: int) -> Source:
     """A file of SPSS, Stata or SAS, some rows at a time: values with a label are its words."""
-    module = _extra("pyreadstat", "files of SPSS, Stata and SAS")
+    module = needed("pyreadstat", "files of SPSS, Stata and SAS")
     read = partial(getattr(module, f"read_{kind}"), str(path), output_format="dict")
     survive(lambda: read(row_limit=PART), size)
     _, meta = read(metadataonly=True)
@@ -380,9 +373,7 @@ def _of_numbers(given: Any, label: str) -> Source:
     if len(given.shape) < 2:
         raise DataError(f"{label}: examples must be rows of a table, got {len(given.shape)} axes")
     if not rows or not columns:
-        few = f"rows in it, of {columns:,} column(s)"
-        few = f"columns in its {rows:,} row(s)" if rows else few
-        raise DataError(f"{label}: there are no {few}")
+        raise DataError(f"{label}: there is no entry in {rows:,} row(s) of {columns:,} column(s)")
     require_memory(NAME // 4 * columns, f"{label}: names of {columns:,} columns")
     step, chunk = max(1, PART // columns), getattr(given, "chunks", None) or (1,)
     most = max(step // max(chunk[0], 1), 1) * max(chunk[0], 1)

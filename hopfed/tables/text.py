@@ -11,6 +11,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
-from hopfed.errors import BackendError, DataError, shown
-from hopfed.tables.files import contents, pieces, reading
+from hopfed.errors import DataError, shown
+from hopfed.tables.files import contents, needed, pieces, reading
 from hopfed.tables.table import NAME, Block, Source, named
 from hopfed.tables.words import COMMA, KNOWN, MISSING, NUMBER, SHORT, number
 from hopfed.tables.writers import Dialect
@@ -76,15 +77,12 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
 
 def _head(path: Path) -> tuple[bytes, bool]:
     """First bytes, which hold two whole lines at least, and whether they are all there is."""
-    head, ends = bytearray(), 0
-    for data in contents(path, HEAD):
-        if ends > 2:
-            return bytes(head), False
-        ends += len((data if head else data.lstrip(b"\r\n\0")).splitlines()) - bool(head)
-        head += data
-        if len(head) >= LONGEST:
-            raise ValueError("a line in it is too long")
-    return bytes(head), True
+    for size in (HEAD, LONGEST):
+        some = contents(path, size)
+        head, whole = next(some), next(some, None) is None
+        if whole or len(head.lstrip(b"\r\n\0").splitlines()) > 2:
+            return head, whole
+    raise ValueError("a line in it is too long")
 
 
 def _encoding(head: bytes, whole: bool) -> str:
@@ -96,16 +94,10 @@ def _encoding(head: bytes, whole: bool) -> str:
         if sample.count(b"\0") * 4 < len(sample):
             raise ValueError("it holds NUL bytes, so it is no text")
         return "utf-16-le" if sample[1::2].count(0) > sample[::2].count(0) else "utf-16-be"
-    try:
+    with suppress(UnicodeDecodeError):
         codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
         return "utf-8"
-    except UnicodeDecodeError as error:
-        byte = f"byte 0x{head[error.start]:02x} at {error.start}"
-    try:
-        import chardet
-    except ImportError:
-        way = "save it as UTF-8, or pip install 'hopfed[files]', which knows other encodings"
-        raise BackendError(f"it is not UTF-8 text ({byte}); {way}") from None
+    chardet = needed("chardet", "texts that are not UTF-8")
     found = {str(g["encoding"]).lower(): g["confidence"] for g in chardet.detect_all(head)}
     best = max(found.values(), default=0.0)
     usual = [name for name in found if _USUAL.fullmatch(name) and found[name] >= best / 2]

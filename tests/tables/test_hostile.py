@@ -242,14 +242,14 @@ def test_a_file_without_rows_is_one_line(tmp_path, hopfed):
     for command in (("recover", path), ("recover", path, "--dry-run")):
         status, text, errors = hopfed(*command)
         assert (status, text) == (2, "")
-        assert errors.strip().endswith("zero.npy: there are no rows in it, of 1,000 column(s)")
+        assert errors.strip().endswith("zero.npy: there is no entry in 0 row(s) of 1,000 column(s)")
 
 
 def test_arrays_are_weighed_before_their_columns_have_names(monkeypatch):
     monkeypatch.setattr("hopfed._lib.memory_limits.free_memory", lambda: 1 << 26)
     with pytest.raises(DataError, match=r"names of 1,000,000 columns: needs 0.10 GB of memory"):
         hopfed.read_table(np.zeros((2, 1_000_000), bool))
-    with pytest.raises(DataError, match="there are no rows in it"):
+    with pytest.raises(DataError, match="there is no entry in 0 row"):
         hopfed.read_table(np.zeros((0, WIDE), bool))
 
 
