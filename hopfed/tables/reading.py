@@ -312,12 +312,12 @@ class Packing:
             if unknown.any():
                 places = dict.fromkeys(cells[j].places[unknown].tolist())
                 words = [cells[j].words[k].strip() for k in islice(places, WORDS + 1)]
-                word, *others = (f"'{shown(word, 40)}'" for word in words)
-                word += f" (and {', '.join(others)})" * bool(others)
+                said, *others = (f"'{shown(word, 40)}'" for word in words)
+                said += f" (and {', '.join(others)})" * bool(others)
                 row = self._count + int(unknown.argmax()) + 1
                 why = f"was not there when the coding was made: {shown(code)}"
                 why = "is not a number" if code.kind == "number" else why
-                odd[name] = f"row {row}, column '{shown(name, 60)}': {word} {why}", words
+                odd[name] = f"row {row}, column '{shown(name, 60)}': {said} {why}", words
         if odd:
             raise _unknown_words(self.source.label, odd)
         codes = np.concatenate(parts)

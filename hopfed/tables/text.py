@@ -38,7 +38,6 @@ DELIMITERS = ",;\t| "
 JOINED = "ends of lines: if rows are missing, a quotation mark is opened or closed too many"
 # Encodings that files have as a rule, of many that bytes might be of.
 _USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
-_BLANK = re.compile(rb"\n[ \t\r]*\n|\r\r")
 _POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # or so it may be
 _UNSIGNED = re.compile("[0-9]{1,9}([.,][0-9]+)?")
@@ -293,10 +292,10 @@ class _Text(NamedTuple):
 
         rows, skipped, notes = 0, self.skipped, dict.fromkeys(source.notes)
         for data in self._lines(source.watch):
-            if self.width > 1 and _BLANK.search(data):
-                notes["blank lines between rows are left out"] = None
             if self.delimiter == " ":  # one between cells, and none at the edges of lines
                 data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", data))
+            if self.width > 1 and any(ends in data for ends in (b"\n\n", b"\n\r\n", b"\r\r")):
+                notes["blank lines between rows are left out"] = None
             found, last = self._parsed(data, skipped, rows), ""
             if self.quoted and found.num_rows and data.count(b"\n") > found.num_rows + skipped:
                 held = [pc.any(pc.match_substring(c, "\n")).as_py() for c in found.columns]
