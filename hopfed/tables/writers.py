@@ -15,8 +15,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TextIO, TypeAlias
 
 import numpy as np
 
@@ -99,16 +100,17 @@ def writing(
     """Write a .csv or a .parquet file some rows at a time, whole or not at all."""
     check_ending("path", path, STREAMED)
     with replacing(path) as temporary, ExitStack() as stack:
+        if Path(path).suffix.lower() == ".csv":
+            errors = "surrogatepass" if dialect.encoding.startswith("utf") else "strict"
+            with open(temporary, "w", -1, dialect.encoding, errors, newline="") as file:
+                yield partial(_csv, file, dialect)
+            return
+        import pyarrow as pa
+        from pyarrow import parquet
+
         made: list[Any] = []
 
         def add(columns: Sequence[Column]) -> None:
-            if Path(path).suffix.lower() == ".csv":
-                _csv(temporary, columns, bool(made), dialect)
-                made.append(None)
-                return
-            import pyarrow as pa
-            from pyarrow import parquet
-
             names = numbered([name for name, _ in columns])
             arrays = [v if hasattr(v, "to_pylist") else pa.array(v) for _, v in columns]
             table = pa.table(dict(zip(names, arrays, strict=True)))
@@ -127,8 +129,8 @@ def text_cell(text: str) -> str:
     return "".join(f"'{part}" if _FORMULA.match(piece) else part for part, piece in pieces)
 
 
-def _csv(path: Path, columns: Sequence[Column], append: bool, dialect: Dialect) -> None:
-    """Write blocks of rows; numbers as they are read back, texts that are no formulas."""
+def _csv(file: TextIO, dialect: Dialect, columns: Sequence[Column]) -> None:
+    """Write rows; numbers as they are read back, texts that are no formulas."""
 
     def cell(text: str) -> str:
         if not dialect.verbatim:
@@ -143,17 +145,14 @@ def _csv(path: Path, columns: Sequence[Column], append: bool, dialect: Dialect) 
             return text.replace(".", ",") if dialect.commas else text
         return value
 
-    errors = "surrogatepass" if dialect.encoding.startswith("utf") else "strict"
-    given = {"newline": "", "encoding": dialect.encoding, "errors": errors}
+    out = csv.writer(file, delimiter=dialect.delimiter, lineterminator=dialect.end)
     try:
-        with open(path, "a" if append else "w", **given) as file:
-            out = csv.writer(file, delimiter=dialect.delimiter, lineterminator=dialect.end)
-            if not append:
-                file.write("\ufeff" * dialect.mark)
-                out.writerow(cell(name) for name, _ in columns)
-            for start in range(0, len(columns[0][1]) if columns else 0, BLOCK):
-                lines = [map(made, _listed(v[start : start + BLOCK])) for _, v in columns]
-                out.writerows(zip(*lines, strict=True))
+        if not file.tell():
+            file.write("\ufeff" * dialect.mark)
+            out.writerow(cell(name) for name, _ in columns)
+        for start in range(0, len(columns[0][1]) if columns else 0, BLOCK):
+            lines = [map(made, _listed(v[start : start + BLOCK])) for _, v in columns]
+            out.writerows(zip(*lines, strict=True))
     except UnicodeEncodeError as error:
         letter = error.object[error.start]
         way = "save the table as UTF-8, or name the output .parquet"

@@ -199,16 +199,10 @@ def test_digits_are_looked_at_once():
 WIDE = 1_000_000_000
 
 
-def npy(path, shape, values=b""):
+def npy(path, shape):
     with open(path, "wb") as file:
         header = {"descr": "|b1", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
-        file.write(values)
-    return path
-
-
-def npz(path, shape):
-    np.savez_compressed(path, examples=np.zeros(shape, np.int8))
     return path
 
 
@@ -216,25 +210,26 @@ def h5(path, shape):
     with h5py.File(path, "w") as file:
         packed = {"compression": "gzip", "chunks": (1, 1 << 20)} if shape[0] else {}
         file.create_dataset("examples", shape, "i1", **packed)
-        for start in range(0, shape[1] if shape[0] else 0, 1 << 20):
-            file["examples"][0, start : start + (1 << 20)] = 1
     return path
 
 
-FILES = {
-    "no rows.npy": (npy, (0, WIDE)),
-    "no rows.h5": (h5, (0, WIDE)),
-    "no rows.npz": (npz, (0, WIDE)),
-    "packed.h5": (h5, (2, 3 * 10**7)),
-    "packed.npz": (npz, (2, 10**7)),
-}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_tiny_file_of_many_columns_is_refused_at_once(tmp_path, name):
-    make, shape = FILES[name]
+@pytest.mark.parametrize(
+    ("name", "make", "shape"),
+    [
+        ("a.npy", npy, (0, WIDE)),
+        ("a.h5", h5, (0, WIDE)),
+        ("a.h5", h5, (2, 3 * 10**7)),
+        (
+            "a.npz",
+            lambda path, shape: np.savez_compressed(path, examples=np.zeros(shape, "i1")),
+            (2, 10**7),
+        ),
+    ],
+)
+def test_a_tiny_file_of_many_columns_is_refused_at_once(tmp_path, name, make, shape):
+    make(tmp_path / name, shape)
     with pytest.raises(DataError, match="cannot be in a file of"):
-        hopfed.read_table(make(tmp_path / name, shape))
+        hopfed.read_table(tmp_path / name)
 
 
 def test_a_file_without_rows_is_one_line(tmp_path, hopfed):
