@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain, count, islice
@@ -20,20 +20,8 @@ from hopfed._lib.guarded_reading import raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import DataError, shown
 from hopfed.kernels import Rows
-from hopfed.tables import arrays
+from hopfed.tables import arrays, files
 from hopfed.tables.examples import of_tensor
-from hopfed.tables.files import (
-    PACKED,
-    ROOM,
-    UNPACKED,
-    contents,
-    files_of,
-    needed,
-    opened,
-    pieces,
-    reading,
-    size_of,
-)
 from hopfed.tables.table import NAME, Block, Source, aligned_sources, listed, made_up, named
 from hopfed.tables.text import LINES, layout, of_text
 from hopfed.tables.words import MISSING, as_numbers, number, spelt, token
@@ -74,7 +62,7 @@ def source_of(given: Any, label: str = "examples", words: Collection[str] = ()) 
     if hasattr(given, "__arrow_c_stream__"):  # a frame of polars, or of Arrow itself
         import pyarrow as pa
 
-        with reading(label):
+        with files.reading(label):
             table = pa.table(given)
         return _of_columns(table.column_names, table.columns, label)
     if hasattr(given, "shape"):
@@ -90,7 +78,7 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
     else:
         sheet = ""
     kind = ending = path.suffix.lower()
-    if ending in PACKED:
+    if ending in files.PACKED:
         kind = path.with_suffix("").suffix.lower()
     if kind in TEXT:
         return of_text(path, words)
@@ -101,10 +89,10 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
         return _of_numbers(held, str(path))
     if os.path.isdir(path):  # a name that is too long is none
         return _of_folder(path)
-    size = size_of(path)  # that there is no such file is said first
-    if ending in PACKED and kind not in RECORDS:
+    size = files.size_of(path)  # that there is no such file is said first
+    if ending in files.PACKED and kind not in RECORDS:
         raise DataError(f"{path}: a packed file of another kind than text or JSON: unpack it")
-    with reading(path):
+    with files.reading(path):
         if kind in BOOKS:
             return _of_book(path, sheet, words)
         if kind in STUDIES:
@@ -116,17 +104,12 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
     raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {KNOWN}")
 
 
-def _made(
-    label: str,
-    names: Sequence[Any],
-    blocks: Callable[[], Iterator[Block]],
-    notes: Sequence[str] = (),
-) -> Source:
+def _made(label: str, names: Sequence[Any], blocks: Any, notes: Sequence[str] = ()) -> Source:
     """A source of blocks of columns, whose names are made different."""
     known, more = named(names, label)
     if not known:
         raise DataError(f"{label}: there are no columns")
-    return Source(label, known, lambda: pieces(blocks(), label), notes=[*notes, *more])
+    return Source(label, known, lambda: files.pieces(blocks(), label), notes=[*notes, *more])
 
 
 def _of_columns(
@@ -145,7 +128,7 @@ def _of_columns(
 
 def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
     """A sheet of a workbook: the one that is named, else the one with most cells."""
-    book = needed("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
+    book = files.needed("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
     every = ", ".join(f"'{shown(name, 40)}'" for name in book.sheet_names[:20])
     if sheet and sheet not in book.sheet_names:
         raise DataError(f"{path}: there is no sheet '{shown(sheet, 40)}'; there are {every}")
@@ -177,7 +160,7 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
 
 def _of_study(path: Path, kind: str, size: int) -> Source:
     """A file of SPSS, Stata or SAS, some rows at a time: values with a label are its words."""
-    module = needed("pyreadstat", "files of SPSS, Stata and SAS")
+    module = files.needed("pyreadstat", "files of SPSS, Stata and SAS")
     read = partial(getattr(module, f"read_{kind}"), str(path), output_format="dict")
     survive(lambda: read(row_limit=PART), size)
     _, meta = read(metadataonly=True)
@@ -213,7 +196,7 @@ def _labelled(cells: Any, labels: Mapping[Any, str]) -> Any:
 
 def _of_records(path: Path) -> Source:
     """A list of records in JSON, one in each line, or lists of columns."""
-    text = b"".join(contents(path, SMALL)).decode("utf-8-sig")
+    text = b"".join(files.contents(path, SMALL)).decode("utf-8-sig")
     require_memory(20 * len(text), str(path))
     try:
         held = json.loads(text)
@@ -239,17 +222,17 @@ def _of_arrow(path: Path, size: int) -> Source:
     import pyarrow as pa
     from pyarrow import orc, parquet
 
-    kind, most = path.suffix.lower(), max(UNPACKED * size, ROOM)
+    kind, most = path.suffix.lower(), max(files.UNPACKED * size, files.ROOM)
 
     def require_room(entries: int) -> None:
-        if entries // 8 > max(UNPACKED * size, SMALL):
+        if entries // 8 > max(files.UNPACKED * size, SMALL):
             raise ValueError(f"{entries:,} entries cannot be in a file of {size:,} bytes")
         require_memory(entries // 4, str(path))
 
     def batches() -> Iterator[Any]:
         """Yield its schema, and then what it holds."""
         entries = letters = 0
-        with opened(path) as raw:
+        with files.opened(path) as raw:
             if kind == ".parquet":
                 schema = parquet.ParquetFile(raw).schema_arrow
                 texts = [f.name for f in schema if pa.types.is_string(f.type)]
@@ -296,7 +279,7 @@ def _of_arrow(path: Path, size: int) -> Source:
 
 def _of_folder(path: Path) -> Source:
     """A folder of files of one kind, one below the other."""
-    sources = [of_path(file) for file in files_of(path)]
+    sources = [of_path(file) for file in files.files_of(path)]
     notes = dict.fromkeys(line for source in sources for line in source.notes)
     each, names = aligned_sources(sources, "same"), sources[0].names
     return _made(str(path), names, lambda: chain(*(s.blocks() for s in each)), list(notes))
@@ -360,7 +343,7 @@ def _of_array(given: Any, label: str) -> Source:
     if kind not in "US" and not (kind == "O" and any(isinstance(c, str) for c in given.flat)):
         return _of_numbers(given, label)
     flat = given.reshape(len(given), -1)
-    with reading(label):  # NumPy does not look whether letters are letters
+    with files.reading(label):  # NumPy does not look whether letters are letters
         columns = [as_arrow(flat[:, j].tolist()) for j in range(flat.shape[1])]
         for column in columns:
             column.validate(full=True)
@@ -420,18 +403,21 @@ def read_numbers(given: str | Path | Source, ignore: Sequence[str] = ()) -> np.n
         if ignore:
             raise DataError(f"{given}: columns of arrays have no names to ignore")
         return arrays.stored(Path(given))[:]
-    source, parts, rows = given if isinstance(given, Source) else of_path(Path(given)), [], 0
+    source = given if isinstance(given, Source) else of_path(Path(given))
     if unknown := [name for name in ignore if name not in source.names]:
         there = f"of {listed(source.names)}"
         raise DataError(f"{source.label}: no column {listed(unknown)} to ignore, {there}")
-    kept = [j for j, name in enumerate(source.names) if name not in ignore]
+    parts, rows = list[np.ndarray](), 0
     for block in source.blocks():
-        columns = [as_numbers(block[j], MISSING) for j in kept]
-        for j, values in zip(kept, columns, strict=True):
-            if values is None:
-                words = [spelt(cell).strip() for cell in block[j].to_pylist()]
+        columns = []
+        for j, (name, cells) in enumerate(zip(source.names, block, strict=True), start=1):
+            values = None if name in ignore else as_numbers(cells, MISSING)
+            if values is not None:
+                columns.append(values)
+            elif name not in ignore:
+                words = [spelt(cell).strip() for cell in cells.to_pylist()]
                 odd = [token(w) not in MISSING and number(w) is None for w in words].index(True)
-                at = f"row {rows + odd + 1}, column {j + 1}"
+                at = f"row {rows + odd + 1}, column {j}"
                 raise DataError(f"{source.label}: {at}: '{shown(words[odd], 40)}' is not a number")
         parts.append(np.stack(columns, axis=1))
         rows += len(parts[-1])

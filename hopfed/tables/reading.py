@@ -196,7 +196,7 @@ def _decided(
             with suppress(*(DataError,) if k or first.numbers is None else ()):
                 if k == 0 and alone:
                     packing = Packing(first, Decider(sources, choices).decide()[0], most)
-                rows = packing and packing.packed(cells)
+                rows = None if packing is None else packing.packed(cells)
             if rows is None:
                 packing = None
             else:

@@ -256,8 +256,8 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]], words: Collec
             against += _is_number(name) or said in MISSING
         elif name and (said in words or said in held or (entry and held <= KNOWN)):
             against += 1
-    plain = [name for name in top if _is_number(name)]
-    return bool(above and not plain) or (against == 0 and len(plain) < sum(map(bool, top)))
+    numbers = sum(map(_is_number, top))
+    return (above and not numbers) or (against == 0 and numbers < sum(map(bool, top)))
 
 
 def _is_second(below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:

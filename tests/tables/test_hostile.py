@@ -164,7 +164,7 @@ def test_packed_text_is_bounded(tmp_path, monkeypatch, piece):
 @pytest.mark.parametrize("kind", ["feather", "parquet"])
 def test_packed_words_are_bounded(tmp_path, monkeypatch, kind):
     """Of 75 kB, 12 GB were taken; here of less, 10 MB, where 4 may be."""
-    monkeypatch.setattr("hopfed.tables.formats.ROOM", 1 << 22)
+    monkeypatch.setattr("hopfed.tables.files.ROOM", 1 << 22)
     words = pa.array(["x" * (1 << 17) + str(k) for k in range(80)])
     table = pa.table({"a": words, "b": pa.array([k % 2 for k in range(80)])})
     path = tmp_path / f"a.{kind}"
