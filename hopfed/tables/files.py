@@ -19,11 +19,9 @@ from glob import glob
 from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from hopfed.errors import BackendError, DataError, HopfedError, shown
-
-Piece = TypeVar("Piece")
 
 UNPACKED = 100  # bytes for each byte of a packed file; of honest tables mostly below 20
 ROOM = 1 << 26  # bytes that any packed file may hold
@@ -107,7 +105,7 @@ def reading(path: str | Path, said: str = "cannot be read") -> Iterator[None]:
         raise DataError(f"{path}: {said}: it is damaged") from None
 
 
-def pieces(made: Iterator[Piece], path: str | Path) -> Iterator[Piece]:
+def pieces(made: Iterator[Any], path: str | Path) -> Iterator[Any]:
     """Yield what is made of a file piece by piece, each of them guarded by `reading`."""
     while True:
         with reading(path):
@@ -126,7 +124,8 @@ def size_of(path: Path) -> int:
 
 def _reason(error: BaseException) -> str:
     """First line of an error, which may quote the file."""
-    return shown(next(iter(str(error).splitlines()), "")) or type(error).__name__
+    said = shown(next(iter(str(error).splitlines()), "")) or type(error).__name__
+    return f"{said} is missing" if isinstance(error, KeyError) else said
 
 
 def needed(name: str, kinds: str, extra: str = "files") -> Any:
