@@ -112,7 +112,7 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
     if choices == Choices() and (coding is None or is_made_up(coding.names)):
         source = source_of(file)
         with suppress(DataError):  # of words
-            values = read_numbers(source, gaps=True)
+            values = read_numbers(source)
             if not (np.abs(values) > 1).any():
                 return Named(values, _own(source.names))
     [table] = read_tables([file], choices=choices, coding=coding, least=least)

@@ -509,7 +509,7 @@ def spectrum_command(
     left = [name for part in ignore for name in part.split(",")]
     try:
         with naming_options():
-            found = spectrum(read_numbers(file, gaps=True, ignore=left), **options)
+            found = spectrum(read_numbers(file, ignore=left), **options)
     except ArgumentError as error:
         if error.argument != "X":
             raise
