@@ -108,7 +108,7 @@ load loads=0.2,0.1 : loads must be rising
 tables methods=magic : methods must be among one class
 scale M=100 : M must be one for each of 5 N
 attacker attackers=5,1,1 : attackers must be in [1, 5)
-cooperation first=.8 : clients must be one for each of 1 first
+cooperation first=.8 : others must be one for each of 1 first
 novelty rare=.5,.5,.5 : rare must be a sum below 1
 plan seeds=0 : seeds must be at least 1
 """
