@@ -79,7 +79,7 @@ def test_a_cell_is_what_it_would_be_alone_though_some_share_a_training(arrays):
     toy = Toy()
     groups = [[cell.key for cell in group] for group in _cells.groups_of(toy)]
     assert [f"{TABLE}/fedavg", f"{TABLE}/fedavg+"] in groups
-    for cell in toy.cells():
+    for cell in _cells.cells_of(toy):
         alone = execute(fl, replace(cell.config, seeds=2)).arrays
         ours = _cells.by_cell(toy, arrays)[cell.key]
         for name in set(ours) - {"readings"}:
@@ -129,14 +129,14 @@ def test_rows_and_sections_that_cannot_be_played(rows, sections):
 @pytest.mark.parametrize("name", rest_slow(["oneshot", "fedh2l", "fedssa", "sohip", "knnper"], 1))
 def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
     module = find(name)
-    keys = [p.key for n in presets(module) for p in preset(module, n).cells()]
+    keys = [p.key for n in presets(module) for p in preset(module, n).places()]
     assert keys
     config = replace(preset(module, "quick"), seeds=1)
     if name == "oneshot":
         config = replace(config, filters=4, examples=400)
     execute(module, config, out=tmp_path / "run.h5")
     run = Run.load(tmp_path / "run.h5", complete=True)
-    for cell in config.cells():
+    for cell in _cells.cells_of(config):
         assert 0 <= run.summary[f"{cell.key}/test"][0] <= 1
     assert tables_of(run)[0].title == TABLE
     assert all(axes.has_data() for axes in drawer(name, whole=True)(run).axes if axes.axison)

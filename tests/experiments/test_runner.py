@@ -131,7 +131,7 @@ def test_what_cannot_be_run_or_resumed(walk, rounds, tmp_path, monkeypatch):
         execute(walk, walk.Config(), out=out, resume=True)
     ledger = Ledger(walk, walk.Config(seeds=2))
     ledger.commit(0, {"x": np.zeros(2)})
-    with pytest.raises(ValueError, match="'x' must have one shape"):
+    with pytest.raises(ValueError, match="'x' must be the same"):
         ledger.commit(1, {"x": np.zeros(3)})
 
 
