@@ -19,7 +19,7 @@ WIDTH, HEIGHT = 180, 52  # mm, of a page and of a row of panels
 COLUMN = 88  # mm, of a paper
 LINES = ("-", "--", ":", "-.")
 MARKS = "os^vDPX"
-GREYS = {"theory", "foreseen", "law", "test", "true", "edge", "full"}  # whatever else is there
+GREYS = {"theory", "foreseen", "law", "test", "true", "edge", "full", "taken by hopfed"}
 UNIT: dict[str, Any] = {"ylim": (-0.03, 1.05)}  # of shares
 # Colours of a mosaic: paper, ink, wrong pixel, space between the pictures.
 MOSAIC = ["white", "0.15", "#D55E00", "0.85"]
