@@ -58,8 +58,8 @@ def bounds(N: int, M: np.ndarray, r: float, level: float, proxy: float) -> Figur
     left = _curves(title, {n: (samples, y) for n, y in curves.items()}, log="xy", xlabel="M")
     lower, upper = concentration.bulk_band(N, samples, level, 1 - r**2)
     ends = marchenko_pastur.edges(N / samples, 1 - r**2)
-    lines = {"middle of the band (39)": ((lower + upper) / 2, lower, upper)}
-    edges = {f"{name} edge": end for name, end in zip(("lower", "upper"), ends, strict=True)}
+    lines = {"band (39)": (np.full(len(samples), np.nan), lower, upper)}
+    edges = {"edges": (np.r_[samples, np.nan, samples], np.r_[ends[0], np.nan, ends[1]])}
     words = {"log": "x", "xlabel": "M", "ylim": (0, None)}
     return page([left, over("eigenvalue of N J", samples, lines, edges, **words)])
 
