@@ -60,25 +60,24 @@ def execute(
 
     Parameters
     ----------
-    experiment : a module, see `hopfed.experiments.Experiment`.
+    experiment : a module, see `hopfed.experiments`.
     config : its settings.
     out : run file, written after every seed and, which may take up to a twentieth of the time,
         between the rounds of a federation. None writes no file.
     resume : continue the run in `out` if there is one; otherwise `out` must not exist. It may get
         more seeds, and a run of `hopfed fl` more rounds, also when it is finished.
-    engine : "local" runs every seed in one process, `workers` of them at a time; "pool", for a
-        federation, runs the clients of a round in `workers` processes, one seed after the other;
-        "dask" gives seeds, or the clients of a round where there are fewer seeds than `workers`, as
-        tasks to the Dask cluster in use, or to `workers` processes here; "flower" runs clients as
-        nodes of Flower in this process; an engine object stays open.
+    engine : "local" runs `workers` seeds at a time; "pool" the clients of a round of a federation
+        in `workers` processes; "dask" gives seeds, or the clients of a round where there are fewer
+        seeds than `workers`, to the Dask cluster in use, or to `workers` processes here; "flower"
+        runs clients as nodes of Flower in this process; an engine object stays open.
     workers : number of processes. Results of "local" do not depend on it. Another engine has the
         same up to the order of sums, where clients are trained together or elsewhere.
     at_once : write the run file after every round, at any cost.
     report : called after every seed, or every round of a federation.
     first : the first seed; others than those that settings were tuned on are drawn from 100 on.
     device : where an experiment recovers whose `measure` takes a `device`; "cpu" for all others.
-    callbacks : called with seed, round and arrays, as soon as those of a round are committed. They
-        cannot change results; an error of theirs ends the run, whose committed rounds are kept.
+    callbacks : called with seed, round and arrays of each committed round. They cannot change
+        results; an error of theirs ends the run, whose committed rounds are kept.
 
     Raises
     ------

@@ -95,40 +95,39 @@ def test_a_seed_that_fails_keeps_the_others(walk, tmp_path):
 def test_a_run_grows_by_seeds_begins_where_one_likes_and_never_shrinks(walk, tmp_path, hopfed):
     out, whole = tmp_path / "w.h5", tmp_path / "whole.h5"
     execute(walk, walk.Config(seeds=2), out=out, first=100)
-    with pytest.raises(ArgumentError, match="from 100 on"):
-        execute(walk, walk.Config(seeds=5), out=out, resume=True)
     run = execute(walk, walk.Config(seeds=5), out=out, resume=True, first=100)
     assert run.arrays["a/seed"].tolist() == [100, 101, 102, 103, 104]
     execute(walk, walk.Config(seeds=5), out=whole, first=100)
     assert out.read_bytes() == whole.read_bytes()
-    with pytest.raises(ArgumentError, match="seeds must be at least 5"):
-        execute(walk, walk.Config(seeds=4), out=out, resume=True, first=100)
+    for seeds, first, words in ((5, 0, "from 100 on"), (4, 100, "seeds must be at least 5")):
+        with pytest.raises(ArgumentError, match=words):
+            execute(walk, walk.Config(seeds=seeds), out=out, resume=True, first=first)
     mp = tmp_path / "mp.h5"
     tiny = ("--preset", "quick", "--set", "N=40", "--set", "nulls=1", "--set", "shuffle=no")
-    assert hopfed("run", "mp", *tiny, "--seeds", "100:102", "--out", mp)[0] == 0
-    assert hopfed("run", "mp", "--out", mp, "--resume", "--seeds", "100:103")[0] == 0
+    hopfed.done("run", "mp", *tiny, "--seeds", "100:102", "--out", mp)
+    hopfed.done("run", "mp", "--out", mp, "--resume", "--seeds", "100:103")
     assert Run.load(mp).arrays["seeds"].tolist() == [100, 101, 102]
 
 
 def test_what_cannot_be_run_or_resumed(walk, rounds, tmp_path, monkeypatch):
     out = tmp_path / "w.h5"
     execute(walk, walk.Config(seeds=1), out=out)
+    again = {"out": out, "resume": True}
     for options, words in (
         ({"workers": 0}, "workers must be at least 1"),
         ({"out": tmp_path / "absent" / "w.h5"}, "in a folder that exists"),
         ({"engine": "pool"}, "local or dask: this is not a federation"),
         ({"device": "cuda:0"}, "device must be cpu: walk computes there only"),
         ({"out": out}, "a new file, or one to continue with --resume"),
+        ({"N": 5} | again, "made with N = 4, not 5"),
+        ({"experiment": rounds} | again, "holds a run of walk, not of rounds"),
     ):
-        with pytest.raises(ArgumentError, match=words):
-            execute(walk, walk.Config(seeds=1), **options)
-    with pytest.raises(RunFileError, match="made with N = 4, not 5"):
-        execute(walk, walk.Config(N=5), out=out, resume=True)
-    with pytest.raises(RunFileError, match="holds a run of walk, not of rounds"):
-        execute(rounds, rounds.Config(), out=out, resume=True)
+        experiment, N = options.pop("experiment", walk), options.pop("N", 4)
+        with pytest.raises(HopfedError, match=words):
+            execute(experiment, experiment.Config(N=N, seeds=1), **options)
     monkeypatch.setattr("hopfed.experiments.ledger.provenance", lambda: {"numpy": "9.9"})
     with pytest.raises(RunFileError, match=r"made with numpy .*, here is 9\.9"):
-        execute(walk, walk.Config(), out=out, resume=True)
+        execute(walk, walk.Config(), **again)
     ledger = Ledger(walk, walk.Config(seeds=2))
     ledger.commit(0, {"x": np.zeros(2)})
     with pytest.raises(ValueError, match="'x' must be the same"):
@@ -152,16 +151,14 @@ def test_rounds_of_another_shape_or_kind_are_refused(rounds, tmp_path, damage):
 
 # In a process of its own, which is killed or has too little room
 
-BEGIN = (
-    "import sys; sys.path.insert(0, sys.argv[1])\n"
-    "import {name}\n"
-    "from hopfed.experiments import ledger as _ledger\n"
-    "from hopfed.experiments.runner import execute\n"
-    "_ledger.SHARE = 1e9\n"  # a commit after every round
-    "if __name__ == '__main__':\n"
-    "    config = {name}.Config({settings})\n"
-    "    execute({name}, config, out=sys.argv[2], resume=True)\n"
-)
+BEGIN = """
+import sys; sys.path.insert(0, sys.argv[1])
+import {name}
+from hopfed.experiments import ledger, runner
+ledger.SHARE = 1e9  # a commit after every round
+if __name__ == "__main__":
+    runner.execute({name}, {name}.Config({settings}), out=sys.argv[2], resume=True)
+"""
 
 
 def start(folder, out, name, settings, **options):
