@@ -28,7 +28,7 @@ def client():
         yield client
 
 
-@pytest.mark.parametrize("kind", ["walk", "rounds", "federation"])
+@pytest.mark.parametrize("kind", ["walk", "federation"])
 def test_the_run_file_is_the_same_to_the_last_byte(kind, request, tmp_path, client):
     experiment = request.getfixturevalue(kind)
     one, two, three = (tmp_path / f"{name}.h5" for name in ("one", "two", "three"))

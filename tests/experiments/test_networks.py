@@ -23,6 +23,7 @@ from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.neural.models.networks import read_tensors  # noqa: E402
 from hopfed.neural.training.evaluation import correct  # noqa: E402
+from hopfed.neural.training.task import task_of  # noqa: E402
 from hopfed.report.tables import load_complete, tables_of  # noqa: E402
 from hopfed.runs import Run  # noqa: E402
 
@@ -110,20 +111,17 @@ def test_gains_are_paired_seed_by_seed_and_tabled(run, arrays):
     assert all(len(row) == len(t.columns) + 1 for t in made for row in t.rows)
 
 
-@pytest.mark.parametrize(
-    ("rows", "sections"),
-    [
+def test_rows_and_sections_that_cannot_be_played():
+    for rows, sections in (
         (("fedavg+",), (TABLE,)),  # without what gains are over
         (("standalone", "fedsgd"), (TABLE,)),
         (("standalone", "all"), (TABLE,)),
         (("all",), ()),
         (("all",), ("rate",)),  # of no method alone
         (("all",), (TABLE, "colour")),
-    ],
-)
-def test_rows_and_sections_that_cannot_be_played(rows, sections):
-    with pytest.raises(ArgumentError, match=r"(rows|sections) must be"):
-        Toy(rows=rows, sections=sections)
+    ):
+        with pytest.raises(ArgumentError, match=r"(rows|sections) must be"):
+            Toy(rows=rows, sections=sections)
 
 
 @pytest.mark.parametrize("name", rest_slow(["oneshot", "fedh2l", "fedssa", "sohip", "knnper"], 1))
@@ -288,42 +286,52 @@ def test_a_finished_run_gets_more_rounds_to_the_same_bytes(hopfed, tmp_path):
     once, parts = tmp_path / "once.h5", tmp_path / "parts.h5"
     options = ("--clients", 3, "--models", "mlp:16", "--set", "examples=200")
     options += ("--set", "alpha=0.4", "--set", "rate=0.5", "--set", "way=stacked")
-    assert hopfed("fl", "run", "apfl", *options, "--rounds", 4, "--out", once)[0] == 0
-    assert hopfed("fl", "run", "apfl", *options, "--rounds", 2, "--out", parts)[0] == 0
+    hopfed.done("fl", "run", "apfl", *options, "--rounds", 4, "--out", once)
+    hopfed.done("fl", "run", "apfl", *options, "--rounds", 2, "--out", parts)
     more = ("fl", "run", "apfl", "--resume", "--out", parts, "--rounds")  # settings are in the file
-    assert hopfed(*more, 4, "--set", "alpha=0.4")[0] == 0
+    hopfed.done(*more, 4, "--set", "alpha=0.4")
     assert parts.read_bytes() == once.read_bytes()
-    status, _, err = hopfed(*more, 3)
-    assert (status, "made with rounds = 4, not 3" in err) == (2, True)
-    status, _, err = hopfed(*more, 6, "--set", "lr=0.1")
-    assert (status, "made with lr = 0.01, not 0.1" in err) == (2, True)
+    assert "made with rounds = 4, not 3" in hopfed.refused(*more, 3)
+    assert "made with lr = 0.01, not 0.1" in hopfed.refused(*more, 6, "--set", "lr=0.1")
     assert parts.read_bytes() == once.read_bytes()
 
 
-@pytest.mark.parametrize("change", [{"schedule": "cosine"}, {"every": 3}])
-def test_rounds_that_would_have_been_others_in_a_longer_run_are_not_continued(tmp_path, change):
-    config = fl.Config(**SMALL | change)
-    execute(fl, config, out=tmp_path / "run.h5")
-    with pytest.raises(ArgumentError, match="rounds must be 4, as in the file"):
-        execute(fl, replace(config, rounds=6), out=tmp_path / "run.h5", resume=True)
+def test_runs_that_would_be_others_are_not_continued(tmp_path, monkeypatch):
+    def refused(words, config, error=ArgumentError, **change):
+        out = tmp_path / "run.h5"
+        if not out.exists():
+            execute(fl, config, out=out)
+        before = out.read_bytes()
+        with pytest.raises(error, match=words):
+            execute(fl, replace(config, **change), out=out, resume=True)
+        assert out.read_bytes() == before
 
-
-def test_networks_that_are_too_large_to_be_kept_are_not_gone_on_with(tmp_path, monkeypatch):
+    for change in ({"schedule": "cosine"}, {"every": 3}):
+        (tmp_path / "run.h5").unlink(missing_ok=True)
+        refused("rounds must be 4, as in the file", fl.Config(**SMALL | change), rounds=6)
+    (tmp_path / "run.h5").unlink()
+    rng, data = np.random.default_rng(0), tmp_path / "data.npz"
+    np.savez(data, features=rng.normal(size=(90, 5)), labels=np.arange(90) % 3)
+    config = fl.Config(**SMALL | {"rounds": 1, "data": str(data)}, method="fedprox")
     monkeypatch.setattr(ledger, "MOST", 1)
-    config, out = fl.Config(**SMALL | {"rounds": 1}), tmp_path / "run.h5"
-    execute(fl, config, out=out)
-    before = out.read_bytes()
-    with pytest.raises(RunFileError, match="no networks to go on with after round 1"):
-        execute(fl, replace(config, rounds=2), out=out, resume=True)
-    assert out.read_bytes() == before
+    words = "no networks to go on with after round 1"
+    refused(words, config, RunFileError, rounds=2)
+    make = fl.Config.make  # as with another default of the method
+    with monkeypatch.context() as patch:
+        patch.setattr(fl.Config, "make", lambda *a: replace(make(*a), mu=0.5))
+        words = r"made with options .*mu=0\.01, here is .*mu=0\.5"
+        refused(words, config, RunFileError, seeds=2)
+    np.savez(data, features=rng.normal(size=(90, 5)), labels=np.arange(90) % 3)
+    task_of.cache_clear()
+    refused("made with data .*; resume it where it was made", config, RunFileError, seeds=2)
 
 
-@pytest.mark.parametrize("text", ["{", "{}", '{"models": ["lenet"]}'])
-def test_a_broken_folder_is_one_line(tmp_path, text):
-    (tmp_path / "model.json").write_text(text)
-    with pytest.raises((DataError, ArgumentError)) as caught:
-        read(tmp_path, 0)
-    assert "\n" not in str(caught.value)
+def test_a_broken_folder_is_one_line(tmp_path):
+    for text in ("{", "{}", '{"models": ["lenet"]}'):
+        (tmp_path / "model.json").write_text(text)
+        with pytest.raises((DataError, ArgumentError)) as caught:
+            read(tmp_path, 0)
+        assert "\n" not in str(caught.value)
 
 
 def test_rounds_as_a_table(hopfed, tmp_path):
