@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.settings import describe, hint, require, with_settings
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.errors import HopfedError
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, Words, among, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd
@@ -199,17 +199,10 @@ def train_round(
     Counted are also, in round 0, the first model where the server sends one, and the sums by which
     inputs are scaled; not a message with which the client was scored before, see `score`.
     """
+    federation = {"seed": method.task.seed, "clients": config.seen, "engine": engine}
+    federation |= {"participation": config.participation(), "minimum": config.minimum}
     try:
-        played = play_round(
-            method,
-            state,
-            t,
-            seed=method.task.seed,
-            clients=config.seen,
-            engine=engine,
-            participation=config.participation(),
-            minimum=config.minimum,
-        )
+        played = play_round(method, state, t, **federation)
     except TooFewClientsError as error:
         advice = f"; lr = {config.lr:g} is likely too high" if "not finite" in str(error) else ""
         raise HopfedError(f"{error}{advice}") from error
@@ -316,10 +309,9 @@ def by_domain(method: Any, state: FederationState | None) -> Arrays:
         found["accuracy"] = np.full((L, domain_of(task.split).max() + 1), np.nan)
     else:
         classifiers = [classifier_of(method, state, c) for c in range(L)]
-        found = domains(classifiers, task.tensors, task.split)
-        found = {name: found[name] for name in ("accuracy", *DOMAINS)}
-        held = domains(classifiers, task.tensors, task.split, "validation")
-        found["validation"] = held["acc"]
+        every = domains(classifiers, task.tensors, task.split)
+        found = {name: every[name] for name in ("accuracy", *DOMAINS)}
+        found["validation"] = domains(classifiers, task.tensors, task.split, "validation")["acc"]
     return {f"domains/{name}": array for name, array in found.items()}
 
 
@@ -543,21 +535,16 @@ def with_options(config: Config, settings: list[str]) -> Config:
     """Return `config` changed by ``key=value`` settings, its own or those of its method."""
     from hopfed.neural.methods import method
 
-    for setting in settings:
-        if setting.partition("=")[0].strip() == "method":  # whose settings are then to be known
+    pairs = [(setting.partition("=")[0].strip(), setting) for setting in settings]
+    for name, setting in pairs:
+        if name == "method":  # whose settings are then to be known
             config = replace(config, method=setting.partition("=")[2].strip())
     mine = {f.name for f in fields(Config)} - {"options"}
-    own = {f.name for f in fields(method(config.method))} - {"task", "training"}
-    ours: list[str] = []
+    known = mine | {f.name for f in fields(method(config.method))} - {"task", "training"}
+    for name, _ in pairs:
+        rule = f"a setting of hopfed fl run, or of {config.method}{hint(name, known, 0.5)}"
+        require(name in known, "--set", rule, repr(name))
     theirs = {part.partition("=")[0]: part for part in config.options.split(",") if part}
-    for setting in settings:
-        name = setting.partition("=")[0].strip()
-        if name not in mine | own:
-            near = hint(name, mine | own, 0.5)
-            rule = f"a setting of hopfed fl run, or of {config.method}{near}"
-            raise ArgumentError("--set", rule, repr(name))
-        if name in mine:
-            ours.append(setting)
-        else:
-            theirs[name] = setting
+    theirs |= {name: setting for name, setting in pairs if name not in mine}
+    ours = [setting for name, setting in pairs if name in mine]
     return replace(with_settings(config, ours), options=",".join(theirs.values()))

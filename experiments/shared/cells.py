@@ -495,6 +495,6 @@ def _section_panel(places: Sequence[Place], means: Arrays, label: str) -> Panel:
     values = np.array(found)  # (rows, values, seeds)
     if all(re.fullmatch(r"[-+.\de]+", value) for value in at):
         lines, words = dict(zip(rows, values.swapaxes(1, 2), strict=True)), {"xlabel": label}
-        return over(section, at, lines, band="error", ylabel="test accuracy", **words)
+        return over(section, at, lines, error=True, ylabel="test accuracy", **words)
     marks = dict(zip(at, values.transpose(1, 2, 0), strict=True))
     return paired(section, rows, marks, each=True, legend="below", xlabel="test accuracy")
