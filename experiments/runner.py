@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from hopfed._lib.cluster import cluster
@@ -134,8 +135,7 @@ def check_fits(config: Any) -> None:
     require(1 <= config.seeds <= MOST_SEEDS, "seeds", f"1 to {MOST_SEEDS:,}", config.seeds)
 
     def most(name: str) -> int:
-        held = getattr(config, name, 0)
-        return max(held, default=0) if isinstance(held, tuple) else held
+        return int(np.max(getattr(config, name, 0)))
 
     units = config.seeds * max(1, most("rounds"))
     require_memory(PER_UNIT * units, "results of all seeds and rounds")

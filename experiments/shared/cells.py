@@ -497,4 +497,5 @@ def _section_panel(places: Sequence[Place], means: Arrays, label: str) -> Panel:
         lines, words = dict(zip(rows, values.swapaxes(1, 2), strict=True)), {"xlabel": label}
         return over(section, at, lines, error=True, ylabel="test accuracy", **words)
     marks = dict(zip(at, values.transpose(1, 2, 0), strict=True))
-    return paired(section, rows, marks, each=True, legend="below", xlabel="test accuracy")
+    legend = "below" if len(rows) > 7 else "best"
+    return paired(section, rows, marks, each=True, legend=legend, xlabel="test accuracy")
