@@ -34,8 +34,9 @@ def notebook(name: str) -> str:
     """Text of the .ipynb of a worked example, of format 4.5."""
     held = []
     for k, (kind, text) in enumerate(cells(name)):
+        cell: dict[str, object] = {"cell_type": kind, "id": f"cell-{k}", "metadata": {}}
         run = {"outputs": [], "execution_count": None} if kind == "code" else {}
-        held.append({"cell_type": kind, "id": f"cell-{k}", "metadata": {}, "source": text} | run)
+        held.append(cell | {"source": text} | run)
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     whole = {"cells": held, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"

@@ -85,21 +85,6 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines)
 
 
-def changes(config: Mapping[str, Any], start: Mapping[str, Any]) -> list[str]:
-    """Options that turn the settings `start` of a preset into `config`, as JSON values."""
-    words, first = [], config.get("first_seed", 0)
-    if first:
-        words.append(f"--seeds {first}:{first + config['seeds']}")
-    elif config["seeds"] != start["seeds"]:
-        words.append(f"--seeds {config['seeds']}")
-    if "device" in config and "device" not in start:
-        words.append(f"--device {config['device']}")
-    for key, value in config.items():
-        if key in start and key != "seeds" and describe(value) != describe(start[key]):
-            words.append(f"--set {shlex.quote(f'{key}={describe(value)}')}")
-    return words
-
-
 def kept_by(row: Mapping[str, str]) -> Summary:
     """Kept summary of a row's run."""
     return read("_".join(filter(None, (row["experiment"], row.get("part")))))
@@ -108,9 +93,19 @@ def kept_by(row: Mapping[str, str]) -> Summary:
 def command(row: Mapping[str, str]) -> str:
     """Command of a row: the experiment, and the settings that differ from its preset."""
     name, start = row["experiment"], row.get("preset", "paper")
-    held = {k: "FILE" if str(v).endswith(".npz") else v for k, v in kept_by(row)["config"].items()}
-    options = changes(held, to_plain(preset(find(name), start)))
-    return " ".join((f"hopfed run {name} --preset {start}", *options))
+    config, base = kept_by(row)["config"], to_plain(preset(find(name), start))
+    words, seeds = [f"hopfed run {name} --preset {start}"], config["seeds"]
+    if first := config.get("first_seed", 0):
+        words.append(f"--seeds {first}:{first + seeds}")
+    elif seeds != base["seeds"]:
+        words.append(f"--seeds {seeds}")
+    if "device" in config and "device" not in base:
+        words.append(f"--device {config['device']}")
+    for key in (key for key in config if key in base and key != "seeds"):
+        value = "FILE" if str(config[key]).endswith(".npz") else describe(config[key])
+        if value != describe(base[key]):
+            words.append(f"--set {shlex.quote(f'{key}={value}')}")
+    return " ".join(words)
 
 
 def claims(which: str) -> str:
