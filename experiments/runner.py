@@ -220,7 +220,7 @@ def opened(
 
             made = FlowerEngine()
         with made as clients:
-            yield Here(), 1, lambda *call: unit(*call, clients)
+            yield Here(), 1, lambda job, seed, t, state: unit(job, seed, t, state, clients)
 
 
 @contextmanager

@@ -492,10 +492,10 @@ def _section_panel(places: Sequence[Place], means: Arrays, label: str) -> Panel:
     at = list(dict.fromkeys(place.at for place in places))
     none = np.full(len(means[places[0].key]), np.nan)
     found = [[means.get(Place(section, row, x).key, none) for x in at] for row in rows]
-    values = np.array(found)  # (rows, values, seeds)
+    values: np.ndarray = np.array(found)  # (rows, values, seeds)
     if all(re.fullmatch(r"[-+.\de]+", value) for value in at):
-        lines, words = dict(zip(rows, values.swapaxes(1, 2), strict=True)), {"xlabel": label}
-        return over(section, at, lines, error=True, ylabel="test accuracy", **words)
+        lines = dict(zip(rows, values.swapaxes(1, 2), strict=True))
+        return over(section, at, lines, error=True, xlabel=label, ylabel="test accuracy")
     marks = dict(zip(at, values.transpose(1, 2, 0), strict=True))
     legend = "below" if len(rows) > 7 else "best"
     return paired(section, rows, marks, each=True, legend=legend, xlabel="test accuracy")
