@@ -158,8 +158,8 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     words: dict[str, Any] = {"xlabel": "q", "ylabel": "false alarms (%)"}
     for level in LEVELS:
         held = {w: f"{n}_{level:g}" for n, w in names.items() if f"{n}_{level:g}" in found}
-        lines, test = {w: bars(name) for w, name in held.items()}, {"test": [100 * level] * len(at)}
-        made.append(over(f"at {level:.0%}", at, lines, test, points=True, **words))
+        lines, test = {w: bars(name) for w, name in held.items()}, {"test": 100 * level}
+        made.append(over(f"at {level:.0%}", at, lines, levels=test, points=True, **words))
     lines = {"+-1": bars("mp_signs"), "Gaussian": bars("mp_gaussian")}
     expected = {"foreseen": 100 * np.array(found["mp_expected"])}
     words |= {"legend": "upper center"}

@@ -105,10 +105,10 @@ def by(names: Sequence[Any], values: np.ndarray, axis: int) -> dict[str, np.ndar
     return {str(n): np.take(values, i, axis) for i, n in enumerate(names)}
 
 
-def summary_of(values: Any, error: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, and the ends of the band, over the first axis: of all, or of the standard error.
+def summary_of(values: Any, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, and the ends of the band, over the first axis; a pair is (mean, half width).
 
-    A pair is (mean, half width), three are the mean and both ends.
+    Three are the mean and both ends.
     """
     if isinstance(values, tuple):
         middle, *ends = (np.asarray(v, float) for v in values)
@@ -116,10 +116,11 @@ def summary_of(values: Any, error: bool) -> tuple[np.ndarray, np.ndarray, np.nda
         return middle, low, high
     values = np.atleast_2d(np.asarray(values, float))
     middle = values.mean(axis=0)
-    if not error:
+    if band == "range":
         return middle, values.min(axis=0), values.max(axis=0)
     sd = values.std(axis=0, ddof=1) if len(values) > 1 else 0 * middle
-    return middle, middle - sd / len(values) ** 0.5, middle + sd / len(values) ** 0.5
+    half = sd / len(values) ** 0.5 if band == "error" else sd
+    return middle, middle - half, middle + half
 
 
 def over(
@@ -128,9 +129,10 @@ def over(
     lines: Lines,
     foreseen: Lines | None = None,
     *,
-    error: bool = False,
+    band: str = "range",
     points: bool = False,
     log: str = "",
+    levels: Mapping[str, float] | None = None,
     legend: str = "best",
     **words: Any,
 ) -> Panel:
@@ -141,16 +143,16 @@ def over(
     x : values of the setting; words stand at equal distances.
     lines : label -> (seeds, x), or a pair of means and half widths, or means and both ends.
     foreseen : label -> (x,), or a pair (x, y) of its own; thin, in the colour of a line so called.
-    error : the band is the standard error, and not the range.
-    points : bars in place of lines with a band.
+    band : "range", "sd" or "error"; the last two are bars where `points`.
     log : axes that are logarithmic: "x", "y" or "xy".
+    levels : label -> height of a horizontal line.
     """
     numbers = all(isinstance(v, (int, float, np.number)) for v in x)
     at = np.asarray(x, float) if numbers else np.arange(len(x), dtype=float)
 
     def draw(axes: Any, style: Mapping[str, dict[str, Any]]) -> None:
         for i, (label, values) in enumerate(lines.items()):
-            middle, low, high = summary_of(values, error)
+            middle, low, high = summary_of(values, band)
             look, there = style[label], np.isfinite(middle)
             if points:
                 shift = 0 if numbers else 0.5 * ((i + 0.5) / len(lines) - 0.5)
@@ -164,6 +166,8 @@ def over(
             own_x, y = values if isinstance(values, tuple) else (at, values)
             look = style[label] | ({"ls": ":"} if label in lines else {})
             axes.plot(own_x, y, lw=0.9, label=None if label in lines else label, **look)
+        for label, height in (levels or {}).items():
+            axes.axhline(height, lw=0.9, label=label, **style[label])
         scales(axes, log)
         if not numbers:
             axes.set_xticks(at, x)
@@ -171,7 +175,7 @@ def over(
             axes.set_xticks(at, [f"{v:g}" for v in at], rotation=45 if len(at) > 5 else 0)
             axes.minorticks_off()
 
-    return Panel(draw, title, words, legend, labels=(*lines, *(foreseen or {})))
+    return Panel(draw, title, words, legend, labels=(*lines, *(foreseen or {}), *(levels or {})))
 
 
 def by_round(title: str, lines: Lines, foreseen: Lines | None = None, **words: Any) -> Panel:
@@ -264,7 +268,7 @@ def paired(
         if level is not None:
             axes.axvline(level, color="0.6", lw=0.8)
         for i, (label, values) in enumerate(marks.items()):
-            middle, low, high = summary_of(values, error=True)
+            middle, low, high = summary_of(values, "error")
             bars = np.nan_to_num(np.array([middle - low, high - middle]))
             for place, row in enumerate(np.flatnonzero(np.isfinite(middle)).tolist()):
                 own = {"color": f"C{i % 7}" if colours is None else colours[row], "mfc": "none"}

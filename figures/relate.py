@@ -18,9 +18,9 @@ def draw(related: Any) -> Figure:
     first = int(related.kind == "log odds")  # the constant says nothing of covariates
     numbers, spans = [f"{k + 1}" for k in range(len(related.estimates))], related.intervals()
     words: dict[str, Any] = {"xlabel": "archetype", "ylabel": f"{related.kind}, 95% intervals"}
-    none = {"test": [0.0] * len(numbers)} if first else {}
+    words |= {"points": True, "legend": "", "levels": {"test": 0.0} if first else {}}
     made = []
     for j, name in list(enumerate(related.names))[first : first + MOST]:
-        lines, title = {"": (related.estimates[:, j], *spans[:, j].T)}, literal(shown(name, 40))
-        made.append(over(title, numbers, lines, none, points=True, legend="", **words))
+        lines = {"": (related.estimates[:, j], *spans[:, j].T)}
+        made.append(over(literal(shown(name, 40)), numbers, lines, **words))
     return page(made)

@@ -35,8 +35,10 @@ def notebook(name: str) -> str:
     held = []
     for k, (kind, text) in enumerate(cells(name)):
         cell: dict[str, object] = {"cell_type": kind, "id": f"cell-{k}", "metadata": {}}
-        run = {"outputs": [], "execution_count": None} if kind == "code" else {}
-        held.append(cell | {"source": text} | run)
+        cell["source"] = text
+        if kind == "code":
+            cell |= {"outputs": [], "execution_count": None}
+        held.append(cell)
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     whole = {"cells": held, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"

@@ -495,7 +495,7 @@ def _section_panel(places: Sequence[Place], means: Arrays, label: str) -> Panel:
     values: np.ndarray = np.array(found)  # (rows, values, seeds)
     if all(re.fullmatch(r"[-+.\de]+", value) for value in at):
         lines = dict(zip(rows, values.swapaxes(1, 2), strict=True))
-        return over(section, at, lines, error=True, xlabel=label, ylabel="test accuracy")
+        return over(section, at, lines, band="error", xlabel=label, ylabel="test accuracy")
     marks = dict(zip(at, values.transpose(1, 2, 0), strict=True))
     legend = "below" if len(rows) > 7 else "best"
     return paired(section, rows, marks, each=True, legend=legend, xlabel="test accuracy")

@@ -80,7 +80,7 @@ def accuracy(lines: Lines, legend: str = "best") -> list[Panel]:
             x = cost[:, there].mean(axis=0)[:last]
             held |= {label: (x, y.mean(axis=0)[:last])} if x[-1] > 0 else {}
     words: dict[str, Any] = {"ylabel": "accuracy", "legend": legend}
-    made = [over("over rounds", rounds, curves, error=True, xlabel="round", **words)]
+    made = [over("over rounds", rounds, curves, band="error", xlabel="round", **words)]
     words |= {"joined": True, "diagonal": False, "log": "x"}
     made += [against("over cost", held, xlabel=n, **words) for n, held in spent.items() if held]
     return made

@@ -25,14 +25,14 @@ def words(figure):
 
 
 def test_means_and_bands_are_those_of_the_seeds():
-    figure = page([over("a", [1, 2, 3], {"x": SEEDS}, {"x": [1, 1, 1]})])
+    figure = page([over("a", [1, 2, 3], {"x": SEEDS}, {"x": [1, 1, 1]}, band="range")])
     axes = figure.axes[0]
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), [2, 3, 6])
     np.testing.assert_array_equal(axes.lines[1].get_ydata(), [1, 1, 1])
     assert axes.lines[0].get_color() == axes.lines[1].get_color()
     band = axes.collections[0].get_paths()[0].vertices
     assert (band[:, 1].min(), band[:, 1].max()) == (1, 8)
-    bars = page([over("b", ["u", "v", "w"], {"x": SEEDS}, points=True, error=True)]).axes[0]
+    bars = page([over("b", ["u", "v", "w"], {"x": SEEDS}, points=True, band="error")]).axes[0]
     (low, high) = bars.collections[0].get_segments()[2][:, 1]
     assert (low, high) == (6 - 2, 6 + 2)  # sd of 4 and 8 over the root of 2
     assert [t.get_text() for t in bars.get_xticklabels()] == ["u", "v", "w"]
