@@ -243,22 +243,6 @@ def test_a_stream_ends_where_its_store_says():
 # Networks that are kept, and rounds as a table
 
 
-@pytest.mark.parametrize("method", ["standalone", "fedavg", "fedproto"])
-def test_kept_networks_score_as_the_run_says(tmp_path, method):
-    config = fl.Config(method=method, keep=str(tmp_path / "states"), **SMALL)
-    run = execute(fl, config)
-    best, chosen = fl.chosen_round(run.arrays)
-    split = config.make(0).loaded.split
-    for c in range(3):
-        kept = read(tmp_path / "states" / "seed-0", c)
-        assert (kept.about["round"], kept.about["alone"]) == (best[0] + 1, True)
-        found = kept.probabilities(split.dataset.inputs[split.test[c]])
-        right = (found.argmax(axis=1) == split.dataset.labels[split.test[c]]).mean()
-        assert right == pytest.approx(chosen[0, c])
-    files = {p.stem for p in (tmp_path / "states" / "seed-0").iterdir()} - {"model"}
-    assert files == ({"everyone"} if method == "fedavg" else {f"client-{c}" for c in range(3)})
-
-
 def test_an_interrupted_run_is_drawn_and_ends_as_if_it_had_not_been(hopfed, tmp_path):
     class Stop(BaseException):
         pass
