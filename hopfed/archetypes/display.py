@@ -139,10 +139,9 @@ def plot(
     found: Archetypes, shape: tuple[int, int] | None, path: str | Path | None, kind: str
 ) -> Any:
     """See `Archetypes.plot`."""
-    from hopfed.figures import archetypes, recovery, save
+    from hopfed.figures import recovery, save
 
-    run = as_run(found)
-    figure = archetypes.draw(run, shape=shape) if kind == "means" else recovery.part(run, kind)
+    figure = recovery.part(as_run(found), kind, shape)
     if path is not None:
         save(figure, path)
     return figure

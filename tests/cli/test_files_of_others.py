@@ -137,8 +137,8 @@ def test_a_run_that_is_resumed_reads_no_file_that_it_alone_names(hopfed, tmp_pat
     if kind == "fl":
         pytest.importorskip("torch")
     out = tmp_path / "theirs.h5"
-    held = (file,) if setting == "weights" else file
-    config = to_plain(find(kind).Config(**{setting: held, "seeds": 1}))
+    held = {"weights": (file,), "scaling": "none"} if kind == "fl" else {setting: file}
+    config = to_plain(find(kind).Config(**held, seeds=1))
     Run(kind, config, {}, {}, committed=0, planned=1).save(out)
     before = out.read_bytes()
     again = "run", kind, "--resume", "--out", out
