@@ -125,16 +125,13 @@ class Layered(Rule):
     coupling : "quadratic" or "linear" in the overlap of two layers (arXiv:2603.19902, eqs. (6)
         and (8)).
     t : dreaming time of the couplings; infinite for the projector, which was measured to be best.
-    g : (L, L) couplings of the layers in the place of 1 and -lambda, a symmetric positive definite
-        matrix or its rows one after the other; empty for those. Only pairs with ``g_ab < 0`` repel
-        each other. No kernel is made for it, so recall takes longer.
 
     >>> Layered(layers=3, repulsion=0.7)
     Traceback (most recent call last):
         ...
     hopfed.errors.ArgumentError: repulsion must be in [0, 0.5), got 0.7
-    >>> Layered(2, 0.2).matrix.tolist(), Layered(2, g=((1, 0.5), (0.5, 1))).g
-    ([[1.0, -0.2], [-0.2, 1.0]], (1.0, 0.5, 0.5, 1.0))
+    >>> Layered(2, 0.2).matrix.tolist()
+    [[1.0, -0.2], [-0.2, 1.0]]
     """
 
     name: ClassVar[str] = "layered"
@@ -142,34 +139,19 @@ class Layered(Rule):
     repulsion: float = 0.45
     coupling: str = "quadratic"
     t: float = float("inf")
-    g: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        try:
-            flat = tuple(np.asarray(self.g, np.float64).ravel().tolist())
-        except (TypeError, ValueError):
-            raise ArgumentError("g", "a matrix (L, L) of numbers", repr(self.g)) from None
-        object.__setattr__(self, "g", flat)  # hashable, and as run files hold it
         check_types(self)
         require(1 <= self.layers <= MOST, "layers", f"in 1 .. {MOST:,}", self.layers)
         most = 1 / (self.layers - 1) if self.layers > 1 else float("inf")
-        inside = 0 <= self.repulsion < most or bool(self.g)
-        require(inside, "repulsion", f"in [0, {most:g})", self.repulsion)
+        require(0 <= self.repulsion < most, "repulsion", f"in [0, {most:g})", self.repulsion)
         known = f"one of {', '.join(COUPLINGS)}"
         require(self.coupling in COUPLINGS, "coupling", known, repr(self.coupling))
         require(self.t >= 0, "t", "at least 0", self.t)
-        if self.g:
-            count = self.layers**2
-            require(len(self.g) == count, "g", f"{count} numbers, L x L", len(self.g))
-            even = bool((self.matrix == self.matrix.T).all())
-            sound = even and float(np.linalg.eigvalsh(self.matrix)[0]) > 0
-            require(sound, "g", "symmetric and positive definite", self.g)
 
     @property
     def matrix(self) -> np.ndarray:
-        """g (L, L): as given, or 1 on the diagonal and -lambda off it."""
-        if self.g:
-            return np.array(self.g).reshape(self.layers, self.layers)
+        """Couplings g (L, L) of the layers: 1 on the diagonal and -lambda off it."""
         return (1 + self.repulsion) * np.eye(self.layers) - self.repulsion
 
     @property

@@ -91,6 +91,7 @@ def of_run(run: Run, path: str | Path) -> AssociativeMemory:
 def _memory(
     arrays: dict[str, np.ndarray], settings: dict[str, Any], summary: dict[str, Any]
 ) -> AssociativeMemory:
+    settings = {k: v for k, v in settings.items() if (k, v) != ("g", [])}  # files of 0.2 have it
     rule = from_plain(RULES[summary["rule"]], settings)
     if "memory/factor" in arrays:
         W = arrays["memory/factor"]
@@ -105,7 +106,5 @@ def _memory(
     packed, sites = arrays["memory/bits"], int(summary["sites"])
     fits = packed.ndim == 2 and packed.shape[1] == -(-sites // 8) and sites > 0
     require(fits, "bits", f"rows of {sites:,} sites", packed.shape)
-    if not len(packed):  # all of its patterns were removed
-        return AssociativeMemory(rule, np.zeros((0, sites), np.int8), np.zeros(0))
     bits = np.unpackbits(packed, axis=1, count=sites)
     return AssociativeMemory.store(bits.astype(bool), rule, weights=weights)
