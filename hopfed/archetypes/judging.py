@@ -80,18 +80,18 @@ def measured(
     """Test fitted classes against their replicas."""
     remind(owners, fit)
     first, vectors, squares, own = statistics(owners, fit.sums)
-    edge, asked, lead, rows_of = _edge(owners), 0, [first], [own]
-
-    def of_replica(number: int) -> tuple[np.ndarray, dict[str, float], int]:
+    M, asked, lead, rows_of = int(owners.sizes.sum()), 0, [first], [own]
+    edge = white_edge(M, owners.n_columns, LEVEL) / M
+    for number in range(REPLICAS):
         table, sums = replica(owners, fit, number)
         more, _, _, drawn = statistics(table, sums)
-        return more, drawn, table.exchanges
-
-    for more, drawn, exchanges in map(of_replica, range(REPLICAS)):
         lead, rows_of = [*lead, more], [*rows_of, drawn]
-        asked = max(asked, exchanges)  # all could be asked at once
-        if _is_clear(np.array(lead)[:, 0] / edge):
-            break
+        asked = max(asked, table.exchanges)  # all could be asked at once
+        if number + 1 >= FEW:
+            ratios = np.array(lead)[:, 0] / edge
+            expected, error = _usual(ratios[1:], 1e-3)
+            if ratios[0] > expected + CLEAR * error:  # no more are needed
+                break
     owners.exchanges += asked
     values, found = np.array(lead), {n: np.array([r[n] for r in rows_of]) for n in own}
     ratios = values / edge
@@ -105,26 +105,27 @@ def measured(
         usual, spread = _usual(found[name][1:], finest)
         rows[name] = counts * max(0.0, float((found[name][0] - usual) / spread))
     columns = carrying(fit, squares)
-    varies = slice(None) if fit.prior.varies is None else fit.prior.varies
-    differ = np.minimum(fit.sums.plus, fit.sums.minus).sum(axis=1)
+    prior, differ = fit.prior, np.minimum(fit.sums.plus, fit.sums.minus).sum(axis=1)
+    varies = slice(None) if prior.varies is None else prior.varies
+    whole = float((4 * prior.rates * (1 - prior.rates) * prior.observed).sum())
     weak, copies = weaker_forms(fit)
     return ClassMeasures(
         size=fit.size,
         residual=residual,
         rows=rows,
         mixed_membership=found["mixed_membership"][0] > 0,
-        within=float(squares.sum() / max(_whole(fit), 1e-12)),
+        within=float(squares.sum() / max(whole, 1e-12)),
         repeats=found["repeats"],
         repeated=bool(found["single"][0] == 0),
         carrying=numbers[columns],
-        worth=worth(columns, fit.prior.variables),
-        needed=needed(fit.size),
+        worth=worth(columns, prior.variables),
+        needed=2 * int(np.ceil(np.log2(fit.size))) + 1,  # to tell them from dependent columns
         weak=weak,
         copies=copies,
         equal=int((differ <= SAME * fit.sums.seen.sum(axis=1)).sum()),
-        columns=len(fit.prior.rates[varies]),
+        columns=len(prior.rates[varies]),
         more_shown=max(fit.size, 1) < n_detected,
-        little=too_little(float(owners.sizes.sum()), fit.prior.observed[varies]),
+        little=too_little(float(M), prior.observed[varies]),
         names=names,
     )
 
@@ -140,18 +141,6 @@ def statistics(
     return *residual_edge(owners, DIRECTIONS), rows
 
 
-def _edge(owners: Session) -> float:
-    """Largest eigenvalue of residuals that are white noise, at LEVEL."""
-    rows = int(owners.sizes.sum())
-    return white_edge(rows, owners.n_columns, LEVEL) / rows
-
-
-def _is_clear(ratios: np.ndarray) -> bool:
-    """Whether residuals of the rows, which come first, need no more replicas to be told."""
-    expected, error = _usual(ratios[1:], 1e-3)
-    return len(ratios) > FEW and bool(ratios[0] > expected + CLEAR * error)
-
-
 def _usual(values: np.ndarray, finest: float) -> tuple[float, float]:
     """Centre and standard deviation of values of replicas, of which a few may lie far off."""
     centre = float(np.median(values))
@@ -160,12 +149,6 @@ def _usual(values: np.ndarray, finest: float) -> tuple[float, float]:
     near = np.abs(values - centre) < 5 * max(spread, finest)
     spread = max(spread, float(values[near].std(ddof=1)) if near.sum() > 2 else 0.0, finest)
     return centre, spread * np.sqrt(1 + 1 / len(values))
-
-
-def _whole(fit: Fit) -> float:
-    """Mean squares of the entries about the columns' own means, added up over columns."""
-    prior = fit.prior
-    return float((4 * prior.rates * (1 - prior.rates) * prior.observed).sum())
 
 
 PRODUCTS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
@@ -410,11 +393,6 @@ def worth(columns: np.ndarray, variables: Variables | None) -> float:
     return alone + float((np.log2(sizes) / sizes).sum())
 
 
-def needed(classes: int) -> int:
-    """Binary columns that tell so many classes from dependence between the columns."""
-    return 2 * int(np.ceil(np.log2(classes))) + 1
-
-
 WIDEST = 100  # columns; in more of them the residuals of classes show a trait or a gradient
 ROWS = 5_000  # that are looked at, evenly from all, where they do not repeat each other
 NODES = 15  # places, as Gauss has them
@@ -434,7 +412,8 @@ def trait_gain(
     K, N = channel.means.shape
     if not owners.held or N > WIDEST or min(K, N) < 2:
         return None
-    some = _looked_at(owners)
+    step = -(-int(owners.n_rows) // ROWS)
+    some = owners.made_of(lambda _, owner: some_of(owner, step), {"step": np.array(step)})
     M, n = some.n_rows, N if prior.varies is None else int(prior.varies.sum())
     means = np.clip(channel.means, CLOSE - 1, 1 - CLOSE)
     told = {"means": means, "shares": shares}
@@ -444,12 +423,6 @@ def trait_gain(
     evidence = likelihood - (rates_of + K - 1) * np.log(M) / 2 - signs
     rivals = [trait_evidence(some, each, n, evidence) for each in rivals_of(prior.rates, told)]
     return float(evidence - max(rivals)), n
-
-
-def _looked_at(owners: Session) -> Session:
-    """All rows where equal ones are merged; of others every so manieth, in double precision."""
-    step = -(-int(owners.n_rows) // ROWS)
-    return owners.made_of(lambda _, owner: some_of(owner, step), {"step": np.array(step)})
 
 
 def some_of(o: Owner, step: int) -> Owner:
@@ -506,25 +479,20 @@ def trait_evidence(owners: Session, rival: Rival, columns: int, enough: float = 
     """Log-likelihood of rows at a rival's places, less its doubt and what its numbers cost."""
     T, B, last = rival.values, rival.start, -np.inf
     cost = columns * len(B) * np.log(owners.n_rows) / 2 + rival.doubt
+    ridge = np.where(np.arange(len(B)) > 0, *RIDGES)
     for step in range(rival.steps):
         means = means_inside(np.tanh(T @ B / 2))
         sums = collected(owners.ask(class_sums, {"means": means, "shares": rival.weights}))
         gained, last = sums.log_likelihood - last, max(sums.log_likelihood, last)
         if gained < rival.least or last + (rival.steps - step) * gained - cost < enough:
             break
-        for _ in range(NEWTON):
-            B = _bettered(B, T, sums.plus, sums.seen)
+        for _ in range(NEWTON):  # in steps of bounded length, for all columns at once
+            rates = expit(T @ B)
+            rest, spread = sums.plus - sums.seen * rates, sums.seen * rates * (1 - rates)
+            bends = np.einsum("td,te,tn->nde", T, T, spread) + np.diag(ridge)
+            uphill = T.T @ rest - ridge[:, None] * B
+            B = B + np.clip(np.linalg.solve(bends, uphill.T[..., None])[..., 0].T, -1, 1)
     return float(last - cost)
-
-
-def _bettered(B: np.ndarray, T: np.ndarray, plus: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """One step of Newton, of bounded length, for coefficients (d, N) of all columns."""
-    rates = expit(T @ B)
-    ridge = np.where(np.arange(len(B)) > 0, *RIDGES)
-    rest, spread = plus - seen * rates, seen * rates * (1 - rates)
-    bends = np.einsum("td,te,tn->nde", T, T, spread) + np.diag(ridge)
-    uphill = T.T @ rest - ridge[:, None] * B
-    return B + np.clip(np.linalg.solve(bends, uphill.T[..., None])[..., 0].T, -1, 1)
 
 
 def in_order(

@@ -127,8 +127,11 @@ class ClassSums:
         """(K,) eigenvalues of `pairs`."""
         return information_eigenvalues(np.zeros((0, 0)) if self.pairs is None else self.pairs)
 
-    def joined(self, into: np.ndarray) -> ClassSums:
-        """Add up classes: class k becomes part of class ``into[k]``."""
+    def merged(self, pair: tuple[int, int]) -> ClassSums:
+        """The sums where two of the classes become one."""
+        into = np.arange(len(self.seen))
+        into[max(pair)] = min(pair)
+        into = np.unique(into, return_inverse=True)[1]
         fold = np.eye(into.max() + 1)[into]
         pairs = None if self.pairs is None else fold.T @ self.pairs @ fold
         sums = ClassSums(self.counts @ fold, fold.T @ self.signed, fold.T @ self.seen)

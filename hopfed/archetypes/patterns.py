@@ -34,11 +34,11 @@ from hopfed.archetypes.session import Owners, Recovery
 from hopfed.archetypes.status import (
     ALIKE,
     FOUND,
+    ONE_CLASS,
     Known,
     Verdict,
     judge_layers,
     judge_patterns,
-    judge_single,
 )
 from hopfed.archetypes.subspace import SAME, overlaps_of
 from hopfed.archetypes.votes import agreement, agrees, elected, oriented, refitted, rest_of, vote
@@ -129,7 +129,8 @@ class Patterns:
                 final = holds or bool(self.asked)
         narrow, order = is_narrow(replace(found, status=now)), order if session.ordered else None
         verdict = judge_patterns(said, *told[1:], holds, self.asked, narrow, order)
-        verdict = judge_single(verdict, len(found))
+        if verdict.status == "ok" and len(found) == 1:  # what classes with their rates say of it
+            verdict = Verdict("one class", ONE_CLASS)
         return Recovery(
             archetypes=replace(found, status=verdict.status, advice=verdict.advice),
             eigenvalues=spectrum.values,

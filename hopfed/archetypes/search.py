@@ -94,17 +94,15 @@ def find_classes(
     """
     prior = Prior.of(owners)
     fit = begin(owners, U, variances, prior, search)
-    if patterns is not None and len(patterns) > 1:
-        fit = _best(fit, _of_patterns(owners, patterns, prior, search))
-    return settled(owners, fit, search)
-
-
-def settled(owners: Owners, fit: Fit, search: Search) -> Fit:
-    """Merge and split classes as long as the evidence rises."""
+    if patterns is not None and len(patterns) > 1:  # at a quality that does not matter much
+        each = np.full((len(owners.sizes), len(patterns)), 1 / len(patterns))
+        start = expect(owners, Mixture(QUALITY * patterns, each), prior)
+        fit = _best(fit, improve(owners, start, search.long))
     fit = supported(owners, fit, search)
     # Where an exchange takes no time, no merge is given up before it is settled.
-    patient = search
-    if _few_numbers(owners):
+    patient, tables = search, [owner.rows for owner in owners.members]
+    numbers = sum(len(rows) * rows.n for rows in tables)
+    if all(rows.counts is not None for rows in tables) and numbers <= NUMBERS:
         patient = replace(search, hope=1e9, long=5 * search.long, exchanges=5 * search.exchanges)
     for draw in range(search.most):
         if owners.exchanges >= patient.exchanges:
@@ -152,11 +150,8 @@ def brought(owners: Session, fit: Fit, size: int, search: Search) -> Fit:
     """Split or join classes until there are so many, or no more can be made."""
     for draw in range(abs(fit.size - size)):
         before = fit.size
-        if before < size:
-            fit = _parted(owners, fit, search, draw)
-        else:
-            into = joining(fit.size, merge_gains(fit)[0][1])
-            fit = iterate(owners, fit.sums.joined(into), fit.prior, search.short)
+        more = before < size
+        fit = _parted(owners, fit, search, draw) if more else _fewer(owners, fit, search)
         if fit.size == before:
             break
     return improve(owners, fit, search.long)
@@ -209,13 +204,6 @@ def _at_random(owners: Session, prior: Prior, size: int, draw: int) -> Fit:
     return expect(owners, Mixture(np.clip(means, -0.95, 0.95), each), prior)
 
 
-def _few_numbers(owners: Owners) -> bool:
-    """Whether equal rows are merged, and few are left."""
-    merged = [owner for owner in owners.members if owner.rows.counts is not None]
-    numbers = sum(int(np.prod(owner.rows.shape)) for owner in merged)
-    return len(merged) == len(owners.members) and numbers <= NUMBERS
-
-
 def supported(owners: Session, fit: Fit, search: Search) -> Fit:
     """Join classes of too few rows to others, the smallest first."""
     while fit.size > 1:
@@ -224,16 +212,14 @@ def supported(owners: Session, fit: Fit, search: Search) -> Fit:
             counts = resting(owners, fit)
         if counts.min() >= search.support:
             break
-        pair = merge_gains(fit, int(counts.argmin()))[0][1]
-        fit = iterate(owners, fit.sums.joined(joining(fit.size, pair)), fit.prior, search.short)
+        fit = _fewer(owners, fit, search, int(counts.argmin()))
     return fit
 
 
-def joining(size: int, pair: tuple[int, int]) -> np.ndarray:
-    """Number that each of so many classes gets when two of them become one."""
-    into = np.arange(size)
-    into[max(pair)] = min(pair)
-    return np.unique(into, return_inverse=True)[1]
+def _fewer(owners: Session, fit: Fit, search: Search, one: int | None = None) -> Fit:
+    """Join the two classes of which that is the most plausible; `one` is among them."""
+    sums = fit.sums.merged(merge_gains(fit, one)[0][1])
+    return iterate(owners, sums, fit.prior, search.short)
 
 
 def single(owners: Session, prior: Prior) -> Fit:
@@ -269,33 +255,20 @@ def begin(
     return improve(owners, best, search.long) if best.size > 1 else best
 
 
-def _of_patterns(owners: Session, patterns: np.ndarray, prior: Prior, search: Search) -> Fit:
-    """Fit classes that start as patterns of +-1, at a quality that does not matter much."""
-    each = np.full((len(owners.sizes), len(patterns)), 1 / len(patterns))
-    start = expect(owners, Mixture(QUALITY * patterns, each), prior)
-    return improve(owners, start, search.long)
-
-
 def merged(owners: Session, fit: Fit, search: Search) -> Fit:
     """Join classes while fewer of them have the higher evidence."""
     while fit.size > 1:
-        better = None
+        better = fit
+        # Nats by which the sums misjudge a merge: rows that are unsure of their class gain by it.
+        doubt = 0.5 * float(fit.sums.counts.sum()) * 0.1 + 5.0
         for gains, pair in merge_gains(fit)[:PAIRS]:
-            if gains < -_doubt(fit) or owners.exchanges >= search.exchanges:
+            if gains < -doubt or owners.exchanges >= search.exchanges or better is not fit:
                 break
-            trial = _persistent(owners, fit.sums.joined(joining(fit.size, pair)), fit, search)
-            if _better(trial, fit):
-                better = trial
-                break
-        if better is None:
+            better = _best(fit, _persistent(owners, fit.sums.merged(pair), fit, search))
+        if better is fit:
             break
         fit = better
     return fit
-
-
-def _doubt(fit: Fit) -> float:
-    """Nats by which the sums misjudge a merge: rows that are unsure of their class gain by it."""
-    return 0.5 * float(fit.sums.counts.sum()) * 0.1 + 5.0
 
 
 def merge_gains(fit: Fit, one: int | None = None) -> list[tuple[float, tuple[int, int]]]:
@@ -329,7 +302,10 @@ def split(owners: Session, fit: Fit, search: Search, draw: int) -> Fit | None:
         return None
     for parted, most in (partial(halves, draw=draw), 2), (without_tails, 1):
         parts = parted(owners, fit)
-        for chosen in _promising(parts, search.most - fit.size, most):
+        order = np.argsort(-parts.gains)
+        sure = order[parts.gains[order] > 0][: search.most - fit.size]
+        alone = [order[i : i + 1] for i in range(min(most, len(order)))]
+        for chosen in [sure] * (len(sure) > 1) + alone:
             if owners.exchanges >= search.exchanges:
                 return None
             trial = _persistent(owners, parts.sums(chosen), fit, search)
@@ -356,13 +332,6 @@ def _better(fit: Fit, other: Fit, by: float = 0.0) -> bool:
 
 def _best(fit: Fit, other: Fit) -> Fit:
     return other if _better(other, fit) else fit
-
-
-def _promising(parts: Halves, room: int, alone: int) -> list[np.ndarray]:
-    """Which classes to split together, in the order in which that is tried."""
-    order = np.argsort(-parts.gains)
-    sure = order[parts.gains[order] > 0][:room]
-    return [sure] * (len(sure) > 1) + [order[i : i + 1] for i in range(min(alone, len(order)))]
 
 
 def _persistent(owners: Session, sums: ClassSums, goal: Fit, search: Search) -> Fit:
@@ -472,7 +441,10 @@ class Halves:
 def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
     """Halve every class along its leading direction: STEPS + 1 exchanges."""
     remind(owners, fit)
-    scale, variables = scales(fit), fit.prior.variables
+    # By which the residuals of each class are multiplied, so that they have variance 1.
+    spread = np.maximum(1 - fit.classes.means**2, QUIET)
+    scale = 1 / np.sqrt(spread * np.maximum(fit.prior.observed, 1e-3))
+    variables = fit.prior.variables
 
     def product(w: np.ndarray) -> np.ndarray:
         told = {"directions": (w * scale).astype(np.float32)}
@@ -510,12 +482,6 @@ def _well_explained(owners: Session, fit: Fit, above: float) -> Halves:
     return halved(fit, collected(owners.ask(well_explained_sums, told)))
 
 
-def scales(fit: Fit) -> np.ndarray:
-    """(K, N) by which the residuals of each class are multiplied, so that they have variance 1."""
-    variance = np.maximum(1 - fit.classes.means**2, QUIET) * np.maximum(fit.prior.observed, 1e-3)
-    return np.asarray(1 / np.sqrt(variance))
-
-
 def halved(fit: Fit, upper: ClassSums) -> Halves:
     """Classes in two halves, from the sums over their upper ones."""
     whole = fit.sums
@@ -524,11 +490,7 @@ def halved(fit: Fit, upper: ClassSums) -> Halves:
         whole.signed - upper.signed,
         np.maximum(whole.seen - upper.seen, 0.0),
     )
-    return Halves(upper, lower, _gains(fit, upper, lower))
-
-
-def _gains(fit: Fit, upper: ClassSums, lower: ClassSums) -> np.ndarray:
-    prior, whole = fit.prior, fit.sums
+    prior = fit.prior
     if np.isinf(prior.concentration):  # a single class knows no spread yet
         both = Halves(upper, lower, np.zeros(1)).sums(np.array([0]))
         prior = prior.fitted(both)
@@ -537,4 +499,4 @@ def _gains(fit: Fit, upper: ClassSums, lower: ClassSums) -> np.ndarray:
     K = len(n)
     now = label_gain(n)
     named = [label_gain(np.concatenate([np.delete(n, k), [a[k], b[k]]])) - now for k in range(K)]
-    return entries + np.array(named) + np.log(K + 1)
+    return Halves(upper, lower, entries + np.array(named) + np.log(K + 1))

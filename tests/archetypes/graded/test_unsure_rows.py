@@ -47,7 +47,7 @@ def test_owners_add_up_what_their_rows_are_unsure_of():
     two = collected(Owners.of([x[:400], x[400:]], 0).ask(sums_and_pairs, told))
     np.testing.assert_allclose(one.pairs, two.pairs, rtol=1e-4)
     np.testing.assert_allclose(one.pairs.sum(axis=0), one.counts[0], rtol=1e-4)
-    joined = one.joined(np.array([0, 1, 1]))
+    joined = one.merged((1, 2))
     assert joined.pairs[1, 1] == pytest.approx(one.pairs[1:, 1:].sum())
 
 
