@@ -91,8 +91,15 @@ def search_candidates(
     # One direction close to the threshold says nothing of the score of an archetype; the mean does.
     floor = float(space.overlaps.mean()) - STOP if space.dim else None
     while len(found) < space.dim and failures < patience and steps < config.most:
-        if remainder is None:
-            remainder = _remainder(base, space, found if config.deflate else found[:0])
+        if remainder is None:  # eigenpairs of the operator once those found are taken out of it
+            left = base
+            if config.deflate and len(found):
+                t = space.whitened(found)
+                left = base @ np.linalg.qr(t.T, mode="complete")[0][:, len(found) :]
+            values, E = np.linalg.eigh(left.T @ left)
+            values, E = values[::-1], E[:, ::-1]
+            keep = values > 1e-9 * values[0]
+            remainder = left @ E[:, keep] / np.sqrt(values[keep]), values[keep]
         U, values = remainder
         p, beta = config.settings[turn % len(config.settings)]
         draws = stream(seed, "mixtures", number).standard_normal((starts, U.shape[1]))
@@ -109,7 +116,10 @@ def search_candidates(
         fresh = _rest(distinct(_rest(state, U)) * gauge.astype(np.int8), space.vectors)
         before = len(found)
         fresh = fresh[accepted(space, fresh, config.slack)]
-        fresh = fresh[_attract(fresh, space.vectors, config.flips, stream(seed, "flips", number))]
+        if config.flips and len(fresh):  # those stay to which turned sites fall back
+            drawn = stream(seed, "flips", number).random(fresh.shape) < config.flips
+            back = _rest(np.where(drawn, -fresh, fresh), space.vectors).astype(np.float32)
+            fresh = fresh[(back * fresh).mean(axis=1) >= RETURN]
         found = merge(space, found, fresh, config.duplicate)
         if len(found) > before:
             starts, sweeps, failures = config.starts, config.sweeps, 0
@@ -121,30 +131,6 @@ def search_candidates(
     return found
 
 
-def _remainder(
-    base: np.ndarray, space: Subspace, found: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvectors and eigenvalues of the operator once the `found` are taken out of it."""
-    if len(found):
-        t = space.whitened(found)
-        base = base @ np.linalg.qr(t.T, mode="complete")[0][:, len(found) :]
-    values, E = np.linalg.eigh(base.T @ base)
-    values, E = values[::-1], E[:, ::-1]
-    keep = values > 1e-9 * values[0]
-    return base @ E[:, keep] / np.sqrt(values[keep]), values[keep]
-
-
 def _rest(states: np.ndarray, W: np.ndarray) -> np.ndarray:
     """Zero-noise rest states (C, N) in ``W W^T``, reached site by site."""
     return kernels.descend(states, W).state
-
-
-def _attract(
-    patterns: np.ndarray, W: np.ndarray, flips: float, rng: np.random.Generator
-) -> np.ndarray:
-    """Which patterns the dynamics falls back to once some of their sites are turned: bool (C,)."""
-    if flips == 0 or len(patterns) == 0:
-        return np.ones(len(patterns), bool)
-    turned = np.where(rng.random(patterns.shape) < flips, -patterns, patterns)
-    overlap = (_rest(turned, W).astype(np.float32) * patterns).mean(axis=1)
-    return overlap >= RETURN

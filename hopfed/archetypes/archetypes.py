@@ -1,7 +1,4 @@
-"""What a recovery returns, and what can be done with it: answers for rows, files, words, pictures.
-
-Each method is a function of another module: `assignment`, `storage` and `display`.
-"""
+"""What a recovery returns, and what can be done with it: functions of other modules, as methods."""
 
 from __future__ import annotations
 
@@ -83,7 +80,7 @@ class Archetypes:
     explained: float
     status: str
     advice: str
-    matches: np.ndarray
+    matches: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     channel: str = "symmetric"
     residual: float = np.nan
     graded_means: np.ndarray | None = field(default=None, repr=False)

@@ -50,12 +50,6 @@ class Channel:
     # tell are not equal
     spread: float = 0.0
 
-    @property
-    def one_error(self) -> float:
-        """Standard error of a quality that all columns share; NaN without one."""
-        error = self.quality_error
-        return np.nan if error is None or error.ndim else float(error)
-
     def ordered(self, order: np.ndarray) -> Channel:
         """The same with its classes in another order."""
         return replace(self, means=self.means[order], errors=self.errors[order])
@@ -82,31 +76,22 @@ def choose(fit: Fit, lost: np.ndarray) -> Channel:
     if name == "graded":
         return graded
     one = name == "symmetric"
-    quality = np.asarray(QUALITIES[best] if one else QUALITIES[each])
-    error = quality_errors(quality, entries.sum() if one else entries)
+    place = np.asarray(best if one else each)
+    quality = QUALITIES[place]
+    step = np.diff(QUALITIES)[np.minimum(place, len(QUALITIES) - 2)]  # of the grid
+    own = np.maximum(entries.sum() if one else entries, 1)
+    error = np.asarray(np.sqrt((1 - quality**2) / own + step**2 / 12))
     sign = np.tanh(np.arctanh(np.minimum(quality, 1 - 1e-9)) * sums.signed / lost)
     variance = quality**2 * (1 - sign**2) + (0.0 if one else (sign * error) ** 2)
-    spread = spread_about(sums, quality, lost)
-    return Channel(name, quality * sign, np.sqrt(variance), quality, error, spread)
-
-
-def spread_about(sums: ClassSums, quality: np.ndarray, lost: np.ndarray) -> float:
-    """Standard deviation of true means about a quality, with a sign each, beyond chance."""
+    # How far true means are from a quality with a sign each, beyond chance.
     n = np.maximum(sums.seen, 1.0)
-    means = np.abs(sums.signed) / n
     noise = (1 - np.minimum(quality, 1.0) ** 2) * lost / n
     weight = 1 / np.maximum(noise, 1e-9)
     weight = weight / weight.sum()
-    excess = (weight * ((means - quality) ** 2 - noise)).sum()
-    error = np.sqrt(2 * ((weight * noise) ** 2).sum())
-    return float(np.sqrt(max(excess + error, 0.0)))
-
-
-def quality_errors(quality: np.ndarray, entries: np.ndarray) -> np.ndarray:
-    """Standard errors of qualities that were read off the grid QUALITIES."""
-    place = np.abs(QUALITIES - quality[..., None]).argmin(axis=-1)
-    step = np.diff(QUALITIES)[np.minimum(place, len(QUALITIES) - 2)]
-    return np.asarray(np.sqrt((1 - quality**2) / np.maximum(entries, 1) + step**2 / 12))
+    excess = (weight * ((np.abs(sums.signed) / n - quality) ** 2 - noise)).sum()
+    excess += np.sqrt(2 * ((weight * noise) ** 2).sum())
+    spread = float(np.sqrt(max(excess, 0.0)))
+    return Channel(name, quality * sign, np.sqrt(variance), quality, error, spread)
 
 
 def pattern_gains(sums: ClassSums) -> np.ndarray:
@@ -141,7 +126,9 @@ def expected_overlaps(
     observed: np.ndarray | float = 1.0,
 ) -> np.ndarray:
     """Overlaps (K,) with the true classes to expect: of signs, or of profiles."""
-    signal, noise = _profile(means, errors, shares)
+    apart = np.eye(len(means)) - shares / shares.sum()  # of differences from the mean of all rows
+    signal = ((apart @ means) ** 2).sum(axis=1)
+    noise = apart**2 @ (errors**2).sum(axis=1)
     more = 1 + hidden(means, shares, observed)
     if channel == "symmetric":
         sign = np.abs(means) / np.sqrt(np.maximum(means**2 + errors**2, TINY))
@@ -166,7 +153,9 @@ def nearness(
     """How near classes are to the true ones, and how many rows would resolve all."""
     means, errors, one = channel.means, channel.errors, channel.name == "symmetric"
     overlaps = expected_overlaps(means, errors, shares, channel.name, observed)
-    level = float(sure_level(means.shape[1])) if one else profile_level(means.shape[1])
+    N = means.shape[1]  # the level is that of signs, or of a cosine of profiles
+    level = RESOLVED + OPTIMISM + RESOLVED * (1 - RESOLVED**2) / 2 * float(np.sqrt(2 / N))
+    level = float(sure_level(N)) if one else level
     blurred = np.flatnonzero(overlaps < level)
     if not len(blurred):
         return Nearness(overlaps, level, rows)
@@ -195,19 +184,6 @@ def open_rates(rates: np.ndarray, rows: np.ndarray) -> np.ndarray:
     half = np.abs(added - rates) + CERTAIN * np.sqrt(added * (1 - added) / (rows + 4))
     near = rows * np.minimum(rates, 1 - rates) < SCARCE
     return np.where(near, 2 * half / CERTAIN, 0.0)
-
-
-def profile_level(N: int) -> float:
-    """Expected cosine from which a profile of N columns is sure to have `RESOLVED`, or nearly."""
-    return RESOLVED + OPTIMISM + RESOLVED * (1 - RESOLVED**2) / 2 * float(np.sqrt(2 / N))
-
-
-def _profile(
-    means: np.ndarray, errors: np.ndarray, shares: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sums over columns (K,) of squared differences from the mean of all rows, and of errors."""
-    apart = np.eye(len(means)) - shares / shares.sum()
-    return ((apart @ means) ** 2).sum(axis=1), apart**2 @ (errors**2).sum(axis=1)
 
 
 SURE = 1.02  # loss of columns taken one by one, below which there is nothing to add
@@ -246,11 +222,8 @@ def _missing(fit: Fit, told: np.ndarray, rows: int, seed: int) -> np.ndarray:
     """Information that unsureness takes, over the means in `told` (K, N) and the K shares."""
     counts = fit.sums.counts.sum(axis=0)
     held = _drawn(fit, rows, seed)
-    x, often, means = (
-        kernels.unpack(held, np.float32),
-        held.weights,
-        means_inside(fit.classes.means),
-    )
+    x, often, means = kernels.unpack(held, np.float32), held.weights, fit.classes.means
+    means = means_inside(means)
     owner = Owner(replace(held, counts=None), 0, fit.prior.variables)
     owner.learn(means, counts / counts.sum())
     w, scores, label = np.asarray(owner.posterior), [], []

@@ -32,10 +32,9 @@ LONGEST = 0.3  # angle of a Newton step, per pair: far from the solution the fir
 
 
 def group_labels(
-    n_rows: int, groups: int, seed: int, client: int = 0, start: int = 0, stop: int | None = None
+    n_rows: int, groups: int, seed: int, client: int, start: int, stop: int
 ) -> np.ndarray:
     """Random group of each of the client's examples; of `DEALT` of them, groups differ by one."""
-    stop = n_rows if stop is None else stop
     found = [np.empty(0, np.int64)]
     for first in range(start // DEALT * DEALT, stop, DEALT):
         draws = stream(seed, "groups", client, *([first] if first else []))
@@ -45,12 +44,7 @@ def group_labels(
 
 
 def group_projections(
-    rows: Rows,
-    vectors: Array,
-    groups: int,
-    seed: int,
-    client: int = 0,
-    precision: Any = np.float32,
+    rows: Rows, vectors: Array, groups: int, seed: int, client: int = 0, precision: Any = np.float32
 ) -> tuple[np.ndarray, np.ndarray]:
     """What a client answers to the basis V: the K x K sums of its random groups, where rows are."""
     V = namespace(vectors).astype(vectors, precision)
@@ -74,11 +68,7 @@ def _projections(
 
 
 def joint_candidates(
-    space: Subspace,
-    sums: Array,
-    counts: np.ndarray,
-    variance: float,
-    seed: int,
+    space: Subspace, sums: Array, counts: np.ndarray, variance: float, seed: int
 ) -> np.ndarray:
     """Archetype candidates (C, N) int8 from group projections; see the module's text.
 
@@ -90,7 +80,11 @@ def joint_candidates(
     xp, some = namespace(sums), np.flatnonzero(counts > 0)
     sums, n = sums[some], like(counts[some], sums)
     A = sums / n[:, None, None] - variance * xp.eye(space.dim)
-    whiten, lift = _whitening(xp.tensordot(n / xp.sum(n), A, axes=1))
+    # W with ``W^T mean W = 1`` and B with ``B B^T = mean``, on its positive part.
+    values, E = xp.linalg.eigh(xp.tensordot(n / xp.sum(n), A, axes=1))
+    keep = values > xp.maximum(1e-3 * values[-1] / values.shape[0], 0 * values[-1])
+    root = xp.sqrt(values[keep])
+    whiten, lift = E[:, keep] / root, E[:, keep] * root
     dim = whiten.shape[1]
     # Every group's departure from the mean, times the root of its examples: equal noise.
     A = (whiten.T @ A @ whiten - xp.eye(dim)) * xp.sqrt(n)[:, None, None]
@@ -105,7 +99,8 @@ def joint_candidates(
         if len(found) == before or dim - len(found) < 2:
             break
         directions = space.coefficients(found).astype(np.float64) @ to_host(whiten)
-        rest = like(_complement(directions), sums)
+        rest = np.linalg.qr(directions.T, mode="complete")[0][:, len(found) :]
+        rest = like(rest, sums)
     return found
 
 
@@ -134,20 +129,3 @@ def joint_eigenbasis(A: Array, rng: np.random.Generator, steps: int) -> Array:
         turn = xp.linalg.solve(one + X, one - X)  # Cayley: a rotation, 1 - 2 X to first order
         U, D = U @ turn, turn.T @ D @ turn
     return U
-
-
-def _whitening(mean: Array) -> tuple[Array, Array]:
-    """``W`` with ``W^T mean W = 1`` and ``B`` with ``B B^T = mean``, on its positive part."""
-    xp = namespace(mean)
-    values, E = xp.linalg.eigh(mean)
-    keep = values > xp.maximum(1e-3 * values[-1] / values.shape[0], 0 * values[-1])
-    root = xp.sqrt(values[keep])
-    return E[:, keep] / root, E[:, keep] * root
-
-
-def _complement(directions: np.ndarray) -> np.ndarray:
-    """Orthonormal basis of what is orthogonal to the rows of `directions`."""
-    count, dim = directions.shape
-    if count >= dim:
-        return np.zeros((dim, 0))
-    return np.linalg.qr(directions.T, mode="complete")[0][:, count:]

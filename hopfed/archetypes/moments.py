@@ -73,7 +73,13 @@ def second_moment(owner: Owner, _: Message) -> Message:
 def captured(owner: Owner, told: Message) -> Message:
     """Energy along each column of a basis (K,), and that of rows and its square added up (2,)."""
     V = like(told["basis"], owner.rows.home)
-    along, energies = owner.rows.total(partial(_energies, columns=V))
+
+    def of_block(part: Any) -> Sums:
+        squares = to_host(times(part, V) ** 2).astype(np.float64)
+        each = squares.sum(axis=1)
+        return Sums((squares.sum(axis=0), np.array([each.sum(), (each**2).sum()])))
+
+    along, energies = owner.rows.total(of_block)
     return {"along": _single(along), "energies": energies}
 
 
@@ -87,18 +93,12 @@ def projected(groups: int, seed: int, owner: Owner, told: Message) -> Message:
     return {"groups": _float32(sums)[:, *lower], "sizes": sizes.astype(np.int32)}
 
 
-def _energies(part: Any, columns: Array) -> Sums:
-    squares = to_host(times(part, columns) ** 2).astype(np.float64)
-    each = squares.sum(axis=1)
-    return Sums((squares.sum(axis=0), np.array([each.sum(), (each**2).sum()])))
-
-
 def _single(x: Array) -> np.ndarray:
     return np.asarray(to_host(x), np.float32)
 
 
 def _float32(x: Array) -> Array:
-    """Where it is."""
+    """Single precision, where it is."""
     xp = namespace(x)
     return xp.astype(x, xp.float32)
 

@@ -7,7 +7,6 @@ used up. Replicas stay with the owners like the rows; the server hears sums of b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -38,12 +37,11 @@ NEAR = 0.3  # nats from there, at which a fit ends
 def replica(owners: Session, fit: Fit, number: int) -> tuple[Session, ClassSums]:
     """Draw a table of this number at the owners, and fit it as the rows were."""
     classes = plausible(fit, owners.seed, number)
-
-    def redraw(i: int, owner: Owner) -> Owner:
-        return redrawn(owner, i, classes.means, classes.shares[i], owners.seed, number)
-
-    how = {"of": classes.means, "of_shares": classes.shares, "number": np.array(number)}
-    table = owners.made_of(redraw, how)
+    means, shares = classes.means, classes.shares
+    table = owners.made_of(
+        lambda i, owner: redrawn(owner, i, means, shares[i], owners.seed, number),
+        {"of": means, "of_shares": shares, "number": np.array(number)},
+    )
     settled = improve(table, expect(table, classes, fit.prior), STEPS, NEAR)
     remind(table, settled)
     return table, settled.sums
@@ -94,18 +92,29 @@ def drawn(
     M, N = rows.shape
     labels = rng.choice(len(means), M, p=shares / shares.sum())
     rates = ((1 + means) / 2).astype(np.float32)
-    groups = [] if variables is None else variables.groups
-    levels = rates if variables is None else variables.normalised((1 + means) / 2)
+    if variables is None:
+        variables = Variables.of((), N)
+    levels = variables.normalised((1 + means) / 2)
     parts, step = [], max(1, BLOCK // N)
     for first in range(0, M, step):
         part = slice(first, min(first + step, M))
         draws = rng.random((part.stop - first, N), dtype=np.float32)
         up = draws < rates[labels[part]]
-        for group in groups:
+        for group in variables.groups:
             below = np.cumsum(levels[:, group], axis=1)[labels[part]]
             at = (draws[:, group[:1]] >= below[:, :-1]).sum(axis=1)
             up[:, group] = at[:, None] == np.arange(len(group))
-        parts.append(_formed(rows, part, up, () if variables is None else variables.steps))
+        there = like(up, rows.home)
+        if variables.steps:  # the gaps of rows, but for thresholds that their own ones tell
+            gone = beyond(up, to_host(kernels.unpack(rows[part])) == 0, variables.steps)
+            masked = kernels.pack_masked(there, like(gone, rows.home))
+            parts.append(kernels.with_gaps(masked))
+            continue
+        found = kernels.pack(there)
+        if rows.gaps:
+            seen = rows.seen[part]
+            found = replace(found, signs=found.signs & seen, seen=seen)
+        parts.append(found)
     return kernels.concatenate(parts)
 
 
@@ -120,13 +129,18 @@ def drawn_often(
 ) -> Rows:
     """The same where rows occur several times: column by column, how many rows go which way."""
     rng = stream(seed, "replica", owner, number)
-    N = rows.n
-    seen, often = _gaps(rows)
+    N, seen, often = rows.n, np.ones((1, rows.n), bool), np.array([rows.size])
+    if rows.gaps:  # kinds of gaps (G, N), and rows of each
+        kinds = merged(replace(rows, signs=rows.seen))
+        seen, often = to_host(kernels.unpack(kinds)) > 0, kinds.weights
     each = rng.multinomial(often.astype(np.int64), shares / shares.sum())
     kind, label = np.nonzero(each)
     n, x = each[kind, label], np.zeros((len(kind), N), np.int8)
-    rates = (1 + means) / 2 if variables is None else variables.normalised((1 + means) / 2)
-    for group in _in_turn(variables, N):
+    if variables is None:
+        variables = Variables.of((), N)
+    rates = variables.normalised((1 + means) / 2)
+    alone = [np.array([j]) for j in np.flatnonzero(~variables.inside)]
+    for group in alone + variables.groups:
         left = np.ones(len(n))  # probability of the levels to come; 0 in rows that have one
         for j in group:
             rate = rates[label, j] / np.maximum(left, TINY)
@@ -139,39 +153,10 @@ def drawn_often(
             higher = x[chosen]
             higher[:, j] = 1
             left = np.concatenate([0 * left[chosen], (left - rates[label, j])[others]])
-            x, n = (
-                np.concatenate([higher, x[others]]),
-                np.concatenate([up[chosen], (n - up)[others]]),
-            )
+            x = np.concatenate([higher, x[others]])
+            n = np.concatenate([up[chosen], (n - up)[others]])
             kind = np.concatenate([kind[chosen], kind[others]])
             label = np.concatenate([label[chosen], label[others]])
     found = like(x, rows.home)
     packed = kernels.pack_masked(found, found == 0) if rows.gaps else kernels.pack(found)
     return merged(replace(packed, counts=n.astype(np.float64)))
-
-
-def _gaps(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Kinds of gaps (G, N), booleans of what is seen, and rows (G,) of each."""
-    if not rows.gaps:
-        return np.ones((1, rows.n), bool), np.array([rows.size])
-    found = merged(replace(rows, signs=rows.seen))
-    return to_host(kernels.unpack(found)) > 0, found.weights
-
-
-def _in_turn(variables: Variables | None, n: int) -> list[np.ndarray]:
-    """Columns that are drawn by themselves, and the levels of each variable together."""
-    inside = np.zeros(n, bool) if variables is None else variables.inside
-    alone = [np.array([j]) for j in np.flatnonzero(~inside)]
-    return alone + ([] if variables is None else variables.groups)
-
-
-def _formed(rows: Rows, part: slice, up: np.ndarray, steps: Sequence[Sequence[int]]) -> Rows:
-    """Rows of these signs with the gaps of others, but for thresholds that their own ones tell."""
-    if steps:
-        gone = beyond(up, to_host(kernels.unpack(rows[part])) == 0, steps)
-        return kernels.with_gaps(kernels.pack_masked(like(up, rows.home), like(gone, rows.home)))
-    found = kernels.pack(like(up, rows.home))
-    if not rows.gaps:
-        return found
-    seen = rows.seen[part]
-    return replace(found, signs=found.signs & seen, seen=seen)

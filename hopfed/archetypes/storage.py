@@ -215,7 +215,6 @@ def of_run(run: Run) -> Archetypes:
         explained=_number(words["explained"]),
         status=str(words["status"]),
         advice=str(words["advice"]),
-        matches=np.zeros(0, np.int64),
         channel=channel,
         residual=_number(words.get("residual")),
         graded_means=arrays["means"] if fitted else None,

@@ -172,7 +172,11 @@ class Subspace:
         own, last = (V * V) @ signal, states
         for _ in range(sweeps):
             a, overlaps = states @ V, states @ states.T
-            p = xp.astype(_pair_weights(overlaps, a**2 @ signal - own.sum(), N), V.dtype)
+            H = xp.astype(overlaps, xp.float64) ** 2 - N
+            # Two copies of one pattern share its weight.
+            H = H + 1e-6 * N**2 * xp.eye(H.shape[0], dtype=xp.float64)
+            p = xp.linalg.solve(H, xp.astype(a**2 @ signal - own.sum(), xp.float64))
+            p = xp.astype(xp.maximum(p, xp.zeros_like(p)), V.dtype)
             fields = (a * signal) @ V.T - (overlaps * p) @ states
             fields = fields + (N * p[:, None] - own + (p.sum() - p[:, None])) * states
             new = xp.where(fields >= 0, np.float32(1), np.float32(-1))
@@ -207,16 +211,6 @@ class Subspace:
 def _keys(patterns: np.ndarray) -> list[bytes]:
     """The signs of each pattern (C, N) in bits."""
     return [row.tobytes() for row in np.packbits(patterns > 0, axis=1)]
-
-
-def _pair_weights(overlaps: Array, energies: Array, n_sites: int) -> Array:
-    """Weights (C,) that fit an operator by patterns, over pairs of different sites."""
-    xp = namespace(overlaps)
-    H = xp.astype(overlaps, xp.float64) ** 2 - n_sites
-    # Two copies of one pattern share its weight.
-    ridge = 1e-6 * n_sites**2 * xp.eye(H.shape[0], dtype=xp.float64)
-    weights = xp.linalg.solve(H + ridge, xp.astype(energies, xp.float64))
-    return xp.maximum(weights, xp.zeros_like(weights))
 
 
 def accepted(space: Subspace, patterns: np.ndarray, slack: float = SLACK) -> np.ndarray:

@@ -28,7 +28,7 @@ def test_the_evidence_is_that_of_the_determinants():
     rng = np.random.default_rng(900)
     R = rng.dirichlet(np.full(4, 0.5), 300)
     observed, part = rng.random(7), np.array([0, 0, 0, 0, 1 / 3, 1 / 3, 1 / 3])
-    unsure = Unsure.of(R.sum(axis=0), R.T @ R, observed, 1 - part)
+    unsure = Unsure(R.sum(axis=0), np.linalg.eigvalsh(R.T @ R), observed, 1 - part)
     for c in (0.5, 20.0, 1e6):
         by_hand = sum(
             (1 - a) / 2 * np.log(c + f * R.sum(axis=0)).sum()
@@ -128,7 +128,7 @@ def test_patterns_of_noise_are_no_classes_of_complete_rows():
 def test_levels_of_a_variable_are_told_apart_as_one_less():
     groups = Variables.of([(0, 1, 2)], 4)
     half = np.array([[4.0, 4.0], [4.0, 4.0]])
-    unsure = Unsure.of(np.full(2, 8.0), half, np.ones(4), 1 - groups.part)
+    unsure = Unsure(np.full(2, 8.0), np.linalg.eigvalsh(half), np.ones(4), 1 - groups.part)
     alone = Unsure.of(np.full(2, 8.0), half, np.ones(1), np.ones(1))
     assert unsure.evidence(5.0) == pytest.approx(3 * alone.evidence(5.0))
 
