@@ -125,6 +125,7 @@ class Filling:
     def blocks(self) -> Iterator[Filled]:
         """Read again, and yield the table a block at a time."""
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         packing, before = Packing(self._source, self.coding), 0
         kinds = [self.types[name] for name in self._source.names]
@@ -142,10 +143,15 @@ class Filling:
                     continue
                 gap = gaps[:, span.start] & told & ~left[:, span.start]
                 if gap.any():
-                    values = whole.values[:, span]
-                    arrays[j] = _patched(arrays[j], gap, self._fill(values, code, words))
-                    filled += int(gap.sum())
-                    right += _right(values[gap], whole.probability[gap, span])
+                    values, rows_of = whole.values[:, span], np.flatnonzero(gap)
+                    texts = self._fill(values, code, words)
+                    texts[~gap] = None  # which need be no value of the column's type
+                    words_of = pa.array(texts.tolist(), pa.string()).cast(arrays[j].type)
+                    arrays[j] = pc.if_else(pa.array(gap), words_of, arrays[j])
+                    filled += len(rows_of)
+                    chosen = values[gap].argmax(axis=1) if code.width > 1 else 0
+                    sure = whole.probability[gap, span][np.arange(len(rows_of)), chosen]
+                    right += float(sure.sum(dtype=np.float64))
             if self._ids is not None:
                 arrays.insert(0, pa.array(self._ids[before : before + len(rows)].tolist()))
             before += len(rows)
@@ -187,37 +193,23 @@ def _counted(cells: Cells) -> dict[str, int]:
     return found
 
 
-def _right(values: np.ndarray, probability: np.ndarray) -> float:
-    """How many of some filled cells are expected to be right; (M, width) of +-1, and of each."""
-    chosen = values.argmax(axis=1) if values.shape[1] > 1 else np.zeros(len(values), int)
-    return float(probability[np.arange(len(values)), chosen].sum(dtype=np.float64))
-
-
-def _patched(cells: Any, gap: np.ndarray, fill: np.ndarray) -> Any:
-    """Cells (M,) with words (M,) in the gaps."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    fill[~gap] = None  # which need be no value of the column's type
-    texts = pa.array(fill.tolist(), pa.string())
-    return pc.if_else(pa.array(gap), texts.cast(cells.type), cells)
-
-
 def of_kind(array: Any, kind: Any) -> Any:
     """Return an array in a type of Arrow: its own, or text."""
     import pyarrow as pa
 
     if array.type == kind:
         return array
-    return as_text(array) if kind == pa.string() else array.cast(kind)
+    if kind != pa.string():
+        return array.cast(kind)
+    return pa.array([None if v is None else spelt(v) for v in plain_values(array)], pa.string())
 
 
 def _is_of(kind: Any, words: Collection[str]) -> bool:
     """Whether all of these words are values of a type of Arrow: 0 and 1 are numbers."""
     import pyarrow as pa
 
-    plain = pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal
-    if not any(is_one(kind) for is_one in plain):
+    t = pa.types
+    if not any(of(kind) for of in (t.is_boolean, t.is_integer, t.is_floating, t.is_decimal)):
         return False
     try:
         pa.array(list(words), pa.string()).cast(kind)
@@ -236,12 +228,3 @@ def _commonest(code: Code, counts: Counter[str], comma: bool) -> dict[int, str]:
     plain = [word.replace(",", ".") if comma else word for word in words]
     found.update((sign, word) for word, sign in zip(words, code.codes(plain).tolist(), strict=True))
     return found
-
-
-def as_text(array: Any) -> Any:
-    """Return an array of Arrow as one of texts, as `spelt` has its values."""
-    import pyarrow as pa
-
-    if pa.types.is_string(array.type):
-        return array
-    return pa.array([None if v is None else spelt(v) for v in plain_values(array)], pa.string())

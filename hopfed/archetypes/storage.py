@@ -34,10 +34,7 @@ COLUMNS, ROWS = "columns/names", "rows/names"
 # Field -> array, if there is one.
 OPTIONAL = {
     "own_errors": "errors",
-    "client_shares": "client_shares",
-    "exposure_errors": "exposure_errors",
-    "levels": "levels",
-    "leaders": "leaders",
+    **{name: name for name in ("client_shares", "exposure_errors", "levels", "leaders")},
 }
 
 
@@ -85,7 +82,7 @@ def load(path: str | Path) -> Any:
 
 
 def save(found: Archetypes, path: str | Path) -> None:
-    """Write archetypes to an .h5 run file, whole or not at all."""
+    """Write an .h5 run file to `path`, which `hopfed.load` reads; it replaces no other file."""
     check_run("path", path)
     as_run(found).save(path)
 
@@ -120,12 +117,8 @@ def holding(run: Run, found: Archetypes) -> Run:
         others = {k: x for k, x in run.arrays.items() if not k.startswith(f"{FOUND}/")}
         arrays = others | {f"{FOUND}/{name}": array for name, array in arrays.items()}
         return replace(run, arrays=arrays, summary=run.summary | {FOUND: words | config})
-    return replace(
-        run,
-        config=run.config | config,
-        arrays=run.arrays | arrays,
-        summary=run.summary | words,
-    )
+    config, arrays = run.config | config, run.arrays | arrays
+    return replace(run, config=config, arrays=arrays, summary=run.summary | words)
 
 
 def names_of(found: Archetypes) -> tuple[str, ...]:
@@ -187,8 +180,11 @@ def of_run(run: Run) -> Archetypes:
     """Rebuild archetypes from a run; fields that older files lack have their defaults."""
     from hopfed.archetypes.archetypes import Archetypes  # whose methods are functions of this file
 
-    if run.kind != KIND:
-        run = part_of(run)
+    if run.kind != KIND:  # the part that a run of another kind holds
+        words, lead = run.summary[FOUND], f"{FOUND}/"
+        require(isinstance(words, dict), FOUND, "names with values", words)
+        held = {k.removeprefix(lead): x for k, x in run.arrays.items() if k.startswith(lead)}
+        run = replace(run, config=words, arrays=held, summary=words)
     arrays = {
         name.rpartition("/")[2]: x
         for name, x in run.arrays.items()
@@ -199,8 +195,8 @@ def of_run(run: Run) -> Archetypes:
     columns, coding = unpacked_names(run), run.config.get("coding")
     coding = None if coding is None else Coding.from_json(coding)
     N = patterns.shape[1]
-    for held, name in ((columns, "names"), (coding, "coding")):
-        require(held is None or len(held) == N, name, f"of {N} columns", len(held or ()))
+    for of, name in ((columns, "names"), (coding, "coding")):
+        require(of is None or len(of) == N, name, f"of {N} columns", len(of or ()))
     channel = str(words.get("channel", "symmetric"))
     fitted = channel != "symmetric" or "errors" in arrays  # classes, not signs of eigenvectors
     return Archetypes(
@@ -222,15 +218,6 @@ def of_run(run: Run) -> Archetypes:
         coding=coding,
         **{field: arrays.get(name) for field, name in OPTIONAL.items()},
     )
-
-
-def part_of(run: Run) -> Run:
-    """Return what a run of another kind holds of archetypes, as that of a recovery."""
-    words = run.summary[FOUND]
-    require(isinstance(words, dict), FOUND, "names with values", words)
-    lead = f"{FOUND}/"
-    arrays = {k.removeprefix(lead): x for k, x in run.arrays.items() if k.startswith(lead)}
-    return replace(run, config=words, arrays=arrays, summary=words)
 
 
 def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
@@ -265,7 +252,10 @@ def _number(value: Any) -> float:
 
 
 def to_frame(found: Archetypes) -> Any:
-    """Means, or signs, as a pandas frame (K, N), indexed by number (from 1) and share of rows."""
+    """Means as a pandas frame: a row for each archetype, indexed by number and share.
+
+    A column without any entry, of which nothing is known, is NaN.
+    """
     try:
         import pandas as pd
     except ImportError:
@@ -277,7 +267,7 @@ def to_frame(found: Archetypes) -> Any:
 
 
 def to_csv(found: Archetypes, path: str | Path) -> None:
-    """Write number, share and means of each archetype to a .csv file, whole or not at all."""
+    """Write number, share and means of each archetype to a .csv file at `path`."""
     writers.write(path, table_of(found), endings=(".csv",))
 
 

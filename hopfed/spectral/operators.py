@@ -84,8 +84,8 @@ class HebbianOperator(ABC):
     def _added(self, other: Self) -> Self:
         raise ArgumentError("operators", "added before they are scaled", type(other).__name__)
 
-    @abstractmethod
-    def __mul__(self, weight: float) -> Self: ...
+    def __mul__(self, weight: float) -> Self:
+        raise ArgumentError("operator", "rows or a matrix to be weighted", type(self).__name__)
 
     @property
     def n_examples(self) -> float:
@@ -263,12 +263,6 @@ class PooledOperator(HebbianOperator):
     def trace(self) -> float:  # noqa: D102
         return sum(op.trace * op.mass for op in self.parts) / self.mass
 
-    def _added(self, other: Self) -> Self:
-        return type(self).over(self.parts + other.parts)
-
-    def __mul__(self, weight: float) -> Self:
-        return type(self).over([op * weight for op in self.parts])
-
 
 def pool(
     operators: Sequence[HebbianOperator], weights: Sequence[float] | None = None
@@ -340,9 +334,6 @@ class ScaledOperator(HebbianOperator):
     @property
     def home(self) -> Array:
         return self.base.home
-
-    def __mul__(self, weight: float) -> Self:
-        return replace(self, base=self.base * weight, **self._scaled(weight))
 
 
 def scaled(

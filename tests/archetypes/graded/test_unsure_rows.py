@@ -129,7 +129,7 @@ def test_levels_of_a_variable_are_told_apart_as_one_less():
     groups = Variables.of([(0, 1, 2)], 4)
     half = np.array([[4.0, 4.0], [4.0, 4.0]])
     unsure = Unsure(np.full(2, 8.0), np.linalg.eigvalsh(half), np.ones(4), 1 - groups.part)
-    alone = Unsure.of(np.full(2, 8.0), half, np.ones(1), np.ones(1))
+    alone = Unsure(np.full(2, 8.0), np.linalg.eigvalsh(half), np.ones(1), np.ones(1))
     assert unsure.evidence(5.0) == pytest.approx(3 * alone.evidence(5.0))
 
 
