@@ -66,10 +66,6 @@ class _Couplings(NamedTuple):
     gain: float
     ridge: float
 
-    def dense(self) -> np.ndarray:
-        """J itself (N, N), for tests and small N."""
-        return self.gain * self.rows.T @ self.rows
-
 
 @dataclass(frozen=True, eq=False)
 class AssociativeMemory:
@@ -246,16 +242,10 @@ class AssociativeMemory:
         return -scale / 2 * ((field_sums**2).sum(axis=1) - diagonal)
 
     def save(self, path: str | Path) -> None:
-        """Write an .h5 file, which `hopfed.load` and `hopfed recall` read.
+        """Write an .h5 file to `path`, which `hopfed.load` reads; it replaces no other file.
 
-        Parameters
-        ----------
-        path : of the file; it replaces a run file, and no other.
-
-        Raises
-        ------
-        ArgumentError : a path of another ending, or of a file that is no run file.
-        RunFileError : the file cannot be written; what stood there before is untouched.
+        Raises ArgumentError for another ending, or a file that is no run file; RunFileError where
+        it cannot be written: what stood there before is untouched.
 
         >>> import tempfile, hopfed
         >>> memory = AssociativeMemory.store(np.array([[1, 1, -1], [1, -1, -1]]), "dense")

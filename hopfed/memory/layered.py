@@ -83,28 +83,15 @@ class LayeredMemory:
         """Relax memories that all start at `states` (S, N), and return the state of every layer."""
         # `beta` is that of the end. A serial block of one layer stops when
         # ``sum_k score_weights_k a_k^2 / N`` exceeds `stop_score`, ``a = W^T sigma``.
-        if self._is_heat_bath():
-            outcome = kernels.heat_bath(
-                states,
-                W,
-                beta=beta * np.linspace(self.warm_up, 1.0, updates),
-                sweeps=updates,
-                seed=seed,
-                stop_score=stop_score,
+        one = (self.layers, self.order, self.noise) == (1, "serial", (1.0, 1.0))
+        if one and not (self.noise_over_beta or self.field or self.self_field):
+            betas = beta * np.linspace(self.warm_up, 1.0, updates)
+            return kernels.heat_bath(
+                states, W, beta=betas, sweeps=updates, seed=seed, stop_score=stop_score,
                 score_weights=score_weights,
-            )
-            return outcome.state
+            ).state  # fmt: skip
         relaxed = self.relax(states, W, beta=beta, updates=updates, seed=seed)
         return relaxed.state.reshape(-1, states.shape[1])
-
-    def _is_heat_bath(self) -> bool:
-        """One layer, serial, heat-bath noise and no field: the kernel of the search."""
-        return (
-            self.layers == 1
-            and self.order == "serial"
-            and self.noise == (1.0, 1.0)
-            and not (self.noise_over_beta or self.field or self.self_field)
-        )
 
     def relax(
         self, states: np.ndarray, W: np.ndarray, *, beta: float, updates: int, seed: int

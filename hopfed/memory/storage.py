@@ -19,17 +19,7 @@ KIND = "memory"
 
 
 def as_run(memory: AssociativeMemory, source: str = "") -> Run:
-    """Return the run file of a memory; signs are packed to bits.
-
-    Parameters
-    ----------
-    memory : of patterns or of an operator.
-    source : where the patterns come from, for readers of the file.
-
-    >>> run = as_run(AssociativeMemory.store(np.array([[1, -1, 1]]), "dense"))
-    >>> run.summary, run.arrays["memory/bits"].tolist()
-    ({'rule': 'dense', 'patterns': 1, 'sites': 3, 'graded': False}, [[160]])
-    """
+    """Return the run file of a memory, signs packed to bits; `source` is for its readers."""
     arrays: dict[str, np.ndarray] = {"memory/weights": memory.weights}
     if memory.factor is not None:
         arrays["memory/factor"] = memory.factor
@@ -37,49 +27,14 @@ def as_run(memory: AssociativeMemory, source: str = "") -> Run:
         arrays["memory/means"] = memory.patterns
     else:
         arrays["memory/bits"] = np.packbits(memory.patterns > 0, axis=1)
-    summary = {
-        "rule": memory.rule.name,
-        "patterns": len(memory),
-        "sites": memory.n_sites,
-        "graded": memory.is_graded,
-    }
+    summary: dict[str, Any] = {"rule": memory.rule.name, "patterns": len(memory)}
+    summary |= {"sites": memory.n_sites, "graded": memory.is_graded}
     settings = to_plain(memory.rule) if asdict(memory.rule) else {}
     return Run(KIND, {"source": source, "settings": settings}, arrays, summary)
 
 
-def load(path: str | Path) -> AssociativeMemory:
-    """Read a memory that `save` or `hopfed store` wrote.
-
-    Parameters
-    ----------
-    path : of the file.
-
-    Raises
-    ------
-    RunFileError : no such file, or it holds no memory.
-
-    >>> load("lost.h5")
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.RunFileError: lost.h5: no such run file
-    """
-    return of_run(Run.load(path), path)
-
-
 def of_run(run: Run, path: str | Path) -> AssociativeMemory:
-    """Return the memory in a run file that was read.
-
-    Parameters
-    ----------
-    run : as it was loaded from `path`.
-
-    Raises
-    ------
-    RunFileError : it holds no memory.
-
-    >>> of_run(as_run(AssociativeMemory.store(np.array([[1, -1, 1]]))), "m.h5").patterns.tolist()
-    [[1, -1, 1]]
-    """
+    """Return the memory in a run file that was read; a RunFileError where it holds none."""
     if run.kind != KIND:
         raise RunFileError(f"{path}: holds a run of {run.kind!r}, not a memory (hopfed store)")
     try:

@@ -11,7 +11,8 @@ from hopfed.memory.rules import Dreamed, Hebb, Layered, Projector
 def dense(memory):
     W, scale = memory.coupling_factor
     if memory.couplings is not None:
-        return memory.couplings.dense()
+        rows, gain, _ = memory.couplings
+        return gain * rows.T @ rows
     return scale * W.astype(float) @ W.T
 
 

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from memory.oracle import corrupted, random_signs
 
+from hopfed import load
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Layered, Projector
-from hopfed.memory.storage import as_run, load
+from hopfed.memory.storage import as_run
 from hopfed.runs import Run
 from hopfed.spectral.operators import FactorOperator
 
@@ -68,7 +69,7 @@ def test_foreign_files_are_told_apart(tmp_path):
     with pytest.raises(RunFileError, match="no such run file"):
         load(tmp_path / "none.h5")
     Run("bbp", {}, {}, {}).save(tmp_path / "other.h5")
-    with pytest.raises(RunFileError, match="not a memory"):
+    with pytest.raises(RunFileError, match="without archetypes"):
         load(tmp_path / "other.h5")
     run = as_run(AssociativeMemory.store(random_signs((2, 9), 1)))
     del run.arrays["memory/bits"]
