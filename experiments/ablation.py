@@ -14,8 +14,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.archetypes.annealed_search import Search, search_candidates
-from hopfed.archetypes.joint_diagonalization import group_projections, joint_candidates
+from hopfed.archetypes.factorize import (
+    Search,
+    group_projections,
+    joint_candidates,
+    search_candidates,
+)
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.subspace import Subspace, accepted, merge, select
 from hopfed.experiments import Arrays

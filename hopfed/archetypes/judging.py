@@ -1,22 +1,18 @@
 """Whether classes are the right model, in numbers: what is measured, and rivals of classes.
 
 What a statistic is when the classes are true is read off replicas, tables that the owners draw from
-the fitted classes (`hopfed.archetypes.replicas`):
+the fitted classes:
 
 - *columns*: the largest eigenvalue of the second moment of standardised residuals, for an observed
-  entry ``x - E[x | row]``. Above what replicas show columns depend on each other within classes;
-  the leading eigenvectors say which.
+  entry ``x - E[x | row]``; the leading eigenvectors say which columns depend on each other;
 - *rows*: what the likelihood gains with parts of the rows at points beside the classes, between
-  them or weaker (`gain_beside`): a trait that is cut into enough classes leaves white residuals.
-  And copies of rows equal each other more often than rows of classes do.
-- *narrow tables*: in few columns classes describe degrees of one trait, or places along a gradient
-  at which each column has its peak, nearly as well, and leave nothing that could be seen. So these
-  are fitted as well (`trait_gain`).
+  them or weaker (`gain_beside`), and how often rows equal each other;
+- *narrow tables*: in few columns degrees of one trait, or places along a gradient at which each
+  column has its peak, explain nearly as much, so these are fitted as well (`trait_gain`).
 
-And the means of the classes: a row of quality q has the means ``q T`` of its kind. Weak rows that
-are too few to be classes of their own are put together as one, whose means are a sum of those of
-the others (`weaker_forms`). Classes that differ in a few columns cannot be told from columns that
-depend on each other (`carrying`).
+Weak rows, of means ``q T``, that are too few to be classes of their own are put together as one,
+whose means are a sum of those of the others (`weaker_forms`). Classes that differ in a few columns
+cannot be told from columns that depend on each other (`carrying`).
 
 Sources: theory/NOTES.md, "Tests of local independence"; Y. Kim, P. Carbonetto, M. Stephens,
 M. Anitescu, J. Comput. Graph. Stat. 29 (2020) 261, for the parts; Birnbaum's model (Lord and
@@ -263,7 +259,14 @@ def most_gained(owners: Session, told: Message) -> tuple[float, np.ndarray]:
         else:
             at, reached, uphill = asked, now, slopes - rows
             bends = bends + RIDGE * rows * np.eye(len(bends))
-            root = lower_root(bends)
+            try:
+                root = np.linalg.cholesky(bends)
+            except np.linalg.LinAlgError:
+                # A row that likes a point e^60 times as much as its class drowns those of others:
+                # each point is measured in units of its own.
+                unit = np.sqrt(np.diag(bends))
+                scaled = bends / unit / unit[:, None] + ROUNDING * np.eye(len(bends))
+                root = unit[:, None] * np.linalg.cholesky(scaled)
             goal = np.linalg.solve(root, uphill + bends @ at)
             step = nnls(root.T, goal, maxiter=100 * len(goal))[0] - at
             if float(uphill @ step - step @ bends @ step / 2) < ENOUGH:
@@ -273,21 +276,6 @@ def most_gained(owners: Session, told: Message) -> tuple[float, np.ndarray]:
             answers = owners.ask(mixture_sums, {"parts": asked})
     more = float(at.sum())
     return max(0.0, float(reached + rows * (more - 1 - np.log(more)))), at
-
-
-def lower_root(bends: np.ndarray) -> np.ndarray:
-    """Return lower triangular L with ``L L^T = bends``, (S, S), which is positive semidefinite.
-
-    Points that a row likes e^60 times as much as its class have products so large that those of
-    others are lost to rounding. Then each point is measured in units of its own.
-    """
-    try:
-        return np.linalg.cholesky(bends)
-    except np.linalg.LinAlgError:
-        unit = np.sqrt(np.diag(bends))
-        scaled = bends / unit / unit[:, None]
-        root = np.linalg.cholesky(scaled + ROUNDING * np.eye(len(bends)))
-        return np.asarray(unit[:, None] * root)
 
 
 ALIKE = 1e-3  # level at which means are told from those of other classes, times numbers
@@ -318,8 +306,11 @@ def weaker_forms(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     limit, by_chance = chdtri(plain.sum(), ALIKE), gain_of_chance(fit.size - 1)
     usual = (means**2).sum(axis=0) / fit.size  # of a class of usual strength
     for j in range(fit.size):
-        others = np.arange(fit.size) != j
-        parts, errors = _parts(means[others], variances[others], means[j], variances[j])
+        others, errors = np.arange(fit.size) != j, variances[j]
+        for _ in range(2):  # errors of the others count as much as their parts do
+            root = np.sqrt(errors)
+            parts = nnls((means[others] / root).T, means[j] / root)[0]
+            errors = variances[j] + parts**2 @ variances[others]
         alone = (means[j] ** 2 / errors).sum()
         gained = alone - ((means[j] - parts @ means[others]) ** 2 / errors).sum()
         if alone - gained >= limit or parts.sum() >= WEAKER:
@@ -343,18 +334,6 @@ def gain_of_chance(others: int) -> float:
     weights = comb(others, np.arange(1, others + 1)) / 2.0**others
     numbers = np.arange(1, others + 1)
     return float(brentq(lambda x: weights @ chdtrc(numbers, x) - CHANCE, 0.0, 40.0 + 8.0 * others))
-
-
-def _parts(
-    others: np.ndarray, variances: np.ndarray, mean: np.ndarray, variance: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Parts (k,) of others (k, N) that explain a mean (N,) best, and variances (N,) of errors."""
-    errors = variance
-    for _ in range(2):  # errors of the others count as much as their parts do
-        root = np.sqrt(errors)
-        parts = nnls((others / root).T, mean / root)[0]
-        errors = variance + parts**2 @ variances
-    return parts, errors
 
 
 CARRIED = 0.95  # part of how classes differ that the columns which carry them make up

@@ -1,12 +1,9 @@
 """Questions about the second moment of rows, and what the server makes of the answers.
 
-1. Operator up. Few sites: each owner sends its sums of products, N (N + 1) / 2 counts. Many sites:
-   the server finds the leading eigenpairs of the pooled operator by block Krylov, and every product
-   is an exchange of an (N, k) block. A single owner sends its own leading eigenpairs.
-2. Basis V down; the part of each owner's trace along each eigenvector up, and how much its rows
-   differ in it, which tell good owners from noisy ones; and the K x K projections of random groups
-   (joint diagonalisation).
-3. Column sums up, once, which orient the patterns; second moments know them up to a sign.
+The operator comes once: of few sites its sums of products, of many those with a block in each step
+of a block Krylov method; a single owner sends its leading eigenpairs. Then the basis V goes down:
+the part of an owner's trace along each eigenvector, and how much its rows differ in it, tell good
+owners from noisy ones. Column sums orient the patterns, which second moments know up to a sign.
 
 | question | numbers up | what it reveals of the rows |
 | --- | --- | --- |
@@ -16,9 +13,7 @@
 | `captured` | K + 2 | how much of the rows lies along each eigenvector |
 | `projected` | groups (K (K + 1) / 2 + 1) | second moments of random groups in a basis |
 
-Each costs one pass over the rows: products with the columns of a block or a basis, or of all pairs
-of columns. Questions about patterns are in `hopfed.archetypes.votes`, those about classes in
-`hopfed.archetypes.class_questions`.
+Each costs one pass over the rows.
 """
 
 from __future__ import annotations
@@ -31,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
-from hopfed.archetypes.joint_diagonalization import group_projections
+from hopfed.archetypes.factorize import group_projections
 from hopfed.archetypes.session import Owner, Owners, total
 from hopfed.federation.messages import Message
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, Wanted, eigenpairs

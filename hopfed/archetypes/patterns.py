@@ -26,9 +26,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from hopfed._lib.settings import require
-from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.factorize import METHODS, Groups, Method, factorize
+from hopfed.archetypes.factorize import METHODS, Groups, Method, Search, factorize
 from hopfed.archetypes.moments import mean_of, profile_of, projections, spectrum_of
 from hopfed.archetypes.session import Owners, Recovery
 from hopfed.archetypes.status import (
@@ -84,7 +83,7 @@ class Patterns:
         require(r is None or isinstance(r, Real), "quality", "a number", r)
         require(r is None or 0 < float(r) <= 1, "quality", "in (0, 1]", r)
         given = self.search is None or isinstance(self.search, Search)
-        require(given, "search", "a hopfed.archetypes.annealed_search.Search", self.search)
+        require(given, "search", "a hopfed.archetypes.factorize.Search", self.search)
 
     @property
     def asked(self) -> str:
@@ -145,7 +144,6 @@ class Patterns:
             rule=rank.rule,
             constant_columns=np.flatnonzero(np.abs(mean) == 1),
             layers=layers,
-            hidden=hidden,
             final=final,
         )
 

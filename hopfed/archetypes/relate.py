@@ -1,8 +1,7 @@
 """What archetypes have to do with something else: an outcome, or covariates.
 
-A row belongs to its classes with probabilities R, so that means over the likeliest class of each
-row are those of mixed classes. Two corrections undo that; both take the classes as they are, and
-neither lets the outcome change them.
+Means over the likeliest class of each row, which belongs to classes with probabilities R, are those
+of mixed classes. Two corrections undo that, and take the classes as they are.
 
 - *Outcomes* (Bolck, Croon and Hagenaars, 2004; Vermunt, 2010): with rows assigned in proportion to
   R the corrected weights of rows are ``R S^-1 diag(n)``, S the sum of ``R_i R_i^T`` and n that of
@@ -13,11 +12,10 @@ neither lets the outcome change them.
   ``sum_i log sum_t pi_t(q_i) D_t,s_i``.
 
 Standard errors count that the classes were estimated from the rows as well (Bakk, Oberski and
-Vermunt, 2014): the equations of the classes and those of the third step are one system, whose
-sandwich gives the covariance. With g_i and s_i the parts of row i in both, H the information about
-the classes and C the derivative of ``sum_i g_i`` by them, row i contributes ``g_i + C H^-1 s_i``. H
-is never formed: a product with it is a pass over the rows, as in expectation maximisation, and
-conjugate gradients need a few of them where classes are clear.
+Vermunt, 2014). With g_i and s_i the parts of row i in the equations of the third step and of the
+classes, H the information about these and C the derivative of ``sum_i g_i`` by them, row i
+contributes ``g_i + C H^-1 s_i`` to the sandwich. H is never formed: a product with it is a pass
+over the rows, and conjugate gradients need a few of them where classes are clear.
 """
 
 from __future__ import annotations
@@ -206,7 +204,7 @@ def relate(
         return {f"covariate {j + 1}": column for j, column in enumerate(array.T)}
 
     told = of_each("outcome", outcome) if covariates is None else of_each("covariates", covariates)
-    columns = [as_columns(named(x), len(rows)) for x, rows in zip(told, owners, strict=True)]
+    columns = [_columns(named(x), len(rows)) for x, rows in zip(told, owners, strict=True)]
     often = [None] * len(owners) if weights is None else of_each("weights", weights)
     return related(found, owners, columns, outcome is not None, often)
 
@@ -261,7 +259,7 @@ def alike(each: Sequence[Column]) -> list[Column]:
     return found
 
 
-def as_columns(given: Any, rows: int) -> list[Column]:
+def _columns(given: Any, rows: int) -> list[Column]:
     """Columns of numbers or words, of a dict of lists."""
     found = []
     for name, values in given.items():
@@ -455,12 +453,6 @@ class FirstStep:
         """Covariance of a sum of parts (M, P) of rows."""
         pairs = zip(self.members, each, strict=True)
         return _total(m.meat(x, bool(self.survey)) for m, x in pairs)
-
-    def carried(self, slopes: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """(M, P) what each row of each owner adds to P equations by way of the classes."""
-        pairs = zip(self.members, slopes, strict=True)
-        solved = self.solved(_total(np.array([m.back(L) for L in own]) for m, own in pairs))
-        return [m.carried(solved) for m in self.members]
 
     def solved(self, wanted: np.ndarray) -> np.ndarray:
         """(P, K, N + 1) solutions of H v = wanted."""
@@ -698,7 +690,9 @@ class _Logit:
             own.append(part.reshape(len(q), -1))
             slope = np.einsum("is,tjks->tjik", m.taken, G) - less[:, :, None, :]
             slopes.append((slope * m.used[:, None]).reshape(b.size, len(q), K))
-        return [a + c for a, c in zip(own, self.step.carried(slopes), strict=True)]
+        pairs = zip(self.step.members, slopes, strict=True)
+        solved = self.step.solved(_total(np.array([m.back(L) for L in s]) for m, s in pairs))
+        return [a + m.carried(solved) for a, m in zip(own, self.step.members, strict=True)]
 
 
 def _by(q: np.ndarray, b: np.ndarray) -> np.ndarray:

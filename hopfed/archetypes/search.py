@@ -1,14 +1,12 @@
 """How many classes, and which: starts, then merging and splitting while the evidence rises.
 
-Starts work in the whitened signal basis of the count, ``V = diag(v)^-1/2 U`` with K columns, where
-noise has unit variance and a class sits at ``V^T T``: every owner sums up its rows as a few
-centres, each of several rows, which the server clusters (k-means); then centres go down, and sums
-over the nearest rows come up. An owner who lacks columns gets a basis of its own.
+Starts work in the whitened signal basis of the count, ``V = diag(v)^-1/2 U``, where noise has unit
+variance: every owner sums up its rows as a few centres, each of several rows, which the server
+clusters (k-means); then centres go down, and sums over the nearest rows come up.
 
-Within a true class columns are independent. In a class that stands for two, rows vary along the
-difference of the two: they are halved along the leading eigenvector of the class's residuals. A
-class of few rows moves no leading direction, but its rows fit badly: the rows of lowest likelihood
-are the other way to part a class, and, where many entries are missing, where one more starts.
+In a class that stands for two, rows vary along the difference of the two: they are halved along the
+leading eigenvector of the class's residuals. The rows of lowest likelihood are the other way to
+part a class, and where one more starts: those of a class of few rows fit badly.
 
 A class rests on fewer rows than it counts where a few of them make it what it is: with a_i the cube
 of the log-odds by which row i speaks for it, on ``(sum a)^2 / sum a^2`` rows (`resting`).
@@ -459,27 +457,22 @@ def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
     return halved(fit, collected(owners.ask(upper_sums, told)))
 
 
-def without_tails(owners: Session, fit: Fit) -> Halves:
-    """Part every class from the rows that it explains worst: one exchange."""
-    return _well_explained(owners, fit, DEEP)
+def without_tails(owners: Session, fit: Fit, above: float = DEEP) -> Halves:
+    """Every class in the rows that are as likely in it as these deviations, and others."""
+    remind(owners, fit)
+    told = {"above": np.array(above, np.float32)}
+    return halved(fit, collected(owners.ask(well_explained_sums, told)))
 
 
 def one_more(owners: Session, fit: Fit) -> ClassSums:
     """Sums over the classes and one more, of the rows that all explain worst: one exchange."""
-    parts = _well_explained(owners, fit, POOR)
+    parts = without_tails(owners, fit, POOR)
     well, badly = parts.upper, parts.lower
     return ClassSums(
         np.hstack([well.counts, badly.counts.sum(axis=1, keepdims=True)]),
         np.vstack([well.signed, badly.signed.sum(axis=0)]),
         np.vstack([well.seen, badly.seen.sum(axis=0)]),
     )
-
-
-def _well_explained(owners: Session, fit: Fit, above: float) -> Halves:
-    """Every class in the rows that are likely in it, by these standard deviations, and others."""
-    remind(owners, fit)
-    told = {"above": np.array(above, np.float32)}
-    return halved(fit, collected(owners.ask(well_explained_sums, told)))
 
 
 def halved(fit: Fit, upper: ClassSums) -> Halves:

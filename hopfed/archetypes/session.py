@@ -136,16 +136,14 @@ class Owner:
     # columns that decide which others are blank (`hopfed.spectral.skips`); None to find them in the
     # rows
     deciding: np.ndarray | None = None
-    # means, shares: (K, N) and (K,) of the classes last asked about
+    # Of the classes last asked about, (K, N) means and (K,) shares; (M, K) responsibilities for
+    # each row and (M,) log-likelihood of what is observed of it; (M, S) its likelihood at the
+    # points last offered, over that at the classes; blocks of residuals.
     means: np.ndarray = field(init=False, repr=False)
     shares: np.ndarray = field(init=False, repr=False)
-    # (M, K) responsibilities of the classes for each row
     posterior: Array = field(init=False, repr=False)
-    # (M,) log-likelihood of what is observed of each row
     log_densities: Array = field(init=False, repr=False)
-    # (M, S) likelihood of each row at the points last offered, over that at the classes
     ratios: Array = field(init=False, repr=False)
-    # blocks of residuals at these classes, while they are asked about
     residuals: Any = field(init=False, repr=False, default=None)
     _weights: Array = field(init=False, repr=False, default=None)
 
@@ -169,6 +167,11 @@ class Owner:
     def precision(self) -> type:
         """In which products with rows are made: a rounding counts as often as its row does."""
         return np.float32 if self.rows.counts is None else np.float64
+
+    @property
+    def size(self) -> int:
+        """Number of rows, each as often as it occurs."""
+        return self.rows.size
 
     @cached_property
     def often(self) -> Array:
@@ -409,7 +412,7 @@ class Owners(Session):
 
     @property
     def sizes(self) -> np.ndarray:  # noqa: D102
-        return np.array([owner.rows.size for owner in self.members])
+        return np.array([owner.size for owner in self.members])
 
     @property
     def held(self) -> bool:  # noqa: D102
@@ -466,7 +469,7 @@ class Recovery:
     constant_columns: np.ndarray  # columns that hold one value over all clients, or none
     # in which the archetypes came out; more than 1 where one spectrum was too crowded
     layers: int = 1
-    hidden: int = 0  # number of patterns that too few examples resemble for them to be shown
+
     final: bool = True  # whether no other estimator may say more
     # what fitted classes leave of pairs of columns; None where none were fitted
     residual: Residual | None = field(default=None, repr=False)

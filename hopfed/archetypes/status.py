@@ -296,7 +296,15 @@ class ClassMeasures:
 
 def judge_classes(m: ClassMeasures) -> Verdict:
     """The verdict on fitted classes: "ok" only where nothing speaks against them."""
-    found = _against(m) or _blurred(m)
+    found, near = _against(m), m.near
+    if found is None and near is not None and (few := int((near.overlaps < near.level).sum())):
+        found = Verdict(
+            "detected, not resolved",
+            f"{m.size} classes were found, but too few rows describe {few} of them: an overlap of "
+            f"{near.overlaps.min():.2f} with the true ones is expected of the least sure, and "
+            f"{near.level:.2f} is needed to be sure of {RESOLVED:g}. About {rounded(near.rows)} "
+            "rows like these would resolve all.",
+        )
     if found is None:
         said = f"{m.size} classes explain how the columns depend on each other."
         said += in_words(m.copies)
@@ -308,8 +316,18 @@ def judge_classes(m: ClassMeasures) -> Verdict:
             )
         found = Verdict("ok", said + order_in_words(m.order))
     sound = found.status in FOUND
-    if sound:
-        found = _trait(m, found.status) or found
+    enough = BETTER if found.status == "ok" else -BETTER
+    if sound and m.trait is not None and m.trait[0] < enough:
+        gain, columns = m.trait
+        better, more = "about as well as", ", or give more columns"
+        if gain <= -BETTER:
+            better, more = "better than", ""
+        found = Verdict(
+            NO_CLASSES,
+            f"Degrees of one trait, or places on a gradient or a ring, explain these {columns} "
+            f"columns {better} {m.size} classes ({-gain:+.1f} nats), so they may be no kinds. Take "
+            f"the classes as a summary only{more}.",
+        )
     if found.status == NO_CLASSES and m.follow > DEVIATIONS:
         return Verdict(NO_CLASSES, DEPENDENT.format(m.follow) + " Blocks (--blocks N) do so.")
     if sound or (m.size == 1 and found.status == "one class"):
@@ -372,34 +390,6 @@ def _against(m: ClassMeasures) -> Verdict | None:
             "put together there.",
         )
     return None
-
-
-def _blurred(m: ClassMeasures) -> Verdict | None:
-    """The verdict on classes that too few rows describe; None where none is."""
-    if m.near is None or not (blurred := int((m.near.overlaps < m.near.level).sum())):
-        return None
-    return Verdict(
-        "detected, not resolved",
-        f"{m.size} classes were found, but too few rows describe {blurred} of them: an overlap of "
-        f"{m.near.overlaps.min():.2f} with the true ones is expected of the least sure, and "
-        f"{m.near.level:.2f} is needed to be sure of {RESOLVED:g}. About {rounded(m.near.rows)} "
-        "rows like these would resolve all.",
-    )
-
-
-def _trait(m: ClassMeasures, status: str) -> Verdict | None:
-    """The verdict on classes that degrees of one trait explain as well; None where they do not."""
-    if m.trait is None or m.trait[0] >= (BETTER if status == "ok" else -BETTER):
-        return None
-    gain, columns = m.trait
-    sure = gain <= -BETTER
-    better, more = ("better than", "") if sure else ("about as well as", ", or give more columns")
-    return Verdict(
-        NO_CLASSES,
-        f"Degrees of one trait, or places on a gradient or a ring, explain these {columns} columns "
-        f"{better} {m.size} classes ({-gain:+.1f} nats), so they may be no kinds. Take the classes "
-        f"as a summary only{more}.",
-    )
 
 
 def order_in_words(order: np.ndarray | None) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.settings import check_types, from_plain, require, to_plain
-from hopfed.archetypes.joint_diagonalization import group_projections
+from hopfed.archetypes.factorize import group_projections
 from hopfed.errors import ArgumentError, DataError, HopfedError, shown
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, require_form

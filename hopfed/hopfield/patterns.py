@@ -24,9 +24,8 @@ from functools import partial
 import numpy as np
 
 from hopfed._lib.settings import check_types, require
-from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.factorize import METHODS, Groups, Method, factorize
+from hopfed.archetypes.factorize import METHODS, Groups, Method, Search, factorize
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below, flatten
 from hopfed.federation.rounds import Session, Step

@@ -216,12 +216,8 @@ class AssociativeMemory:
 
         ``-1/2 sum_{i != j} J_ij s_i s_j``, or that of the dense or the exponential rule
         (theory/NOTES.md, Recall energies); with n = 2 the dense one is Hebb's, less a constant.
-        Products are made in float32: exact for Hebb's rule with weights of 1 and for the other two
-        rules, to about one part in a million for the projector and dreamed couplings.
-
-        Parameters
-        ----------
-        states : (S, N) or (N,) of +-1 or bits; of a layered memory (S, L, N) as well.
+        Products are made in float32. States are (S, N) or (N,) of +-1 or bits; of a layered memory
+        (S, L, N) as well.
 
         >>> memory = AssociativeMemory.store(np.array([[1, 1, 1, -1]]))
         >>> memory.energy(np.array([[1, 1, 1, -1]], np.int8)).tolist()

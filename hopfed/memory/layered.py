@@ -26,10 +26,6 @@ COUPLINGS = ("linear", "quadratic")
 class LayeredMemory:
     """Settings of the memory; `run` relaxes states in it.
 
-    To take mixtures apart, three layers need the quadratic coupling, the projector, a repulsion of
-    .3 to .4 and the noise of the heat bath at the start, at beta of 7 to 10; the noise of the
-    authors' programs is too small to leave a mixture (`hopfed run disentangle`).
-
     Attributes
     ----------
     layers : L.

@@ -78,12 +78,8 @@ class Projector(Rule):
 class Dreamed(Rule):
     """Hebb's couplings after dreaming (Fachechi, Agliari, Barra 2019).
 
-    The capacity rises with the time: .138 N random patterns at t = 0, .387 N at 1, which is the
-    default, .870 N at 10 (`hopfed theory capacity`).
-
-    Attributes
-    ----------
-    t : dreaming time, at least 0.
+    The capacity rises with the dreaming time t, at least 0: .138 N random patterns at 0, .387 N at
+    1, which is the default, .870 N at 10 (`hopfed theory capacity`).
 
     >>> Dreamed(-1.0)
     Traceback (most recent call last):
@@ -113,10 +109,9 @@ class Layered(Rule):
     """Layers on common couplings that push each other to different patterns.
 
     From a mixture of three patterns the layers find all three if noise cools from a temperature
-    that suits the repulsion. Of the mixtures at N = 600 these shares come apart: .96 with 3
-    patterns stored (repulsion .4, cooled from T = .1), .91 with 10 (.3, T = .15), .80 with 20 (.3,
-    T = .1), .42 with 40 (.2, T = .1). Without noise, or without repulsion, hardly any do (`hopfed
-    run disentangle`).
+    that suits the repulsion: at N = 600 in .96 with 3 patterns stored (repulsion .4, from T = .1),
+    .91 with 10 (.3, .15), .80 with 20 (.3, .1), .42 with 40 (.2, .1); without noise, or without
+    repulsion, hardly ever (`hopfed run disentangle`).
 
     Attributes
     ----------
@@ -164,10 +159,8 @@ class Layered(Rule):
 class Dense(Rule):
     """The dense memory: a power of every overlap (Krotov, Hopfield 2016, arXiv:1606.01164).
 
-    Attributes
-    ----------
-    n : the power, 2 to 30; 2 is Hebb's rule. If it is odd, a pattern and its negative cancel, and
-        neither is kept (`advice` of the memory says so).
+    The power n is 2 to 30; 2 is Hebb's rule. If it is odd, a pattern and its negative cancel, and
+    neither is kept (`advice` of the memory says so).
 
     >>> Dense(1)
     Traceback (most recent call last):
@@ -188,9 +181,8 @@ class Dense(Rule):
 class Exponential(Rule):
     """The exponential memory, one step of which is attention (Ramsauer et al., arXiv:2008.02217).
 
-    Attributes
-    ----------
-    beta : inverse temperature of the weights, in (0, 300]. For graded patterns 1 is Bayes' rule.
+    `beta` is the inverse temperature of the weights, in (0, 300]; for graded patterns 1 is Bayes'
+    rule.
 
     >>> Exponential(0.0)
     Traceback (most recent call last):
@@ -216,10 +208,6 @@ RULES: dict[str, type[Rule]] = {
 
 def rule_named(rule: str | Rule) -> Rule:
     """Return a rule with its default settings by name; a rule is returned as it is.
-
-    Raises
-    ------
-    ArgumentError : there is no such rule.
 
     >>> rule_named("dense"), rule_named(Dense(4))
     (Dense(n=3), Dense(n=4))

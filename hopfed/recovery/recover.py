@@ -138,7 +138,10 @@ def run_recovery(
     patterns: Patterns | None = None,
     **options: Any,
 ) -> Recovery:
-    """Do what `recover` does, with the same arguments; keep the traffic and the spectrum as well.
+    """Do what `recover` does, and keep the traffic and the spectrum as well.
+
+    `examples`, `seed`, `device`, `columns`, `channel`, `n_archetypes`, `weights`, `blocks`,
+    `patterns` and other `options` are those of `recover`.
 
     Examples
     --------

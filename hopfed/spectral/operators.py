@@ -267,14 +267,11 @@ class PooledOperator(HebbianOperator):
 def pool(
     operators: Sequence[HebbianOperator], weights: Sequence[float] | None = None
 ) -> HebbianOperator:
-    """Pool all examples: the sample-weighted mean of the clients' `operators`.
+    """Pool all examples: the sample-weighted mean of the clients' `operators`, of one form.
+
+    `weights` are those of the examples of each operator, above 0; 1 when left out.
 
     Source: theory/NOTES.md, "Pooling operators".
-
-    Parameters
-    ----------
-    operators : of one form, over the same sites.
-    weights : of the examples of each operator, above 0; 1 when left out.
 
     >>> few, many = np.ones((1, 2)), np.array([[1, -1]] * 3)
     >>> owners = [FactorOperator.from_examples(x) for x in (few, many)]

@@ -104,13 +104,8 @@ class TracyWidom:
     Source: theory/NOTES.md, "Counting: Tracy-Widom threshold".
 
     The k-th test compares the next eigenvalue with the quantile for the noise left beside k
-    spikes, an (M - k) x (N - k) Wishart matrix: strong spikes take one row and one column each.
-    Ma's centring and scaling; the edge moved by the kurtosis of the +-1 channel, or of the sample's
-    own where its entries are no signs.
-
-    Attributes
-    ----------
-    alpha : in (0, 1).
+    spikes, an (M - k) x (N - k) Wishart matrix, with Ma's centring and scaling; the edge moved by
+    the kurtosis of the +-1 channel, or of the sample's own. `alpha` is in (0, 1).
 
     >>> from hopfed.theory.spikes import outlier
     >>> values = np.append(outlier([4.0, 1.0], 0.5, 0.64), [0.6] * 98)
@@ -165,13 +160,7 @@ class Fixed:
     """``#{dream(scale lambda / N, t) > tau}``: the paper's quick check on the sharpened spectrum.
 
     `scale` multiplies ``J = C / N`` first; the authors' programs use the number of archetypes,
-    which is not known. With 1 this is the text of the paper.
-
-    Attributes
-    ----------
-    tau : the threshold.
-    t : dreaming time.
-    scale : 1, or what to multiply J by.
+    which is not known. With 1 this is the text of the paper. `tau` is the threshold, `t` the time.
 
     >>> Fixed(tau=0.5, t=10.0)(Sample(np.array([80.0, 20.0, 1.0]), 100, 400)).n_detected
     2
@@ -203,9 +192,14 @@ def robust_start(sample: Sample, edge: Edge) -> int:
     known = sample.quality is not None or sample.profile is not None or sample.white
     if known or not sample.complete:
         return 0
-    k = 0
+    k, size = 0, int(min(sample.n_sites, round(sample.n_examples)))
+    missing = np.zeros(max(size - len(sample.values), 0))
     for _ in range(50):
-        s2, before = _median_variance(sample, k), k
+        bulk, s2, before = np.concatenate([sample.values[k:], missing]), sample.variance(k), k
+        n, m = sample.n_sites - k, sample.n_examples - k
+        if len(bulk) >= 8 and n >= 2 and m >= 2:
+            median = float(_white_median(n / m)) * m / sample.n_examples
+            s2 = max(float(np.median(bulk[: min(len(bulk), size - k)])) / median, 1e-6)
         k = 0
         while k < _most(sample) and sample.values[k] > edge(k, s2):
             k += 1
@@ -214,19 +208,7 @@ def robust_start(sample: Sample, edge: Edge) -> int:
     return k
 
 
-def _median_variance(sample: Sample, k: int) -> float:
-    size = int(min(sample.n_sites, round(sample.n_examples)))
-    bulk = np.concatenate([sample.values[k:], np.zeros(max(size - len(sample.values), 0))])
-    n, m = sample.n_sites - k, sample.n_examples - k
-    if len(bulk) < 8 or n < 2 or m < 2:
-        return sample.variance(k)
-    median = _white_median(n / m) * m / sample.n_examples
-    return max(float(np.median(bulk[: min(len(bulk), size - k)])) / median, 1e-6)
-
-
-@lru_cache(maxsize=1 << 10)
-def _white_median(q: float) -> float:
-    return float(marchenko_pastur.median_nonzero(q))
+_white_median = lru_cache(maxsize=1 << 10)(marchenko_pastur.median_nonzero)
 
 
 def climb(sample: Sample, k: int, edge: Edge) -> int:

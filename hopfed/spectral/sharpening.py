@@ -38,13 +38,8 @@ def iterate(J: Array, *, eps: float = 0.01, steps: int = 200) -> Array:
 
     Source: arXiv:2603.19902, eqs. (17), (54); theory/NOTES.md, "Unlearning iteration".
 
-    Dense, O(steps N^3): the reference that `dream` is held against. ``t = eps steps``.
-
-    Parameters
-    ----------
-    J : (N, N), symmetric.
-    eps : first step, above 0 and below what the trace of J bounds.
-    steps : how many.
+    Dense, O(steps N^3): the reference that `dream` is held against. ``t = eps steps``. J (N, N) is
+    symmetric, and `eps`, the first step, above 0 and below what the trace of J bounds.
 
     >>> J = np.diag([0.8, 0.1])
     >>> np.diag(iterate(J, eps=0.01, steps=200)).round(3), dream(np.array([0.8, 0.1]), 2.0).round(3)

@@ -128,7 +128,10 @@ def whitened(
     pace, last = np.ones(N), np.zeros(N)
     for i in range(ROUNDS):
         rank, spectrum = counted(about, v, start, i)
-        new = spread - _explained(v, spectrum, varying) if rank.n_detected else spread
+        new = spread.copy()
+        if rank.n_detected:
+            U = to_host(spectrum.vectors)[varying]
+            new[varying] -= v[varying] * signal(U, spectrum.values[: U.shape[1]], spectrum.aspect)
         new = np.clip(new, least, spread)
         step = float(np.abs(new / v - 1)[varying].max())
         still = rank.n_detected == last_count and step < STILL
@@ -145,13 +148,6 @@ def whitened(
     if status == "converged" and not still:
         status = f"variances still move by {step:.1%} after {ROUNDS} rounds"
     return Whitened(v, spectrum, rank, np.flatnonzero(~varying), i + 1, status)
-
-
-def _explained(v: np.ndarray, spectrum: Spectrum, varying: np.ndarray) -> np.ndarray:
-    """(N,) variance of the columns that the counted pairs explain."""
-    U, found = to_host(spectrum.vectors)[varying], np.zeros(len(v))
-    found[varying] = v[varying] * signal(U, spectrum.values[: U.shape[1]], spectrum.aspect)
-    return found
 
 
 def _prepared(operator: HebbianOperator) -> HebbianOperator:

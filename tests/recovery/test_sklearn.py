@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from helpers import data_file
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -129,18 +128,6 @@ def test_noise_is_a_single_class_with_a_warning():
 def test_wrong_parameters_are_refused_in_a_line(drawn, wrong):
     with pytest.raises(ArgumentError, match=next(iter(wrong))):
         ArchetypeMixture(**wrong).fit(drawn[0])
-
-
-@pytest.mark.slow
-def test_real_digits_in_a_pipeline():
-    with np.load(data_file("tables/semeion.npz")) as file:
-        x, digit = file["X"], file["y"]
-    known = np.arange(len(x)) % 2 == 0
-    pipe = make_pipeline(ArchetypeMixture(), LogisticRegression(max_iter=1000))
-    with pytest.warns(ConvergenceWarning, match="structure, but not classes"):
-        pipe.fit(x[known], digit[known])
-    right = pipe.score(x[~known], digit[~known])
-    assert right > 0.78  # of ten digits
 
 
 def two_kinds(seed, rows=400, columns=12):

@@ -18,19 +18,19 @@ def spectrum_of(K, N, M, quality, seed, **rest):
 
 @pytest.mark.parametrize(
     ("K", "N", "M", "quality"),
-    [(3, 200, 400, 0.8), (10, 300, 150, 0.8), (40, 400, 4000, 0.8), (5, 100, 51, 0.9)],
+    [
+        (3, 200, 400, 0.8),
+        (10, 300, 150, 0.8),
+        (40, 400, 4000, 0.8),
+        (5, 100, 51, 0.9),
+        (30, 200, 2000, 0.5),  # by the trace alone noise, at the first step
+    ],
 )
 def test_khat_and_quality_well_above_the_threshold(K, N, M, quality):
     for seed in range(3):
         found = TracyWidom()(spectrum_of(K, N, M, quality, seed))
         assert found.n_detected == K
         assert found.quality == pytest.approx(quality, abs=0.03)
-
-
-def test_many_archetypes_per_site_do_not_hide_in_the_noise():
-    # The trace alone would call them noise at the first step of the sequential test.
-    found = TracyWidom()(spectrum_of(30, 200, 2000, 0.5, 0))
-    assert found.n_detected == 30
 
 
 def rejections(K, N, M, quality, draws, alpha):
@@ -49,15 +49,6 @@ def rejections(K, N, M, quality, draws, alpha):
 def test_false_alarms_near_the_stated_rate(K, N, M, quality):
     # 300 draws at 10%: three standard errors are 5 points.
     assert 0.04 < rejections(K, N, M, quality, 300, 0.10) < 0.16
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("K", "N", "M", "quality"),
-    [(0, 200, 400, 0.0), (0, 400, 200, 0.0), (3, 200, 400, 0.9), (3, 400, 200, 0.9)],
-)
-def test_false_alarm_rate_over_2000_draws(K, N, M, quality):
-    assert 0.03 < rejections(K, N, M, quality, 2000, 0.05) < 0.08
 
 
 def test_noise_that_is_no_signs_has_the_edge_of_its_own_kurtosis():

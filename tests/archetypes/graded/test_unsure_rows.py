@@ -6,7 +6,7 @@ from graded_tables import classes, error, fitted, known, labelled
 from helpers import rest_slow
 
 from hopfed.archetypes.class_questions import standardised, sums_and_pairs
-from hopfed.archetypes.mixture import Mixture, Prior, Unsure, collected, expect, iterate
+from hopfed.archetypes.mixture import Mixture, Unsure, collected, expect, iterate
 from hopfed.archetypes.search import DEEP, Search, one_more, split, without_tails
 from hopfed.archetypes.session import Owners, Variables
 
@@ -49,17 +49,6 @@ def test_owners_add_up_what_their_rows_are_unsure_of():
     np.testing.assert_allclose(one.pairs.sum(axis=0), one.counts[0], rtol=1e-4)
     joined = one.merged((1, 2))
     assert joined.pairs[1, 1] == pytest.approx(one.pairs[1:, 1:].sum())
-
-
-def test_a_class_that_is_like_another_is_worth_nothing():
-    x = few_entries(900)[2]
-    owners = Owners.of([x], 0)
-    prior = Prior.of(owners)
-    mean = (x.sum(axis=0) / np.abs(x).sum(axis=0))[None]
-    one = expect(owners, Mixture(mean, np.ones((1, 1))), prior)
-    for K in (2, 10):
-        alike = Mixture(np.tile(mean, (K, 1)), np.full((1, K), 1 / K))
-        assert expect(owners, alike, prior).evidence < one.evidence
 
 
 @pytest.mark.parametrize("seed", rest_slow([900, 901], 1))
