@@ -95,12 +95,7 @@ def choose(fit: Fit, lost: np.ndarray) -> Channel:
 
 
 def pattern_gains(sums: ClassSums) -> np.ndarray:
-    """(R, N) log-likelihood of each column at each quality, averaged over both signs of patterns.
-
-    With s the sum of a class's n entries, the log of the mean of both likelihoods is
-    ``n log(sqrt(1 - r^2) / 2) + log cosh(s atanh r)``, and ``log cosh x`` is |x| plus the log of
-    ``(1 + e^(-2 |x|)) / 2``.
-    """
+    """(R, N) log-likelihood of columns at each quality, averaged over both signs of patterns."""
     size = np.abs(sums.signed)
     single = size.astype(np.float32)  # exp and log of them are off by a ten-millionth
     odds, even = np.arctanh(QUALITIES), np.log1p(-(QUALITIES**2)) / 2 - np.log(2)

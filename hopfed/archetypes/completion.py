@@ -49,10 +49,9 @@ class Filled(NamedTuple):
 class Filling:
     """A table of archetypes' columns that is filled a block at a time; `source` as of `read_table`.
 
-    With `skipped` also columns are filled that are blank wherever another one holds a value, as
-    questions are that only some are asked; at least 20 rows of the first block must show it.
-    `types` are those of the result in Arrow by name, `columns` those of +-1. `cut` are numbers that
-    were cut with gaps, `unknown` columns of which archetypes know nothing: both stay as they are.
+    With `skipped` also questions are filled that only some are asked; at least 20 rows of the first
+    block must show it. `types` are those of the result in Arrow by name; numbers that were `cut`
+    with gaps, and `unknown` columns, stay as they are.
     """
 
     def __init__(self, found: Archetypes, source: Any, *, skipped: bool = False):
@@ -96,13 +95,14 @@ class Filling:
                 self.skips = [skip for skip in skips(part, self.coding.steps) if skip.always]
             seen, rows = seen + kernels.seen_counts(part), rows + len(part)
             if self.skips:
-                held = kernels.unpack(part)
-                seen += ((held == 0) & self._left(held)).sum(axis=0)
+                signs = kernels.unpack(part)
+                seen += ((signs == 0) & self._left(signs)).sum(axis=0)
             for count, code, j in zip(counts, codes, packing.places, strict=True):
                 if code.kind == "words" and j is not None:  # as it stands, with its comma
-                    count.update(
-                        _counted(cells[j] if given[j] is cells[j].array else Cells(given[j]))
-                    )
+                    held = cells[j] if given[j] is cells[j].array else Cells(given[j])
+                    often = np.bincount(held.places[held.places >= 0], minlength=len(held.words))
+                    for word, n in zip(held.words, often.tolist(), strict=True):
+                        count[word.strip()] += n
                 if code.levels and j is not None:
                     self._own.update(word for word in cells[j].words if text_cell(word) != word)
             for j, array in enumerate(given):
@@ -181,16 +181,6 @@ class Filling:
         for skip in self.skips:
             left[np.ix_(values[:, skip.column] == skip.sign, skip.blank)] = True
         return left
-
-
-def _counted(cells: Cells) -> dict[str, int]:
-    """How often each word occurs among some cells."""
-    places = cells.places
-    counts = np.bincount(places[places >= 0], minlength=len(cells.words))
-    found: Counter[str] = Counter()
-    for word, count in zip(cells.words, counts.tolist(), strict=True):
-        found[word.strip()] += count
-    return found
 
 
 def of_kind(array: Any, kind: Any) -> Any:

@@ -98,10 +98,7 @@ def _projections(
 def joint_candidates(
     space: Subspace, sums: Array, counts: np.ndarray, variance: float, seed: int
 ) -> np.ndarray:
-    """Archetype candidates (C, N) int8 from group projections; see the module's text.
-
-    All is done where the sums (G, K, K) are.
-    """
+    """Archetype candidates (C, N) int8 from group projections, where the sums (G, K, K) are."""
     found = np.zeros((0, space.n_sites), dtype=np.int8)
     if space.dim == 0 or (counts > 0).sum() < 2:
         return found

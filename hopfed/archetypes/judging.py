@@ -199,10 +199,7 @@ ROUNDING = 1e-10  # added to curvatures of one, where rounding has made them no 
 
 
 def gain_beside(owners: Session, sums: ClassSums) -> tuple[float, float]:
-    """Gain in nats of the best mixture with points beside the classes, and where its rows lie.
-
-    The second number is above 0 where more of them lie between the classes than are weak.
-    """
+    """Gain in nats of points beside the classes; and above 0 where rows lie between them."""
     told = points_beside(owners.means, sums, owners.variables)
     gain, parts = most_gained(owners, told)
     weak = len(QUALITIES) + len(NEARER)
@@ -214,8 +211,7 @@ def points_beside(means: np.ndarray, sums: ClassSums, variables: Variables | Non
     """Points between the classes, then weaker ones: means (S, K, N), and change of log shares.
 
     The axes span what tells classes apart as principal components do, with the noise within classes
-    as the unit of every column. A level of a variable has the logarithm of its rate for log-odds.
-    Rows that lie off a shrunk class all together are none beside it.
+    as the unit of every column.
     """
     inside = np.zeros(means.shape[1], bool) if variables is None else variables.inside
     rates = (1 + means) / 2 if variables is None else variables.normalised((1 + means) / 2)
@@ -288,10 +284,8 @@ CHANCE = 2e-3  # of a class of coins that other classes seem to have a part in i
 def weaker_forms(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     """Qualities (K,) of classes in which weak rows of several others are, and of weaker copies.
 
-    The means of the first are ``sum_k b_k T_k`` within their errors, the parts b not negative and
-    clearly not all 0; they add up to the quality. Of a weaker copy one part is enough, and of coins
-    none: these have quality 0. All others are NaN. Columns that are levels of a variable are left
-    out.
+    The means of the first are ``sum_k b_k T_k`` within their errors, b >= 0. Of a weaker copy one
+    part is enough, and of coins none: these have quality 0. All others are NaN.
     """
     plain = fit.prior.part == 0
     weak, copies = np.full((2, fit.size), np.nan)
@@ -435,11 +429,7 @@ class Rival:
 
 
 def rivals_of(rates: np.ndarray, told: Message) -> list[Rival]:
-    """A trait of normal degrees; a gradient of even places, from two starts; and a ring of them.
-
-    On a gradient columns may rise and fall, as species do along a slope, and so they do in turn on
-    a ring, as in a year. The way bends in the second direction in which classes differ.
-    """
+    """A trait of normal degrees; a gradient of even places, from two starts; and a ring of them."""
     rates = np.clip(rates, 0.01, 0.99)
     level, none = np.log(rates / (1 - rates)), np.zeros(len(rates))
     apart = (told["means"] - told["shares"] @ told["means"]) * np.sqrt(told["shares"])[:, None]

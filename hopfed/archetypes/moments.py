@@ -164,10 +164,7 @@ def profile_of(session: Owners, V: Array) -> NoiseProfile:
 
 
 def projections(session: Owners, V: Array, groups: int) -> tuple[Array, np.ndarray]:
-    """K x K sums of at least `groups` random groups over all owners, and counts.
-
-    Those of a single owner stay where its rows are.
-    """
+    """K x K sums of random groups over all owners, and counts; of one owner where its rows are."""
     K, each = V.shape[1], -(-groups // len(session.members))
     alone = len(session.members) == 1
     question = partial(projected, each, session.seed)

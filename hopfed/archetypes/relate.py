@@ -475,11 +475,7 @@ class FirstStep:
 
 
 def share_errors(found: Archetypes, owners: Sequence[Rows]) -> np.ndarray:
-    """(K,) standard errors of shares, by the rows of owners; by some of them where these are many.
-
-    What a row adds to the equation of a share by way of the classes is what its sandwich is of.
-    Means are taken for free ones: where they share a quality, intervals hold more than they say.
-    """
+    """(K,) standard errors of shares, by rows of owners; by some where these are many."""
     (K, N), share = found.means.shape, expected_shares(found)
     each = -(-sum(map(len, owners)) * N * K**2 // MOST)
     members = []

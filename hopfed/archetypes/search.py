@@ -85,10 +85,10 @@ def find_classes(
     search: Search,
     patterns: np.ndarray | None = None,
 ) -> Fit:
-    """Find the classes behind all rows.
+    """Find the classes behind all rows, from the count of classes U (N, K) and `variances` on.
 
-    The search begins, but need not end, with as many as U (N, K) has leading eigenvectors of the
-    second moment whitened by `variances`; `patterns` (C, N) of another route are one more start.
+    U are leading eigenvectors of the second moment whitened by the variances; `patterns` (C, N) of
+    another route are one more start.
     """
     prior = Prior.of(owners)
     fit = begin(owners, U, variances, prior, search)
@@ -352,10 +352,7 @@ LOST = 0.1  # part of a direction that an owner's columns must hold, or it is ta
 def kmeans_start(
     owners: Session, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
 ) -> ClassSums:
-    """Sums over `size` clusters of projections on the whitened basis ``V = diag(v)^-1/2 U``.
-
-    `unwhiten` (N, K), ``diag(v)^1/2 U``, brings coefficients back to columns.
-    """
+    """Sums over clusters of projections on ``V = diag(v)^-1/2 U``; unwhiten is diag(v)^1/2 U."""
     shared, own = {"basis": V.astype(np.float32)}, {}
     if prior.held is not None:  # the basis of an owner is of the columns that it holds
         own = {"basis": np.zeros((len(prior.held), *V.shape), np.float32)}
@@ -389,10 +386,7 @@ def resting(owners: Session, fit: Fit) -> np.ndarray:
 def leading(
     product: Callable[[np.ndarray], np.ndarray], start: np.ndarray, steps: int, wanted: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Largest eigenvalues (B, wanted) and vectors of B symmetric matrices by Lanczos.
-
-    Every step asks for the products of one vector with each, from `start` (B, N) on.
-    """
+    """Largest eigenvalues (B, wanted), and vectors, of B symmetric matrices (N, N), by Lanczos."""
     B, N = start.shape
     basis = images = np.zeros((B, 0, N))
     q = start

@@ -96,8 +96,7 @@ def judge(
     if rank.n_detected == 0:
         return too_little(M, np.ones(N)) or Verdict(
             "no signal",
-            rank.none
-            or "No eigenvalue stands above the noise: no archetype is detectable with these "
+            "No eigenvalue stands above the noise: no archetype is detectable with these "
             "examples; more of them, or cleaner ones, would lower the threshold.",
         )
     if min(N, M) < LEAST_SIDE or N * M < LEAST_ENTRIES:

@@ -198,6 +198,7 @@ def of_run(run: Run) -> Archetypes:
     for of, name in ((columns, "names"), (coding, "coding")):
         require(of is None or len(of) == N, name, f"of {N} columns", len(of or ()))
     channel = str(words.get("channel", "symmetric"))
+    more: dict[str, Any] = {field: arrays.get(name) for field, name in OPTIONAL.items()}
     fitted = channel != "symmetric" or "errors" in arrays  # classes, not signs of eigenvectors
     return Archetypes(
         patterns=patterns.astype(np.int8),
@@ -216,7 +217,7 @@ def of_run(run: Run) -> Archetypes:
         graded_means=arrays["means"] if fitted else None,
         columns=columns,
         coding=coding,
-        **{field: arrays.get(name) for field, name in OPTIONAL.items()},
+        **more,
     )
 
 

@@ -254,8 +254,7 @@ def _split(owner: Owner, told: Message, explained: bool) -> Rows | None:
 def nearest(owner: Owner, told: Message) -> Message:
     """Sums over rows by the pattern that they resemble most, of either sign or as it points.
 
-    With a quality only rows are looked at that vote, or that a pattern explains. Of sums that are
-    asked for in brief, only their products with the patterns and with themselves: (K, 2).
+    With a quality only rows are looked at that vote, or that a pattern explains.
     """
     patterns, brief = _patterns(owner, told), bool(told.get("brief", False))
     rows = _split(owner, told, explained=True) if "quality" in told else owner.rows

@@ -207,7 +207,9 @@ def run_recovery(
     residual = recovery.residual
     if residual is not None:
         residual = replace(residual, columns=apart.kept[residual.columns])
-    constant = np.union1d(apart.kept[recovery.constant_columns], np.flatnonzero(apart.left_single))
+    constant = np.union1d(
+        apart.kept[recovery.constant_columns], np.flatnonzero(apart.single & (not apart.whole))
+    )
     return replace(
         recovery,
         archetypes=replace(found, advice=advice, columns=names, coding=coding),
@@ -269,16 +271,10 @@ def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows]) -> Ar
 
 
 def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
-    """Deal the rows of one set of examples to `clients` at random, as evenly as possible.
+    """Deal M packed rows, `examples`, to `clients` at random, as evenly as possible.
 
-    Parameters
-    ----------
-    examples : M packed rows.
-    clients : from 1 to M / 2.
-    seed : of the deal.
+    There are from 1 to M / 2 clients; `seed` is of the deal.
 
-    Examples
-    --------
     >>> from hopfed.kernels import pack
     >>> [part.shape for part in split(pack(np.ones((7, 3))), 3, seed=0)]
     [(3, 3), (2, 3), (2, 3)]

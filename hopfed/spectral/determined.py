@@ -149,11 +149,6 @@ class Determined:
         errors[:, silent] = np.sqrt((1 - self.centre[silent] ** 2) / (seen[silent] + 1))
         return errors
 
-    @property
-    def left_single(self) -> np.ndarray:
-        """(N,) whether a column was left out that holds one value, or none."""
-        return self.single & ~self.whole
-
     def advice(self, names: Sequence[str] | None, known: Sequence[Sequence[int]] = ()) -> str:
         """Sentences about the columns that were left out, and levels nobody knew of; or nothing."""
 
@@ -247,7 +242,7 @@ def determined(
     `known` are columns that are levels of one variable, `steps` those that are thresholds of one
     answer, and no copies of each other; `seed` is of the columns looked at in a wide table.
     """
-    looked = _at_a_glance(owners)
+    different, free = _at_a_glance(owners)
     moments = [host_moments(rows) for rows in owners]
     sums, seen = (np.sum(each, axis=0).astype(np.int64) for each in zip(*moments, strict=True))
     N = len(sums)
@@ -262,9 +257,9 @@ def determined(
     if seen.max(initial=0) < FEW_ROWS and 2 * varies.sum() < there.sum():
         # Most columns of a few rows of one pattern hold one value, and are not silent.
         return Determined(np.where(there, np.arange(N), -1), slope, centre, level, single)
-    if varies.sum() < 2 or _are_exact(owners, int(varies.sum()), looked.different):
+    if varies.sum() < 2 or _are_exact(owners, int(varies.sum()), different):
         return Determined(np.arange(N), slope, centre, level, single)
-    if looked.free and varies.all() and not (known or steps):
+    if free and varies.all() and not (known or steps):
         return Determined(leader, slope, centre, level, single)
     columns = np.flatnonzero(varies)
     if len(columns) > WIDE:
@@ -306,18 +301,11 @@ def determined(
     return Determined(leader, slope, centre, level, single, torn)
 
 
-class Glance(NamedTuple):
-    """What a device says of its rows in one copy, beside the sums of their columns."""
-
-    different: int | None = None  # how many rows are, of all owners; None where it was not asked
-    free: bool = False  # whether no two columns that vary may determine each other
-
-
-def _at_a_glance(owners: Sequence[Rows]) -> Glance:
-    """Look at complete rows on a device there; of the host's, and of gaps, nothing is said."""
+def _at_a_glance(owners: Sequence[Rows]) -> tuple[int | None, bool]:
+    """How many complete rows on a device differ, and whether no columns determine each other."""
     held = [rows for rows in owners if on_device(rows)]
     if len(held) < len(owners) or any(r.gaps or r.counts is not None for r in held):
-        return Glance()
+        return None, False
     sums = [kernels.column_sums(rows) for rows in held]
     xp = namespace(*sums)
     marks = xp.sort(xp.concat([row_marks(rows) for rows in held]))
@@ -325,7 +313,7 @@ def _at_a_glance(owners: Sequence[Rows]) -> Glance:
     *found, told = all_to_host(*sums, xp.stack([xp.sum(marks[1:] != marks[:-1]), dependent]))
     for rows, own in zip(held, found, strict=True):
         remember_moments(rows, own, np.full(len(own), len(rows)))
-    return Glance(int(told[0]) + 1, not told[1])
+    return int(told[0]) + 1, not told[1]
 
 
 def _may_agree(held: Sequence[Rows], sums: Sequence[Array]) -> Array:
@@ -532,11 +520,7 @@ class _Search:
         return np.array(sorted(group))
 
     def between(self, clusters: list[np.ndarray], groups: list[np.ndarray]) -> np.ndarray | None:
-        """(n, n) part of the correlations that other columns explain: those of the classes.
-
-        The entries within a cluster of copies, and within a variable, are taken for unknown, and
-        completed by few directions; None where columns are too few to tell them.
-        """
+        """(n, n) correlations that other columns explain; None where these are too few."""
         known = np.unique(self.level[self.level >= 0])
         groups = [*groups, *(np.flatnonzero(self.level == k) for k in known)]
         unit = self.leader.copy()

@@ -171,11 +171,7 @@ def _taken_out(blocks: list[Array], X: Array) -> Array:
 def _next_block(
     blocks: list[Array], rest: Array, gram: Array, longest: Array, most: int
 ) -> tuple[Array, Array]:
-    """Orthonormal block of at most `most` columns, and R with ``rest = block R``.
-
-    Directions that add nothing are left out; on a device, where their number would have to be asked
-    for, they become zeros.
-    """
+    """Orthonormal block of at most `most` columns, and R with ``rest = block R``."""
     xp = namespace(rest)
     with blas_threads(1):
         ascending, E = xp.linalg.eigh(gram)

@@ -1,15 +1,14 @@
 """How many archetypes a spectrum shows: the rank rules and what they estimate along the way.
 
 Every rule is a frozen dataclass; calling it with the descending eigenvalues of ``C`` answers a
-`RankEstimate`. All of them look at the spectrum *before* sharpening, where random-matrix theory
-holds, except `Fixed`, which is the paper's quick check on the sharpened one (arXiv:2603.19902, eqs.
-(43), (57) to (59); theory/NOTES.md, "Counting").
+`RankEstimate`. They look at the spectrum *before* sharpening, where random-matrix theory holds
+(arXiv:2603.19902, eqs. (57) and (58); theory/NOTES.md, "Counting").
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
@@ -17,12 +16,11 @@ import numpy as np
 
 from hopfed.errors import ArgumentError
 from hopfed.spectral.noise import Sample
-from hopfed.spectral.sharpening import dream
 from hopfed.theory import marchenko_pastur, spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold, upper_edge
 from hopfed.theory.planning import FALSE_ALARM, START_LEVEL
 
-__all__ = ["Fixed", "MarchenkoPastur", "RankEstimate", "RankRule", "TracyWidom"]
+__all__ = ["MarchenkoPastur", "RankEstimate", "RankRule", "TracyWidom"]
 
 Edge = Callable[[int, float], float]  # from spikes and bulk variance to the edge
 
@@ -44,7 +42,6 @@ class RankEstimate:
         arXiv:2603.19902, eq. (42).
     rule : the rule in words.
     unequal : whether owners of different noise were told apart.
-    none : what a count of 0 says, of a rule that is no test of noise.
 
     >>> from hopfed.theory.spikes import outlier
     >>> values = np.append(outlier([4.0, 2.0], 0.5, 0.64), [0.6] * 98)
@@ -60,7 +57,6 @@ class RankEstimate:
     overlaps: np.ndarray = field(repr=False)
     rule: str
     unequal: bool = False
-    none: str = ""
 
     @property
     def quality(self) -> float:
@@ -153,36 +149,6 @@ class MarchenkoPastur:
         k = climb(sample, robust_start(sample, edge), edge)
         s2 = sample.variance(k)
         return _estimate(sample, k, edge(k, s2), s2, "Marchenko-Pastur edge")
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """``#{dream(scale lambda / N, t) > tau}``: the paper's quick check on the sharpened spectrum.
-
-    `scale` multiplies ``J = C / N`` first; the authors' programs use the number of archetypes,
-    which is not known. With 1 this is the text of the paper. `tau` is the threshold, `t` the time.
-
-    >>> Fixed(tau=0.5, t=10.0)(Sample(np.array([80.0, 20.0, 1.0]), 100, 400)).n_detected
-    2
-    """
-
-    tau: float = 0.5
-    t: float = 2.0
-    scale: float = 1.0
-
-    def __call__(self, sample: Sample) -> RankEstimate:
-        """Estimate the rank of `sample`."""
-        sharpened = dream(self.scale * sample.values / sample.n_sites, self.t)
-        k = int((sharpened > self.tau).sum())
-        lam = self.tau / (1 + self.t * (1 - self.tau))  # the inverse of dream
-        tau = lam * sample.n_sites / self.scale
-        rule = f"sharpened eigenvalue above {self.tau:g}"
-        none = (
-            f"No sharpened eigenvalue exceeds the chosen threshold of {self.tau:g}; the largest is "
-            f"{sharpened.max(initial=0.0):.2g}. Noise was not looked at: try a smaller threshold, "
-            "or the rule tw, which tells signal from noise."
-        )
-        return replace(_estimate(sample, k, tau, sample.variance(k), rule), none=none)
 
 
 def robust_start(sample: Sample, edge: Edge) -> int:

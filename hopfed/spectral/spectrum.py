@@ -64,15 +64,9 @@ _ADVICE = {
 class Check:
     """An assumption of the null: its name, what was measured, and whether it holds.
 
-    Attributes
-    ----------
-    name : "order" of the rows means nothing; "columns" or "rows" have equal variances; entries are
-        "normal"; their "tails" are light.
-    value : standard errors, p-value, excess kurtosis, or deviations of the largest entry.
-    holds : whether it holds.
-
-    >>> Check("order", 0.3, True).holds
-    True
+    "order" of the rows means nothing (standard errors); "columns" or "rows" have equal variances
+    (p-value); entries are "normal" (excess kurtosis); their "tails" are light (deviations of the
+    largest entry).
     """
 
     name: str

@@ -26,28 +26,6 @@ def test_three_owners_with_gaps():
     assert (match[surest] == y[150:450]).mean() > 0.98
 
 
-def test_symmetric_patterns_get_their_quality():
-    rng = np.random.default_rng(3)
-    xi = rng.choice([-1, 1], (3, 100))
-    x = np.where(rng.random((900, 100)) < (1 + 0.6 * xi[rng.integers(3, size=900)]) / 2, 1, -1)
-    found = Classes().fit(Owners.over([x], 0)).archetypes
-    assert found.channel == "symmetric"
-    assert found.quality == pytest.approx(0.6, abs=0.02)
-    assert {tuple(p) for p in found.patterns} == {tuple(p) for p in xi}
-
-
-def test_votes_in_congress(votes):
-    x, party = np.nan_to_num(votes[0]).astype(np.int8), votes[1]
-    rows = np.array_split(x[np.random.default_rng(0).permutation(len(x))], 3)
-    recovery = Classes().fit(Owners.over(rows, 0))
-    found = recovery.archetypes
-    assert 2 <= len(found) <= 8
-    side = found.probabilities(pack_masked(x)).argmax(axis=1)
-    majority = np.array([party[side == k].mean() > 0.5 for k in range(len(found))])
-    assert (majority[side] == party).mean() > 0.9
-    assert recovery.log_likelihood > -0.45
-
-
 SHAPES = ((1, 1), (0.3, 0.3), (5, 5), (1, 4), (0.5, 5))
 SIZES = (
     *((3, 150, 1000), (3, 50, 3000), (8, 200, 2000), (20, 500, 5000), (3, 1000, 200)),

@@ -159,19 +159,6 @@ def test_clients_of_unequal_quality_add_no_false_archetypes(N, M, qualities, met
     assert (found.n_detected, found.status) == (3, "ok")
 
 
-@pytest.mark.slow
-def test_unequal_quality_hidden_in_one_file_is_not_passed_over():
-    rng = np.random.default_rng(17)
-    xi = rademacher(3, 400, rng)
-    mixed = np.vstack([draw_examples(xi, 200, r, rng)[0] for r in (0.95, 0.5)])
-    classes = hopfed.recover(mixed, seed=0)  # each kind at either quality, which are six classes
-    assert "3 of these classes" in classes.advice
-    assert "in rows of lower quality" in classes.advice
-    found = hopfed.recover(mixed, seed=0, channel="symmetric")
-    assert found.status == "poor fit"
-    assert "do not look like noisy archetypes" in found.advice
-
-
 @pytest.mark.parametrize("seed", rest_slow([0, 1], 1))
 def test_a_complete_recovery_near_the_load_limit_is_no_poor_fit(seed):
     # So many archetypes push the bulk of the spectrum off its law.

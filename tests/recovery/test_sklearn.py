@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import hopfed
 from hopfed.errors import ArgumentError
@@ -39,15 +39,6 @@ def checks():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of noise
 @pytest.mark.parametrize(("estimator", "check"), list(checks()))
 def test_it_does_what_scikit_learn_asks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    [ArchetypeMixture(threshold=0.0, channel="graded")], expected_failed_checks=lambda _: SPARSE
-)
-def test_it_does_so_with_other_parameters(estimator, check):
     check(estimator)
 
 

@@ -2,13 +2,11 @@ import numpy as np
 import pytest
 from helpers import sample
 
-import hopfed
-from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import ArgumentError
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample, noise_variance
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import Fixed, MarchenkoPastur, TracyWidom
+from hopfed.spectral.rank import MarchenkoPastur, TracyWidom
 
 
 def spectrum_of(K, N, M, quality, seed, **rest):
@@ -82,20 +80,11 @@ def test_all_rules_agree_far_above_the_threshold():
         assert rule(sample_).n_detected == 3
 
 
-def test_the_fixed_tau_depends_on_the_scale():
-    # The paper's literal rule sees nothing where K times the operator, as in its programs, does.
-    sample_ = spectrum_of(10, 150, 1500, 0.9, 1)
-    assert Fixed()(sample_).n_detected == 0
-    assert Fixed(scale=10)(sample_).n_detected == 10
-
-
 def test_nothing_but_noise():
     sample_ = spectrum_of(1, 150, 300, 0.0, 2)
-    for rule in (TracyWidom(), Fixed()):
-        found = rule(sample_)
-        assert found.n_detected == 0
-        assert found.variance == pytest.approx(1.0)
-        assert found.quality == 0.0
+    found = TracyWidom()(sample_)
+    assert (found.n_detected, found.quality) == (0, 0.0)
+    assert found.variance == pytest.approx(1.0)
 
 
 def test_noise_variance_for_fewer_examples_than_sites():
@@ -115,19 +104,3 @@ def test_bad_arguments():
         TracyWidom(alpha=0)
     with pytest.raises(ArgumentError, match="quality must be in"):
         Sample(np.ones(3), 3, 3, quality=1.5)
-
-
-def test_the_threshold_of_an_endless_dream_is_zero():
-    assert Fixed(t=np.inf)(Sample(np.array([80.0, 20.0, 0.0]), 100, 400)).threshold == 0
-
-
-def test_a_fixed_threshold_that_counts_nothing_says_nothing_of_noise():
-    """Three plain archetypes were said not to stand above the noise."""
-    rows = sample(3, 60, 500, 0.7, 0)[1]
-    found = hopfed.recover(rows, patterns=Patterns(Fixed(0.5)))
-    assert (found.status, len(found)) == ("no signal", 0)
-    assert found.advice.startswith("No sharpened eigenvalue exceeds the chosen threshold of 0.5")
-    assert "try a smaller threshold, or the rule tw" in found.advice
-    assert len(hopfed.recover(rows, patterns=Patterns(Fixed(0.05)))) == 3
-    noise = np.random.default_rng(0).choice([-1, 1], (200, 40))
-    assert hopfed.recover(noise).advice.startswith("No eigenvalue stands above the noise")

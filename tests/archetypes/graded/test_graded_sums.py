@@ -76,6 +76,10 @@ def test_owners_together_say_what_one_owner_of_all_says():
     np.testing.assert_allclose(a.sums.seen, b.sums.seen, atol=1e-3)
     assert a.sums.log_likelihood == pytest.approx(b.sums.log_likelihood, rel=1e-6)
     assert b.sums.counts.shape == (3, 3)
+    np.testing.assert_allclose(a.sums.pairs, b.sums.pairs, rtol=1e-4)
+    np.testing.assert_allclose(a.sums.pairs.sum(axis=0), a.sums.counts[0], rtol=1e-4)
+    joined = a.sums.merged((1, 2))
+    assert joined.pairs[1, 1] == pytest.approx(a.sums.pairs[1:, 1:].sum())
 
 
 def test_the_likelihood_of_a_fit_only_rises():

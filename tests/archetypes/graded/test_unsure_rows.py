@@ -5,10 +5,10 @@ import pytest
 from graded_tables import classes, error, fitted, known, labelled
 from helpers import rest_slow
 
-from hopfed.archetypes.class_questions import standardised, sums_and_pairs
-from hopfed.archetypes.mixture import Mixture, Unsure, collected, expect, iterate
+from hopfed.archetypes.class_questions import standardised
+from hopfed.archetypes.mixture import Mixture, Unsure, expect, iterate
 from hopfed.archetypes.search import DEEP, Search, one_more, split, without_tails
-from hopfed.archetypes.session import Owners, Variables
+from hopfed.archetypes.session import Variables
 
 
 def few_entries(seed, M=1000):
@@ -37,18 +37,6 @@ def test_the_evidence_is_that_of_the_determinants():
         )
         assert unsure.evidence(c) == pytest.approx(by_hand, rel=1e-9, abs=1e-6)
     assert unsure.at(np.array([1])).evidence(3.0) < unsure.evidence(3.0)
-
-
-def test_owners_add_up_what_their_rows_are_unsure_of():
-    x = few_entries(900)[2]
-    told = {"means": np.random.default_rng(0).uniform(-0.5, 0.5, (3, 150)).astype(np.float32)}
-    told["shares"] = np.array([0.5, 0.3, 0.2])
-    one = collected(Owners.of([x], 0).ask(sums_and_pairs, told))
-    two = collected(Owners.of([x[:400], x[400:]], 0).ask(sums_and_pairs, told))
-    np.testing.assert_allclose(one.pairs, two.pairs, rtol=1e-4)
-    np.testing.assert_allclose(one.pairs.sum(axis=0), one.counts[0], rtol=1e-4)
-    joined = one.merged((1, 2))
-    assert joined.pairs[1, 1] == pytest.approx(one.pairs[1:, 1:].sum())
 
 
 @pytest.mark.parametrize("seed", rest_slow([900, 901], 1))
