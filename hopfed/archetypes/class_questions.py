@@ -36,23 +36,12 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.session import (
-    Owner,
-    Variables,
-    by_blocks,
-    log_odds,
-    means_inside,
-)
+from hopfed.archetypes.session import Owner, Variables, by_blocks, log_odds, means_inside
 from hopfed.archetypes.votes import runs
 from hopfed.archetypes.weights import is_survey
 from hopfed.federation.messages import Message
 from hopfed.spectral.equal_rows import equals, only
-from hopfed.spectral.rows import (
-    host_moments,
-    neighbour_deviation,
-    seen_times,
-    times,
-)
+from hopfed.spectral.rows import host_moments, neighbour_deviation, seen_times, times
 
 TINY = 1e-300
 

@@ -46,12 +46,7 @@ from hopfed.archetypes.mixture import ClassSums, Fit, Prior, collected, loss, re
 from hopfed.archetypes.replicas import replica
 from hopfed.archetypes.search import leading
 from hopfed.archetypes.session import Owner, Owners, Session, Variables, means_inside, total
-from hopfed.archetypes.status import (
-    DEVIATIONS,
-    ClassMeasures,
-    Residual,
-    too_little,
-)
+from hopfed.archetypes.status import DEVIATIONS, ClassMeasures, Residual, too_little
 from hopfed.federation.messages import Message
 from hopfed.spectral.rank import white_edge
 

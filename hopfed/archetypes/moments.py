@@ -31,12 +31,7 @@ from hopfed.archetypes.session import Owner, Owners, total
 from hopfed.federation.messages import Message
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, Wanted, eigenpairs
 from hopfed.spectral.noise import NoiseProfile
-from hopfed.spectral.operators import (
-    DenseOperator,
-    FactorOperator,
-    HebbianOperator,
-    PooledOperator,
-)
+from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, PooledOperator
 from hopfed.spectral.reread_rows import Sums
 from hopfed.spectral.rows import host_moments, times, transposed_times
 

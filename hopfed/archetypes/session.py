@@ -32,13 +32,7 @@ from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.equal_rows import merged_where_it_pays
-from hopfed.spectral.rows import (
-    packed,
-    seen_times,
-    seen_transposed_times,
-    times,
-    transposed_times,
-)
+from hopfed.spectral.rows import packed, seen_times, seen_transposed_times, times, transposed_times
 from hopfed.spectral.skips import deciding, skips
 
 if TYPE_CHECKING:
@@ -423,11 +417,7 @@ class Owners(Session):
         return self.members[0].means
 
     def ask(
-        self,
-        question: Question,
-        shared: Message,
-        own: Message | None = None,
-        there: bool = False,
+        self, question: Question, shared: Message, own: Message | None = None, there: bool = False
     ) -> list[Message]:
         """Put one question to every owner; answers stay `there`, or come here."""
         answers: list[Message] = []

@@ -98,12 +98,7 @@ class AssociativeMemory:
 
     @classmethod
     def store(
-        cls,
-        source: Any,
-        rule: str | Rule = "",
-        *,
-        weights: Any = None,
-        rank: int | None = None,
+        cls, source: Any, rule: str | Rule = "", *, weights: Any = None, rank: int | None = None
     ) -> AssociativeMemory:
         """Store patterns, a Hebbian operator, or what was recovered.
 

@@ -317,10 +317,7 @@ CHANNELS = ("auto", "symmetric", "graded")
 
 
 def patterns_of(
-    channel: str = "auto",
-    patterns: Patterns | None = None,
-    alpha: float | None = None,
-    **how: Any,
+    channel: str = "auto", patterns: Patterns | None = None, alpha: float | None = None, **how: Any
 ) -> Patterns:
     """The estimator of patterns that options of `recover` ask for; an error where they clash."""
     require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
