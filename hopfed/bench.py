@@ -31,7 +31,6 @@ from hopfed.recovery.recover import recover
 from hopfed.runs import plain, provenance
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator
-from hopfed.spectral.sharpening import iterate
 
 QUALITY = 0.8
 SAMPLE = 2e-3  # seconds; shorter calls are repeated inside one sample
@@ -283,7 +282,10 @@ def _dream(draw: Draw, M: int, N: int) -> Work:
         return xp.linalg.solve(xp.eye(N) + t * J, (1 + t) * (J @ X))
 
     def steps(y: Any) -> Any:
-        return iterate(y.T @ y / y.size, eps=EPS, steps=STEPS) @ X
+        J = y.T @ y / y.size
+        for n in range(STEPS):
+            J = J + EPS / (1 + EPS * n) * (J - J @ J)
+        return J @ X
 
     dense = partial(x.astype, np.float64)
     ways = (

@@ -50,10 +50,6 @@ class Channel:
     # tell are not equal
     spread: float = 0.0
 
-    def ordered(self, order: np.ndarray) -> Channel:
-        """The same with its classes in another order."""
-        return replace(self, means=self.means[order], errors=self.errors[order])
-
 
 def choose(fit: Fit, lost: np.ndarray) -> Channel:
     """Compare the channels on the sums of fitted classes, whose variances grow by `lost` (K, N)."""

@@ -97,7 +97,8 @@ class Classes:
             answers = owners.ask(score_sums, {})
             once, twice = (np.maximum(total(answers, n), TINY) for n in ("once", "twice"))
             channel = replace(channel, errors=channel.errors * np.sqrt(twice / once))
-        channel = channel.ordered(order)
+        means, errors = channel.means[order], channel.errors[order]
+        channel = replace(channel, means=means, errors=errors)
         each = fit.classes.shares[:, order]
         shares = owners.sizes @ each / owners.n_rows
         near = nearness(channel, shares, owners.n_rows, fit.prior.observed)

@@ -212,7 +212,7 @@ def search_candidates(
     space: Subspace, config: Search, seed: int, known: np.ndarray | None = None
 ) -> np.ndarray:
     """Archetype candidates (C, N) int8, the `known` ones, deflated first, among them."""
-    space = space.on_host()  # as the heat bath: nothing goes to and fro
+    space = replace(space, vectors=to_host(space.vectors))  # as the heat bath
     found = np.zeros((0, space.n_sites), np.int8) if known is None else known
     gauge = site_gauge(space.vectors) if space.dim else np.ones(space.n_sites)
     base = space.vectors * gauge[:, None] * np.sqrt(space.metric / space.metric.mean())

@@ -12,7 +12,7 @@ Sources: theory/NOTES.md, "Heat bath and self-field", "Score and acceptance", "D
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -56,10 +56,6 @@ class Subspace:
         gamma = np.clip(rank.overlaps[:k], 1e-6, 1.0)
         floor = rank.variance * float(np.sqrt(spectrum.aspect))
         return cls(spectrum.vectors[:, :k], theta, gamma, floor)
-
-    def on_host(self) -> Subspace:
-        """The same subspace with its vectors copied to the host, where it is worked on then."""
-        return replace(self, vectors=to_host(self.vectors))
 
     @property
     def n_sites(self) -> int:

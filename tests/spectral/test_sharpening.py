@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
-from hopfed.spectral.sharpening import dream, iterate
+from hopfed.spectral.sharpening import dream
 
 times = st.floats(0, 1e6)
 values = st.lists(st.floats(0, 10), min_size=1, max_size=20).map(np.array)
@@ -38,8 +38,9 @@ def test_iteration_agrees_with_the_closed_form_to_order_eps(eps, tolerance):
     J = xi.T @ xi / 60
     lam, V = np.linalg.eigh(J)
     closed = (V * dream(np.maximum(lam, 0), 2.0)) @ V.T
-    stepped = iterate(J, eps=eps, steps=round(2 / eps))
-    assert np.abs(stepped - closed).max() < tolerance
+    for n in range(round(2 / eps)):
+        J = J + eps / (1 + eps * n) * (J - J @ J)
+    assert np.abs(J - closed).max() < tolerance
 
 
 def test_long_dreams_reach_the_projector():
@@ -54,6 +55,3 @@ def test_long_dreams_reach_the_projector():
 def test_bad_arguments_name_themselves():
     with pytest.raises(ArgumentError, match="t must be a dreaming time"):
         dream(np.ones(2), -1.0)
-
-    with pytest.raises(ArgumentError, match="eps must be in"):
-        iterate(np.eye(4), eps=1.0)
