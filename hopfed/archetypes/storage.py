@@ -31,6 +31,7 @@ from hopfed.tables.writers import PLAIN, Column, Dialect
 
 KIND = "recover"
 COLUMNS, ROWS = "columns/names", "rows/names"
+SCORES = ("scores", "predicted_scores", "exposures")
 # Field -> array, if there is one.
 OPTIONAL = {
     "own_errors": "errors",
@@ -130,14 +131,8 @@ def names_of(found: Archetypes) -> tuple[str, ...]:
 
 def arrays_of(found: Archetypes) -> dict[str, np.ndarray]:
     """What a run file keeps of archetypes in arrays, by its names in the file."""
-    arrays = {
-        "archetypes/means": found.means,
-        "archetypes/shares": found.shares,
-        "archetypes/patterns": found.patterns,
-        "archetypes/scores": found.scores,
-        "archetypes/predicted_scores": found.predicted_scores,
-        "archetypes/exposures": found.exposures,
-    }
+    names = ("means", "shares", "patterns", *SCORES)
+    arrays = {f"archetypes/{name}": getattr(found, name) for name in names}
     held = {f"archetypes/{name}": getattr(found, field) for field, name in OPTIONAL.items()}
     arrays |= {name: array for name, array in held.items() if array is not None}
     if found.columns is not None:
@@ -161,19 +156,10 @@ def unpacked_names(run: Run, name: str = COLUMNS) -> tuple[str, ...] | None:
 
 def summary_of(found: Archetypes) -> dict[str, Any]:
     """What a run file keeps of archetypes in numbers and words."""
-    return {
-        "n_archetypes": len(found),
-        "n_sites": found.patterns.shape[1],
-        "n_detected": found.n_detected,
-        "channel": found.channel,
-        "residual": found.residual,
-        "quality": found.quality,
-        "quality_error": found.quality_error,
-        "spread": found.spread,
-        "explained": found.explained,
-        "status": found.status,
-        "advice": found.advice,
-    }
+    words = ("n_detected", "channel", "residual", "quality", "quality_error", "spread")
+    words = (*words, "explained", "status", "advice")
+    size = {"n_archetypes": len(found), "n_sites": found.patterns.shape[1]}
+    return size | {name: getattr(found, name) for name in words}
 
 
 def of_run(run: Run) -> Archetypes:
@@ -199,21 +185,16 @@ def of_run(run: Run) -> Archetypes:
         require(of is None or len(of) == N, name, f"of {N} columns", len(of or ()))
     channel = str(words.get("channel", "symmetric"))
     more: dict[str, Any] = {field: arrays.get(name) for field, name in OPTIONAL.items()}
+    more |= {name: arrays[name] for name in SCORES}
+    more |= {name: _number(words[name]) for name in ("quality", "explained")}
+    more |= {name: _number(words.get(name)) for name in ("quality_error", "residual")}
+    more |= {name: str(words[name]) for name in ("status", "advice")}
     fitted = channel != "symmetric" or "errors" in arrays  # classes, not signs of eigenvectors
     return Archetypes(
         patterns=patterns.astype(np.int8),
-        scores=arrays["scores"],
-        predicted_scores=arrays["predicted_scores"],
-        exposures=arrays["exposures"],
-        quality=_number(words["quality"]),
-        quality_error=_number(words.get("quality_error")),
         spread=float(words.get("spread") or 0.0),
         n_detected=int(words["n_detected"]),
-        explained=_number(words["explained"]),
-        status=str(words["status"]),
-        advice=str(words["advice"]),
         channel=channel,
-        residual=_number(words.get("residual")),
         graded_means=arrays["means"] if fitted else None,
         columns=columns,
         coding=coding,
@@ -227,8 +208,7 @@ def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
     require(sound, "patterns", "a table of +-1", patterns.shape)
     K, N = patterns.shape
     shapes: dict[str, tuple[int, ...]] = {"means": (K, N), "errors": (K, N)}
-    shapes |= dict.fromkeys(("scores", "predicted_scores", "exposures", "shares"), (K,))
-    shapes["exposure_errors"] = (K,)
+    shapes |= dict.fromkeys((*SCORES, "shares", "exposure_errors"), (K,))
     for name in ("levels", "leaders"):
         if name in arrays:
             array = arrays[name]

@@ -408,10 +408,7 @@ def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
     found = recovery.archetypes
     made = {
         **storage.summary_of(found),
-        "scores": found.scores,
-        "predicted_scores": found.predicted_scores,
-        "exposures": found.exposures,
-        "exposure_errors": found.exposure_errors,
+        **{name: getattr(found, name) for name in (*storage.SCORES, "exposure_errors")},
         "seconds": seconds,
         "bytes_sent": recovery.traffic.up,
         "bytes_dense": recovery.dense_nbytes,
