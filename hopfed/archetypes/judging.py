@@ -31,7 +31,7 @@ from scipy.optimize import brentq, nnls
 from scipy.special import chdtrc, chdtri, comb, expit
 
 from hopfed._lib.random import stream
-from hopfed.archetypes.channel import Channel
+from hopfed.archetypes.channel import Channel, replica
 from hopfed.archetypes.class_questions import (
     beginning,
     changes,
@@ -43,7 +43,6 @@ from hopfed.archetypes.class_questions import (
     residual_squares,
 )
 from hopfed.archetypes.mixture import ClassSums, Fit, Prior, collected, loss, remind
-from hopfed.archetypes.replicas import replica
 from hopfed.archetypes.search import leading
 from hopfed.archetypes.session import Owner, Owners, Session, Variables, means_inside, total
 from hopfed.archetypes.status import DEVIATIONS, ClassMeasures, Residual, too_little

@@ -18,6 +18,7 @@ import numpy as np
 
 from hopfed._lib.arrays import to_host
 from hopfed._lib.cache import Recent
+from hopfed.archetypes.channel import redrawn
 from hopfed.archetypes.class_questions import (
     class_sums,
     column_sums,
@@ -43,7 +44,6 @@ from hopfed.archetypes.relate import (
     outcome_sums,
     rated_words,
 )
-from hopfed.archetypes.replicas import redrawn
 from hopfed.archetypes.session import Owner
 from hopfed.archetypes.weights import counted
 from hopfed.errors import DataError, shown

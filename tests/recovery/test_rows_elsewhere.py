@@ -18,9 +18,8 @@ from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import pack, pack_masked, unpack
 from hopfed.recovery.recover import run_recovery, split
-from hopfed.spectral.partitions import Partitioned
 from hopfed.spectral.rank import MarchenkoPastur
-from hopfed.spectral.reread_rows import Reread
+from hopfed.spectral.reread_rows import Partitioned, Reread
 from hopfed.tables.reading import gathered, read_partitions, read_tables
 from hopfed.tables.table import Source
 

@@ -6,9 +6,9 @@ from graded_tables import classes, fitted, judged, whiten
 from helpers import rest_slow
 
 from hopfed.archetypes import judging as verdict_module
+from hopfed.archetypes.channel import drawn, replica
 from hopfed.archetypes.judging import carrying
 from hopfed.archetypes.mixture import expect, improve
-from hopfed.archetypes.replicas import drawn, replica
 from hopfed.kernels import pack, pack_masked, unpack
 
 M, N = 1000, 120
