@@ -1,8 +1,8 @@
 """`Classes`: latent classes, each with a mean of its own in every column, of rows with gaps.
 
-Count, starts, search, tests, channel, verdict. What owners and server say to each other is in the
-tables of `hopfed.archetypes.moments` (the count in whitened coordinates, from sums of products) and
-`hopfed.archetypes.class_questions`; most exchanges are a step of expectation maximisation.
+What owners and server say to each other is in the tables of `hopfed.archetypes.factorize` (for the
+count in whitened coordinates) and `hopfed.archetypes.class_questions`; most exchanges are a step of
+expectation maximisation.
 
 Classes are searched and tested in a part of a large table; then all rows and columns say what the
 classes are. Rows come first: each class must have its own, so a wide table is searched in some of
@@ -23,6 +23,7 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.channel import choose, lost, nearness, open_error
 from hopfed.archetypes.class_questions import TINY, score_sums, sums_in_columns
+from hopfed.archetypes.factorize import mean_of, pooled
 from hopfed.archetypes.judging import in_order, measured, trait_gain
 from hopfed.archetypes.mixture import (
     Fit,
@@ -34,7 +35,6 @@ from hopfed.archetypes.mixture import (
     iterate,
     remind,
 )
-from hopfed.archetypes.moments import mean_of, pooled
 from hopfed.archetypes.relate import share_errors
 from hopfed.archetypes.search import Search, find_classes, likeliest, so_many
 from hopfed.archetypes.session import Owners, Recovery, Variables, by_blocks, total

@@ -27,8 +27,17 @@ from scipy.special import ndtri
 
 from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.factorize import METHODS, Groups, Method, Search, factorize
-from hopfed.archetypes.moments import mean_of, profile_of, projections, spectrum_of
+from hopfed.archetypes.factorize import (
+    METHODS,
+    Groups,
+    Method,
+    Search,
+    factorize,
+    mean_of,
+    profile_of,
+    projections,
+    spectrum_of,
+)
 from hopfed.archetypes.session import Owners, Recovery
 from hopfed.archetypes.status import (
     ALIKE,

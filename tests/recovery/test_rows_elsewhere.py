@@ -166,7 +166,7 @@ def test_more_columns_than_a_square_is_made_of(form, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(("m", "n", "limit"), [(1_200, 40, 30), (90, 150, 100)])
 def test_products_alone_give_the_spectrum_of_very_many_columns(monkeypatch, tmp_path, m, n, limit):
-    for name in ("archetypes.moments", "spectral.eigenpairs", "spectral.whitening"):
+    for name in ("archetypes.factorize", "spectral.eigenpairs", "spectral.whitening"):
         monkeypatch.setattr(f"hopfed.{name}.EXPLICIT_LIMIT", limit)
     x = rows("symmetric", m, n)
     monkeypatch.setattr("hopfed.tables.arrays.LARGE", 1_000)
