@@ -121,14 +121,7 @@ def leading_pairs(
     while True:
         products += 1
         blocks.append(block)
-        # What the image of the block adds to the basis, in float64, and what it has in it.
-        image = xp.astype(product(block), block.dtype, copy=False)
-        with blas_threads(1):  # of products as thin as these, threads wait for each other
-            columns = xp.astype(_taken_out(blocks, image), xp.float64)
-            _taken_out(blocks, image)  # twice is enough (Kahan)
-            rest = xp.astype(image, xp.float64)
-            del image
-            gram = rest.T @ rest
+        rest, columns, gram = _beyond(blocks, product)
         unseen.append(columns)
         m, b = columns.shape
         longest = xp.sqrt(xp.max(xp.sum(columns**2, axis=0) + xp.linalg.diagonal(gram)))
@@ -158,6 +151,17 @@ def leading_pairs(
             blocks[:] = [_turned(blocks, Y[:, :kept])]
             T, due = np.diag(ascending[::-1][:kept]), 0
     return Found(values, _turned(blocks, Y[:, :k]), residuals, products, loose, m == n)
+
+
+def _beyond(blocks: list[Array], product: Callable[[Array], Array]) -> tuple[Array, Array, Array]:
+    """What the image of the last block adds to the basis, in float64, and what it has in it."""
+    xp = namespace(blocks[-1])
+    image = xp.astype(product(blocks[-1]), blocks[-1].dtype, copy=False)
+    with blas_threads(1):  # of products as thin as these, threads wait for each other
+        columns = xp.astype(_taken_out(blocks, image), xp.float64)
+        _taken_out(blocks, image)  # twice is enough (Kahan)
+        rest = xp.astype(image, xp.float64)
+        return rest, columns, rest.T @ rest
 
 
 def _taken_out(blocks: list[Array], X: Array) -> Array:
