@@ -156,10 +156,9 @@ def unpacked_names(run: Run, name: str = COLUMNS) -> tuple[str, ...] | None:
 
 def summary_of(found: Archetypes) -> dict[str, Any]:
     """What a run file keeps of archetypes in numbers and words."""
-    words = ("n_detected", "channel", "residual", "quality", "quality_error", "spread")
-    words = (*words, "explained", "status", "advice")
+    words = "n_detected channel residual quality quality_error spread explained status advice"
     size = {"n_archetypes": len(found), "n_sites": found.patterns.shape[1]}
-    return size | {name: getattr(found, name) for name in words}
+    return size | {name: getattr(found, name) for name in words.split()}
 
 
 def of_run(run: Run) -> Archetypes:
