@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.archetypes.annealed_search import Search, search_candidates
+from hopfed.archetypes.factorize import Search, search_candidates
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.subspace import Subspace, accepted, merge, select
 from hopfed.experiments import Arrays

@@ -23,7 +23,7 @@ hopfed.federation.messages hopfed.federation.faults
 hopfed.federation.rounds hopfed.federation.engines hopfed.federation.engines.local
 hopfed.neural.method hopfed.neural.methods hopfed.neural.methods.* hopfed.neural.training.task
 hopfed.neural.training.training hopfed.neural.training.losses hopfed.neural.data
-hopfed.neural.models hopfed.memory.associative hopfed.memory.rules hopfed.memory.storage
+hopfed.neural.models hopfed.memory.associative hopfed.memory.rules
 """
 
 

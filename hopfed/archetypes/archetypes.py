@@ -1,19 +1,14 @@
-"""What a recovery returns, and what can be done with it: answers for rows, files, words, pictures.
-
-Each method is a function of another module: `assignment`, `storage` and `display`.
-"""
+"""What a recovery returns, and what can be done with it: functions of other modules, as methods."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hopfed.archetypes import assignment, display, storage
-from hopfed.archetypes.assignment import ALPHA, Assignment, Completion
 from hopfed.archetypes.channel import expected_overlaps
 from hopfed.errors import shown
 from hopfed.tables.coding import Coding
@@ -83,7 +78,7 @@ class Archetypes:
     explained: float
     status: str
     advice: str
-    matches: np.ndarray
+    matches: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     channel: str = "symmetric"
     residual: float = np.nan
     graded_means: np.ndarray | None = field(default=None, repr=False)
@@ -170,55 +165,18 @@ class Archetypes:
         """(2,) interval that holds the quality with probability `level`; NaN where not known."""
         return interval(self.quality, self.quality_error, level)
 
-    def assign(self, X: Any, *, alpha: float = ALPHA) -> Assignment:
-        """Say of each row which archetype it is of (-1: none of these), and how probably.
-
-        Parameters
-        ----------
-        X : rows (M, N) of +-1, 0/1 or booleans, or packed; NaN, None and masked entries are
-            missing, and 0 is where -1 occurs. Where the archetypes come from a table also another
-            one, a frame, a path or lists, coded in the same way, with columns in any order. The
-            other methods take the same.
-        alpha : share of the model's own rows that may be called none of these, in [0, 1); with 0
-            each row is of its nearest. A row without any entry is of none where it is above 0.
-
-        Raises
-        ------
-        DataError : rows that are not binary, or have other columns.
-        ArgumentError : `alpha` is out of its range.
-        """
-        return assignment.assign(self, X, alpha=alpha)
-
-    def probabilities(self, X: Any) -> np.ndarray:
-        """(M, K) probability of each archetype for each row of X, if the row is of any."""
-        return assignment.probabilities(self, X)
-
-    def score(self, X: Any) -> np.ndarray:
-        """(M,) log-likelihood of what is observed of each row of X, in nats: low for outliers.
-
-        Without archetypes all columns are fair coins.
-        """
-        return assignment.score(self, X)
-
-    def complete(self, X: Any) -> Completion:
-        """Rows of X with their gaps filled by what is likelier, and the probability of that.
-
-        What is observed stays as it is; of the levels of one category it is the likeliest. Without
-        archetypes that is a `DataError`.
-        """
-        return assignment.complete(self, X)
-
-    def denoise(self, X: Any) -> np.ndarray:
-        """(M, N) int8: the likelier sign of every entry of X, given the archetypes of its row."""
-        return assignment.denoise(self, X)
-
-    def sample(self, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """(n, N) rows of +-1 drawn from the archetypes, int8, and (n,) the archetype of each.
-
-        Of the levels of one variable a row has one; a column that is a copy of another follows it.
-        The same `seed` draws the same rows. Without archetypes that is a `DataError`.
-        """
-        return assignment.sample(self, n, seed)
+    # Functions of other modules, as methods.
+    assign = assignment.assign
+    probabilities = assignment.probabilities
+    score = assignment.score
+    complete = assignment.complete
+    denoise = assignment.denoise
+    sample = assignment.sample
+    to_frame = storage.to_frame
+    to_csv = storage.to_csv
+    save = storage.save
+    summary = display.summary
+    plot = display.plot
 
     def relate(
         self, X: Any, outcome: Any = None, *, covariates: Any = None, weights: Any = None
@@ -258,53 +216,6 @@ class Archetypes:
         from hopfed.archetypes.relate import relate
 
         return relate(self, X, outcome, covariates=covariates, weights=weights)
-
-    def to_frame(self) -> Any:
-        """Means as a pandas frame: a row for each archetype, indexed by number and share.
-
-        A column without any entry, of which nothing is known, is NaN.
-        """
-        return storage.to_frame(self)
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write number, share and means of each archetype to a .csv file at `path`."""
-        storage.to_csv(self, path)
-
-    def save(self, path: str | Path) -> None:
-        """Write an .h5 run file to `path`, which `hopfed.load` reads; it replaces no other file."""
-        storage.save(self, path)
-
-    def summary(self) -> str:
-        """Say in words what was found, and which columns tell each archetype from the rest.
-
-        A column is named with its rate of +1 in the archetype and, after "against", in all other
-        rows, if there are any.
-        """
-        return display.summary(self)
-
-    def plot(
-        self,
-        shape: tuple[int, int] | None = None,
-        path: str | Path | None = None,
-        kind: str = "means",
-    ) -> Any:
-        """Draw the means of the archetypes: by column name, or as pictures; or another picture.
-
-        Parameters
-        ----------
-        shape : height and width of a picture; a heat map with a line for each column when None.
-        path : .png, .pdf or .svg file to write as well.
-        kind : "means"; "scores", of patterns beside what theory foresees; or "shares".
-
-        Returns
-        -------
-        a `matplotlib.figure.Figure`, which notebooks show.
-
-        Raises
-        ------
-        ArgumentError : there are no archetypes, or `shape` does not make up the columns.
-        """
-        return display.plot(self, shape, path, kind)
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.summary())}</pre>"

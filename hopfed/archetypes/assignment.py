@@ -6,8 +6,6 @@ under its nearest archetype, less what is expected of that archetype's own rows 
 is a sum of independent terms of two values, whose tail is that of the scaled and shifted Poisson
 law with the same three cumulants; a value that is reached counts in full, so the level is not
 passed. Of 20,000 new rows of planted classes .4 to 1.2 in 1,000 were rejected at the level .001.
-
-Rows are coded as those that the archetypes come from, columns by name.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammainc, logsumexp, ndtr
+from scipy.special import gammainc, logsumexp, ndtr, softmax
 
 from hopfed import kernels
 from hopfed._lib.arrays import like, to_host
@@ -29,7 +27,7 @@ from hopfed.errors import DataError
 from hopfed.kernels import Rows
 from hopfed.spectral.determined import ERRORS
 from hopfed.spectral.rows import array_beside, is_blank, seen_times
-from hopfed.tables.coding import Coding, is_empty
+from hopfed.tables.coding import is_empty
 from hopfed.tables.examples import as_examples
 from hopfed.tables.reading import read_table
 from hopfed.tables.table import Table, is_made_up, listed, matched, places_of
@@ -60,7 +58,22 @@ class Completion(NamedTuple):
 
 
 def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
-    """See `Archetypes.assign`."""
+    """Say of each row which archetype it is of (-1: none of these), and how probably.
+
+    Parameters
+    ----------
+    X : rows (M, N) of +-1, 0/1 or booleans, or packed; NaN, None and masked entries are
+        missing, and 0 is where -1 occurs. Where the archetypes come from a table also another
+        one, a frame, a path or lists, coded in the same way, with columns in any order. The
+        other methods take the same.
+    alpha : share of the model's own rows that may be called none of these, in [0, 1); with 0
+        each row is of its nearest. A row without any entry is of none where it is above 0.
+
+    Raises
+    ------
+    DataError : rows that are not binary, or have other columns.
+    ArgumentError : `alpha` is out of its range.
+    """
     require(0 <= alpha < 1, "alpha", "in [0, 1)", alpha)
     rows = without_copies(found, rows_of(found, X))
     archetype, probability = np.full(len(rows), -1), np.zeros(len(rows))
@@ -80,16 +93,19 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
 
 
 def probabilities(found: Archetypes, X: Any) -> np.ndarray:
-    """See `Archetypes.probabilities`."""
+    """(M, K) probability of each archetype for each row of X, if the row is of any."""
     rows = without_copies(found, rows_of(found, X))
     weights = np.zeros((len(rows), len(found)))
-    for span, logs in _logs(found, rows):
-        weights[span] = _softmax(logs)
+    for span, logs in _logs(found, rows) if len(found) else ():
+        weights[span] = softmax(logs, axis=1)
     return weights
 
 
 def score(found: Archetypes, X: Any) -> np.ndarray:
-    """See `Archetypes.score`."""
+    """(M,) log-likelihood of what is observed of each row of X, in nats: low for outliers.
+
+    Without archetypes all columns are fair coins.
+    """
     rows = without_copies(found, rows_of(found, X))
     if not len(found):
         ones = like(np.full((rows.shape[1], 1), -np.log(2)), array_beside(rows))
@@ -101,7 +117,11 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
 
 
 def complete(found: Archetypes, X: Any) -> Completion:
-    """See `Archetypes.complete`."""
+    """Rows of X with their gaps filled by what is likelier, and the probability of that.
+
+    What is observed stays as it is; of the levels of one category it is the likeliest. Without
+    archetypes that is a `DataError`.
+    """
     given = rows_of(found, X)
     rows = without_copies(found, given)
     values = np.empty(rows.shape, np.int8)
@@ -132,7 +152,7 @@ def complete(found: Archetypes, X: Any) -> Completion:
 
 
 def denoise(found: Archetypes, X: Any) -> np.ndarray:
-    """See `Archetypes.denoise`."""
+    """(M, N) int8: the likelier sign of every entry of X, given the archetypes of its row."""
     rows = without_copies(found, rows_of(found, X))
     values = np.empty(rows.shape, np.int8)
     for span, mean, _ in _posterior_means(found, rows):
@@ -154,9 +174,10 @@ def expected_means(found: Archetypes) -> np.ndarray:
 
 
 def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (n, N) int8 of +-1 drawn from the archetypes, and the archetype (n,) of each.
+    """(n, N) rows of +-1 drawn from the archetypes, int8, and (n,) the archetype of each.
 
-    Of ordered answers thresholds below one that is not passed are 0, as in rows that are read.
+    Of the levels of one variable a row has one; a column that is a copy of another follows it.
+    The same `seed` draws the same rows. Without archetypes that is a `DataError`.
     """
     require(isinstance(n, int | np.integer) and n >= 1, "n", "a number of rows, at least 1", n)
     if not len(found):
@@ -242,17 +263,13 @@ class _Tails:
                 which = np.flatnonzero(nearest == k)
                 columns = like(self.columns[k], array_beside(rows))
                 sums[which] = to_host(seen_times(rows[which], columns))
-        return _tail(sums[:, 0] - (logs - self.prior[nearest]), sums[:, 1], sums[:, 2])
-
-
-def _tail(lack: np.ndarray, variance: np.ndarray, third: np.ndarray) -> np.ndarray:
-    """P(D >= lack) for D of mean 0 and these cumulants; 1 where nothing varies."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        count = np.where(third > 0, variance**3 / third**2, np.inf)
-        reached = lack * variance / third + count  # of a Poisson law with this mean
-        poisson = np.where(reached > LEAST, gammainc(np.maximum(reached, LEAST), count), 1.0)
-        normal = ndtr(-lack / np.sqrt(variance))
-    return np.where(variance > 0, np.where(count < NORMAL, poisson, normal), 1.0)
+        lack, variance, third = sums[:, 0] - (logs - self.prior[nearest]), sums[:, 1], sums[:, 2]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            count = np.where(third > 0, variance**3 / third**2, np.inf)
+            reached = lack * variance / third + count  # of a Poisson law with this mean
+            poisson = np.where(reached > LEAST, gammainc(np.maximum(reached, LEAST), count), 1.0)
+            normal = ndtr(-lack / np.sqrt(variance))
+        return np.where(variance > 0, np.where(count < NORMAL, poisson, normal), 1.0)
 
 
 def _logs(found: Archetypes, rows: Rows, width: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
@@ -263,11 +280,6 @@ def _logs(found: Archetypes, rows: Rows, width: int = 0) -> Iterator[tuple[slice
         yield span, to_host(log_joint(rows[span], means, shares, np.float64, variables))
 
 
-def _softmax(logs: np.ndarray) -> np.ndarray:
-    weights = np.exp(logs - logs.max(axis=1, keepdims=True, initial=-np.inf))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
 def _posterior_means(
     found: Archetypes, rows: Rows
 ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
@@ -276,7 +288,7 @@ def _posterior_means(
         raise DataError(f"no archetypes were found ({found.status}): nothing to fill rows by")
     means = expected_means(found)
     for span, logs in _logs(found, rows, rows.shape[1]):
-        shares = _softmax(logs)
+        shares = softmax(logs, axis=1)
         yield span, shares @ means, shares
 
 
@@ -304,18 +316,14 @@ def table_of(found: Archetypes, source: Any) -> Table:
 
 def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:
     """Return archetypes that know no coding with that of a table, their columns in its order."""
+    order: Any = slice(None)
     if found.columns is None or is_made_up(found.columns) or is_made_up(table.columns):
         _of_width(found, table.rows)
-        return in_order(found, slice(None), table)
-    places = places_of(found.columns, table.columns, "the archetypes", name)
-    return in_order(found, np.array(places), table)
-
-
-def in_order(found: Archetypes, order: np.ndarray | slice, table: Table) -> Archetypes:
-    """Return archetypes with their columns in an order that is that of a table."""
+    else:
+        order = np.array(places_of(found.columns, table.columns, "the archetypes", name))
 
     def ordered(array: np.ndarray | None) -> np.ndarray | None:
-        return None if array is None else array[:, order]
+        return None if array is None else array[..., order]
 
     leaders = found.leaders
     if leaders is not None:
@@ -323,7 +331,7 @@ def in_order(found: Archetypes, order: np.ndarray | slice, table: Table) -> Arch
         leaders = np.where(leaders == 0, 0, np.sign(leaders) * place[np.abs(leaders) - 1])[order]
     return replace(
         found,
-        levels=None if found.levels is None else found.levels[order],
+        levels=ordered(found.levels),
         leaders=leaders,
         patterns=found.patterns[:, order],
         graded_means=ordered(found.graded_means),
@@ -353,26 +361,20 @@ def _alike(found: Archetypes, table: Table) -> Table:
         return matched([like, table], ["the archetypes", "rows"])[1]
     like = Table(_none(len(found.columns)), found.columns, None, found.coding)
     table = matched([like, table], ["the archetypes", "rows"])[1]
-    if table.coding != found.coding:
-        _check_cuts(found.coding, table.coding)
+    cuts = dict(zip(table.coding.names, table.coding.codes, strict=True))
+    off = [
+        name
+        for name, code in zip(found.coding.names, found.coding.codes, strict=True)
+        if code.kind == "number" and name in cuts and cuts[name].threshold != code.threshold
+    ]
+    if off:  # +1 would mean something else
+        raise DataError(f"rows: {listed(off)} cut elsewhere; read them with the archetypes' coding")
     return table
 
 
 def _none(n: int) -> Rows:
     """No rows."""
     return Rows(np.zeros((0, -(-n // 64)), np.uint64), n)
-
-
-def _check_cuts(first: Coding, other: Coding) -> None:
-    """Refuse numbers that were cut elsewhere: +1 would mean something else."""
-    cuts = dict(zip(other.names, other.codes, strict=True))
-    off = [
-        name
-        for name, code in zip(first.names, first.codes, strict=True)
-        if code.kind == "number" and name in cuts and cuts[name].threshold != code.threshold
-    ]
-    if off:
-        raise DataError(f"rows: {listed(off)} cut elsewhere; read them with the archetypes' coding")
 
 
 def _of_width(found: Archetypes, rows: Any) -> None:

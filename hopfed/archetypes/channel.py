@@ -1,4 +1,4 @@
-"""Which channel fits classes, and how near they are to the true ones.
+"""Which channel fits classes, how near they are to the true ones, and tables drawn from them.
 
 Three channels are special cases of classes with independent columns: *symmetric*, ``T = r xi`` with
 xi of +-1 and one r; *by column*, ``T_mu,j = r_j xi_mu,j``; and *graded*, any T. Each is averaged
@@ -12,6 +12,10 @@ over rows drawn from the fitted classes. Rows of classes below the threshold lie
 found, and add ``1 / t^2`` to the squared errors (`hidden`), t being the length of a profile in
 units of the noise of a row.
 
+What a statistic should be when the classes are true is read off replicas, tables that the owners
+draw from the fitted classes with the gaps of their own rows, and that are fitted like the rows: no
+edge and no error has to be derived for rare columns, gaps, or the freedom that the fit used up.
+
 Sources: theory/NOTES.md, "Resolution"; T. A. Louis, J. R. Statist. Soc. B 44 (1982) 226-233.
 """
 
@@ -22,12 +26,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hopfed import kernels
+from hopfed._lib.arrays import like, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.mixture import ClassSums, Fit, loss
-from hopfed.archetypes.replicas import drawn, drawn_often
-from hopfed.archetypes.session import Owner, means_inside
+from hopfed.archetypes.mixture import (
+    ClassSums,
+    Fit,
+    Mixture,
+    concentration,
+    expect,
+    improve,
+    loss,
+    remind,
+)
+from hopfed.archetypes.session import Owner, Session, Variables, beyond, means_inside
 from hopfed.archetypes.status import Nearness
+from hopfed.archetypes.weights import is_survey
 from hopfed.kernels import Rows
+from hopfed.spectral.equal_rows import merged
 from hopfed.theory.resolution import OPTIMISM, RESOLVED, majority_needed, sure_level
 
 QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])
@@ -49,16 +64,6 @@ class Channel:
     # channel that wins is the simplest that does, and means that differ by less than the rows can
     # tell are not equal
     spread: float = 0.0
-
-    @property
-    def one_error(self) -> float:
-        """Standard error of a quality that all columns share; NaN without one."""
-        error = self.quality_error
-        return np.nan if error is None or error.ndim else float(error)
-
-    def ordered(self, order: np.ndarray) -> Channel:
-        """The same with its classes in another order."""
-        return replace(self, means=self.means[order], errors=self.errors[order])
 
 
 def choose(fit: Fit, lost: np.ndarray) -> Channel:
@@ -82,40 +87,26 @@ def choose(fit: Fit, lost: np.ndarray) -> Channel:
     if name == "graded":
         return graded
     one = name == "symmetric"
-    quality = np.asarray(QUALITIES[best] if one else QUALITIES[each])
-    error = quality_errors(quality, entries.sum() if one else entries)
+    place = np.asarray(best if one else each)
+    quality = QUALITIES[place]
+    step = np.diff(QUALITIES)[np.minimum(place, len(QUALITIES) - 2)]  # of the grid
+    own = np.maximum(entries.sum() if one else entries, 1)
+    error = np.asarray(np.sqrt((1 - quality**2) / own + step**2 / 12))
     sign = np.tanh(np.arctanh(np.minimum(quality, 1 - 1e-9)) * sums.signed / lost)
     variance = quality**2 * (1 - sign**2) + (0.0 if one else (sign * error) ** 2)
-    spread = spread_about(sums, quality, lost)
-    return Channel(name, quality * sign, np.sqrt(variance), quality, error, spread)
-
-
-def spread_about(sums: ClassSums, quality: np.ndarray, lost: np.ndarray) -> float:
-    """Standard deviation of true means about a quality, with a sign each, beyond chance."""
+    # How far true means are from a quality with a sign each, beyond chance.
     n = np.maximum(sums.seen, 1.0)
-    means = np.abs(sums.signed) / n
     noise = (1 - np.minimum(quality, 1.0) ** 2) * lost / n
     weight = 1 / np.maximum(noise, 1e-9)
     weight = weight / weight.sum()
-    excess = (weight * ((means - quality) ** 2 - noise)).sum()
-    error = np.sqrt(2 * ((weight * noise) ** 2).sum())
-    return float(np.sqrt(max(excess + error, 0.0)))
-
-
-def quality_errors(quality: np.ndarray, entries: np.ndarray) -> np.ndarray:
-    """Standard errors of qualities that were read off the grid QUALITIES."""
-    place = np.abs(QUALITIES - quality[..., None]).argmin(axis=-1)
-    step = np.diff(QUALITIES)[np.minimum(place, len(QUALITIES) - 2)]
-    return np.asarray(np.sqrt((1 - quality**2) / np.maximum(entries, 1) + step**2 / 12))
+    excess = (weight * ((np.abs(sums.signed) / n - quality) ** 2 - noise)).sum()
+    excess += np.sqrt(2 * ((weight * noise) ** 2).sum())
+    spread = float(np.sqrt(max(excess, 0.0)))
+    return Channel(name, quality * sign, np.sqrt(variance), quality, error, spread)
 
 
 def pattern_gains(sums: ClassSums) -> np.ndarray:
-    """(R, N) log-likelihood of each column at each quality, averaged over both signs of patterns.
-
-    With s the sum of a class's n entries, the log of the mean of both likelihoods is
-    ``n log(sqrt(1 - r^2) / 2) + log cosh(s atanh r)``, and ``log cosh x`` is |x| plus the log of
-    ``(1 + e^(-2 |x|)) / 2``.
-    """
+    """(R, N) log-likelihood of columns at each quality, averaged over both signs of patterns."""
     size = np.abs(sums.signed)
     single = size.astype(np.float32)  # exp and log of them are off by a ten-millionth
     odds, even = np.arctanh(QUALITIES), np.log1p(-(QUALITIES**2)) / 2 - np.log(2)
@@ -141,7 +132,9 @@ def expected_overlaps(
     observed: np.ndarray | float = 1.0,
 ) -> np.ndarray:
     """Overlaps (K,) with the true classes to expect: of signs, or of profiles."""
-    signal, noise = _profile(means, errors, shares)
+    apart = np.eye(len(means)) - shares / shares.sum()  # of differences from the mean of all rows
+    signal = ((apart @ means) ** 2).sum(axis=1)
+    noise = apart**2 @ (errors**2).sum(axis=1)
     more = 1 + hidden(means, shares, observed)
     if channel == "symmetric":
         sign = np.abs(means) / np.sqrt(np.maximum(means**2 + errors**2, TINY))
@@ -166,7 +159,9 @@ def nearness(
     """How near classes are to the true ones, and how many rows would resolve all."""
     means, errors, one = channel.means, channel.errors, channel.name == "symmetric"
     overlaps = expected_overlaps(means, errors, shares, channel.name, observed)
-    level = float(sure_level(means.shape[1])) if one else profile_level(means.shape[1])
+    N = means.shape[1]  # the level is that of signs, or of a cosine of profiles
+    level = RESOLVED + OPTIMISM + RESOLVED * (1 - RESOLVED**2) / 2 * float(np.sqrt(2 / N))
+    level = float(sure_level(N)) if one else level
     blurred = np.flatnonzero(overlaps < level)
     if not len(blurred):
         return Nearness(overlaps, level, rows)
@@ -195,19 +190,6 @@ def open_rates(rates: np.ndarray, rows: np.ndarray) -> np.ndarray:
     half = np.abs(added - rates) + CERTAIN * np.sqrt(added * (1 - added) / (rows + 4))
     near = rows * np.minimum(rates, 1 - rates) < SCARCE
     return np.where(near, 2 * half / CERTAIN, 0.0)
-
-
-def profile_level(N: int) -> float:
-    """Expected cosine from which a profile of N columns is sure to have `RESOLVED`, or nearly."""
-    return RESOLVED + OPTIMISM + RESOLVED * (1 - RESOLVED**2) / 2 * float(np.sqrt(2 / N))
-
-
-def _profile(
-    means: np.ndarray, errors: np.ndarray, shares: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sums over columns (K,) of squared differences from the mean of all rows, and of errors."""
-    apart = np.eye(len(means)) - shares / shares.sum()
-    return ((apart @ means) ** 2).sum(axis=1), apart**2 @ (errors**2).sum(axis=1)
 
 
 SURE = 1.02  # loss of columns taken one by one, below which there is nothing to add
@@ -246,11 +228,8 @@ def _missing(fit: Fit, told: np.ndarray, rows: int, seed: int) -> np.ndarray:
     """Information that unsureness takes, over the means in `told` (K, N) and the K shares."""
     counts = fit.sums.counts.sum(axis=0)
     held = _drawn(fit, rows, seed)
-    x, often, means = (
-        kernels.unpack(held, np.float32),
-        held.weights,
-        means_inside(fit.classes.means),
-    )
+    x, often, means = kernels.unpack(held, np.float32), held.weights, fit.classes.means
+    means = means_inside(means)
     owner = Owner(replace(held, counts=None), 0, fit.prior.variables)
     owner.learn(means, counts / counts.sum())
     w, scores, label = np.asarray(owner.posterior), [], []
@@ -280,3 +259,137 @@ def _drawn(fit: Fit, rows: int, seed: int) -> Rows:
         draws[:, group] = draws[:, group[:1]]  # a variable is seen as a whole
     seen = draws < fit.prior.observed
     return drawn(kernels.pack_masked(seen, ~seen), *told, variables=variables)
+
+
+BLOCK = 1 << 22  # entries drawn at a time
+STEPS = 30  # exchanges of a fit at most: from the truth it is not far to what rows were fitted to
+NOTHING = 1e-12  # probability
+NEAR = 0.3  # nats from there, at which a fit ends
+
+
+def replica(owners: Session, fit: Fit, number: int) -> tuple[Session, ClassSums]:
+    """Draw a table of this number at the owners, and fit it as the rows were."""
+    classes = plausible(fit, owners.seed, number)
+    means, shares = classes.means, classes.shares
+    table = owners.made_of(
+        lambda i, owner: redrawn(owner, i, means, shares[i], owners.seed, number),
+        {"of": means, "of_shares": shares, "number": np.array(number)},
+    )
+    settled = improve(table, expect(table, classes, fit.prior), STEPS, NEAR)
+    remind(table, settled)
+    return table, settled.sums
+
+
+def redrawn(
+    o: Owner, i: int, means: np.ndarray, shares: np.ndarray, seed: int, number: int
+) -> Owner:
+    """Owner i with rows drawn from classes in place of its own."""
+    told = means, shares, seed, i, number, o.variables
+    if o.variables is not None and o.variables.steps and not is_survey(o.rows):
+        each = np.repeat(np.arange(len(o.held)), o.held.weights.astype(int))
+        rows = merged(drawn(replace(o.held, counts=None)[like(each, o.held.home)], *told))
+    elif o.rows.counts is None or is_survey(o.rows):
+        rows = replace(drawn(o.held, *told), counts=o.rows.counts)
+    else:
+        rows = drawn_often(o.held, *told)
+    return Owner(rows, i, o.variables, np.flatnonzero(~o.free))
+
+
+def plausible(fit: Fit, seed: int, number: int) -> Mixture:
+    """Classes drawn from the posterior of the fitted ones, given who is in which."""
+    rng, sums = stream(seed, "plausible", number), fit.sums
+    rates, c = fit.prior.rates, fit.prior.concentration
+    if np.isinf(c):  # a single class: its columns are drawn as columns of one table
+        part = fit.prior.part
+        rates = np.where(part > 0, part, rates[part == 0].mean() if (part == 0).any() else 0.5)
+        c = concentration(sums.plus, sums.minus, rates, part=part)
+    a, b = c * rates + sums.plus, c * (1 - rates) + sums.minus
+    drawn_rates = rng.beta(a, b)
+    if fit.prior.variables is not None:
+        levels = fit.prior.variables.normalised(np.maximum(rng.standard_gamma(a), 1e-12))
+        drawn_rates = np.where(fit.prior.variables.inside, levels, drawn_rates)
+    return replace(fit.classes, means=2 * drawn_rates - 1)
+
+
+def drawn(
+    rows: Rows,
+    means: np.ndarray,
+    shares: np.ndarray,
+    seed: int,
+    owner: int = 0,
+    number: int = 0,
+    variables: Variables | None = None,
+) -> Rows:
+    """Rows of the classes with the gaps of `rows`, where these are."""
+    rng = stream(seed, "replica", owner, number)
+    M, N = rows.shape
+    labels = rng.choice(len(means), M, p=shares / shares.sum())
+    rates = ((1 + means) / 2).astype(np.float32)
+    if variables is None:
+        variables = Variables.of((), N)
+    levels = variables.normalised((1 + means) / 2)
+    parts, step = [], max(1, BLOCK // N)
+    for first in range(0, M, step):
+        part = slice(first, min(first + step, M))
+        draws = rng.random((part.stop - first, N), dtype=np.float32)
+        up = draws < rates[labels[part]]
+        for group in variables.groups:
+            below = np.cumsum(levels[:, group], axis=1)[labels[part]]
+            at = (draws[:, group[:1]] >= below[:, :-1]).sum(axis=1)
+            up[:, group] = at[:, None] == np.arange(len(group))
+        there = like(up, rows.home)
+        if variables.steps:  # the gaps of rows, but for thresholds that their own ones tell
+            gone = beyond(up, to_host(kernels.unpack(rows[part])) == 0, variables.steps)
+            masked = kernels.pack_masked(there, like(gone, rows.home))
+            parts.append(kernels.with_gaps(masked))
+            continue
+        found = kernels.pack(there)
+        if rows.gaps:
+            seen = rows.seen[part]
+            found = replace(found, signs=found.signs & seen, seen=seen)
+        parts.append(found)
+    return kernels.concatenate(parts)
+
+
+def drawn_often(
+    rows: Rows,
+    means: np.ndarray,
+    shares: np.ndarray,
+    seed: int,
+    owner: int = 0,
+    number: int = 0,
+    variables: Variables | None = None,
+) -> Rows:
+    """The same where rows occur several times: column by column, how many rows go which way."""
+    rng = stream(seed, "replica", owner, number)
+    N, seen, often = rows.n, np.ones((1, rows.n), bool), np.array([rows.size])
+    if rows.gaps:  # kinds of gaps (G, N), and rows of each
+        kinds = merged(replace(rows, signs=rows.seen))
+        seen, often = to_host(kernels.unpack(kinds)) > 0, kinds.weights
+    each = rng.multinomial(often.astype(np.int64), shares / shares.sum())
+    kind, label = np.nonzero(each)
+    n, x = each[kind, label], np.zeros((len(kind), N), np.int8)
+    if variables is None:
+        variables = Variables.of((), N)
+    rates = variables.normalised((1 + means) / 2)
+    alone = [np.array([j]) for j in np.flatnonzero(~variables.inside)]
+    for group in alone + variables.groups:
+        left = np.ones(len(n))  # probability of the levels to come; 0 in rows that have one
+        for j in group:
+            rate = rates[label, j] / np.maximum(left, NOTHING)
+            if len(group) > 1 and j == group[-1]:
+                rate = np.ones(len(n))
+            there = seen[kind, j]
+            up = rng.binomial(n, np.where(there & (left > 0), np.clip(rate, 0.0, 1.0), 0.0))
+            x[:, j] = -there.astype(np.int8)
+            chosen, others = up > 0, up < n
+            higher = x[chosen]
+            higher[:, j] = 1
+            left = np.concatenate([0 * left[chosen], (left - rates[label, j])[others]])
+            x = np.concatenate([higher, x[others]])
+            n = np.concatenate([up[chosen], (n - up)[others]])
+            kind = np.concatenate([kind[chosen], kind[others]])
+            label = np.concatenate([label[chosen], label[others]])
+    found = like(x, rows.home)
+    packed = kernels.pack_masked(found, found == 0) if rows.gaps else kernels.pack(found)
+    return merged(replace(packed, counts=n.astype(np.float64)))

@@ -36,31 +36,20 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.session import (
-    Owner,
-    Variables,
-    by_blocks,
-    log_odds,
-    means_inside,
-)
+from hopfed.archetypes.session import Owner, Variables, by_blocks, log_odds, means_inside
 from hopfed.archetypes.votes import runs
 from hopfed.archetypes.weights import is_survey
 from hopfed.federation.messages import Message
 from hopfed.spectral.equal_rows import equals, only
-from hopfed.spectral.rows import (
-    neighbour_deviation,
-    seen_times,
-    times,
-)
+from hopfed.spectral.rows import host_moments, neighbour_deviation, seen_times, times
 
 TINY = 1e-300
 
 
 def column_sums(owner: Owner, _: Message) -> Message:
     """Sums and numbers of the observed entries of each column."""
-    sums, seen = owner.moments
-    xp = namespace(seen)
-    return {"sums": xp.astype(sums, xp.int32), "seen": xp.astype(seen, xp.int32)}
+    sums, seen = host_moments(owner.rows)
+    return {"sums": sums.astype(np.int32), "seen": seen.astype(np.int32)}
 
 
 @by_blocks
@@ -204,13 +193,8 @@ def residual_products(owner: Owner, told: Message) -> Message:
 
 def upper_sums(owner: Owner, told: Message) -> Message:
     """Sums over the rows of each class on the upper side of a direction."""
-    return weighted_sums(owner, owner.weights * upper_side(owner, told["directions"]))
-
-
-def upper_side(owner: Owner, directions: np.ndarray) -> Array:
-    """Which rows lie on the upper side of the direction of each class: (M, K) of 0 and 1."""
-    side = _along(owner, directions) > 0
-    return namespace(owner.weights).astype(side, owner.weights.dtype)
+    side = _along(owner, told["directions"]) > 0
+    return weighted_sums(owner, owner.weights * namespace(side).astype(side, owner.weights.dtype))
 
 
 def repeated(owner: Owner, _: Message) -> Message:

@@ -1,8 +1,8 @@
 """`Classes`: latent classes, each with a mean of its own in every column, of rows with gaps.
 
-Count, starts, search, tests, channel, verdict. What owners and server say to each other is in the
-tables of `hopfed.archetypes.moments` (the count in whitened coordinates, from sums of products) and
-`hopfed.archetypes.class_questions`; most exchanges are a step of expectation maximisation.
+What owners and server say to each other is in the tables of `hopfed.archetypes.factorize` (for the
+count in whitened coordinates) and `hopfed.archetypes.class_questions`; most exchanges are a step of
+expectation maximisation.
 
 Classes are searched and tested in a part of a large table; then all rows and columns say what the
 classes are. Rows come first: each class must have its own, so a wide table is searched in some of
@@ -23,6 +23,7 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.channel import choose, lost, nearness, open_error
 from hopfed.archetypes.class_questions import TINY, score_sums, sums_in_columns
+from hopfed.archetypes.factorize import mean_of, pooled
 from hopfed.archetypes.judging import in_order, measured, trait_gain
 from hopfed.archetypes.mixture import (
     Fit,
@@ -34,16 +35,9 @@ from hopfed.archetypes.mixture import (
     iterate,
     remind,
 )
-from hopfed.archetypes.moments import mean_of, pooled
 from hopfed.archetypes.relate import share_errors
 from hopfed.archetypes.search import Search, find_classes, likeliest, so_many
-from hopfed.archetypes.session import (
-    Owners,
-    Recovery,
-    Variables,
-    by_blocks,
-    total,
-)
+from hopfed.archetypes.session import Owners, Recovery, Variables, by_blocks, total
 from hopfed.archetypes.status import FOUND, judge_classes
 from hopfed.archetypes.weights import is_survey
 from hopfed.errors import ArgumentError, DataError
@@ -76,13 +70,8 @@ class Classes:
         """Recover classes from owners of rows of -1, 0 (missing) and +1, or packed bits."""
         seed = session.seed
         try:
-            white = whitened(
-                pooled(session),
-                self.rule,
-                mean=mean_of(session),
-                seed=seed,
-                groups=self.groups,
-            )
+            mean = mean_of(session)
+            white = whitened(pooled(session), self.rule, mean=mean, seed=seed, groups=self.groups)
         except ArgumentError:
             raise DataError("fewer than two columns hold both values") from None
         U, variances = to_host(white.spectrum.vectors), np.asarray(white.variances)
@@ -103,9 +92,13 @@ class Classes:
         asked = None if self.number is None else likeliest(owners, fit)
         order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
         channel = choose(fit, lost(fit, seed))
-        if any(is_survey(owner.rows) for owner in owners.members):
-            channel = replace(channel, errors=channel.errors * uneven(owners, fit))
-        channel = channel.ordered(order)
+        if any(is_survey(owner.rows) for owner in owners.members):  # rows of unequal weight
+            remind(owners, fit)
+            answers = owners.ask(score_sums, {})
+            once, twice = (np.maximum(total(answers, n), TINY) for n in ("once", "twice"))
+            channel = replace(channel, errors=channel.errors * np.sqrt(twice / once))
+        means, errors = channel.means[order], channel.errors[order]
+        channel = replace(channel, means=means, errors=errors)
         each = fit.classes.shares[:, order]
         shares = owners.sizes @ each / owners.n_rows
         near = nearness(channel, shares, owners.n_rows, fit.prior.observed)
@@ -116,6 +109,7 @@ class Classes:
         if not self.groups:  # levels depend on each other in either model
             more["trait"] = trait_gain(owners, channel, shares, fit.prior)
         verdict = judge_classes(replace(tests, **more))
+        error: Any = channel.quality_error
         explained = verdict.status in (*FOUND, "one class")
         errors = open_error(channel, shares, owners.n_rows * fit.prior.observed)
         unknown, K = np.full(fit.size, np.nan), fit.size
@@ -124,22 +118,21 @@ class Classes:
             scores=unknown,
             predicted_scores=unknown,
             exposures=shares,
-            quality=float(np.sqrt((channel.means**2).mean())) if K else 0.0,
+            quality=float(np.sqrt((channel.means**2).mean())),
             n_detected=min(U.shape[1], K) if explained else U.shape[1],
             explained=np.nan,
             status=verdict.status,
             advice=verdict.advice,
-            matches=np.zeros(0, dtype=np.int64),
             channel=channel.name,
             residual=tests.residual.ratio,
             graded_means=channel.means,
             own_errors=errors,
-            quality_error=channel.one_error,
+            quality_error=float(error) if channel.name == "symmetric" else np.nan,
             spread=channel.spread,
             client_shares=each,
         )
         rows = [owner.rows for owner in owners.members]
-        if K and all(own.held for own in rows):
+        if all(own.held for own in rows):
             label = Variables.of(self.groups, session.n_columns, self.steps).label
             errors = share_errors(replace(found, levels=label), rows)
             found = replace(found, exposure_errors=errors)
@@ -155,14 +148,6 @@ class Classes:
             log_likelihood=fit.sums.log_likelihood / max(float(fit.sums.seen.sum()), 1.0),
             likeliest=asked,
         )
-
-
-def uneven(owners: Owners, fit: Fit) -> np.ndarray:
-    """By how much errors (K, N) of means are above those of as many rows of equal weight."""
-    remind(owners, fit)
-    answers = owners.ask(score_sums, {})
-    once, twice = total(answers, "once"), total(answers, "twice")
-    return np.sqrt(np.maximum(twice, TINY) / np.maximum(once, TINY))
 
 
 @dataclass(frozen=True)
@@ -188,17 +173,19 @@ def searched(table: Owners, directions: int, groups: Sequence[Sequence[int]] = (
     columns = _columns(table.seed, N, max(2, most // rows), [*groups, *steps])
     parts = []
     for place in table.members:
-        size = place.rows.shape[0]
+        part, size = place.rows, len(place.rows)
         few = min(size, max(2, int(size * rows / M)))
         rng = stream(table.seed, "searched rows", place.index)
-        part = place.rows
         if few < size and part.counts is not None:
             part = thinned(part, few / size, rng)
         elif few < size:
             part = part[np.sort(rng.permutation(size)[:few])]
         part = part if columns is None else part.columns(columns)
         parts.append(part if part.held else part[:])
-    within = _within(groups, columns), _within(steps, columns)
+    within: list[Sequence[Sequence[int]]] = [groups, steps]
+    if columns is not None:  # by their place among these
+        at = {int(c): i for i, c in enumerate(columns)}
+        within = [[[at[c] for c in g] for g in each if all(c in at for c in g)] for each in within]
     owners = Owners.of(parts, table.seed, *within)
     owners.traffic, owners.columns = table.traffic, columns
     return Part(owners, columns, prior)
@@ -236,11 +223,3 @@ def _columns(seed: int, n: int, most: int, groups: Sequence[Sequence[int]]) -> n
     sizes = np.bincount(unit)[drawn]
     kept = drawn[: max(1, int((np.cumsum(sizes) <= most).sum()))]
     return np.flatnonzero(np.isin(unit, kept))
-
-
-def _within(groups: Sequence[Sequence[int]], columns: np.ndarray | None) -> Sequence[Sequence[int]]:
-    """The groups among some columns, by their place there."""
-    if columns is None:
-        return groups
-    place = {int(c): i for i, c in enumerate(columns)}
-    return [[place[c] for c in group] for group in groups if all(c in place for c in group)]

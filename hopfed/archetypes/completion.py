@@ -49,10 +49,9 @@ class Filled(NamedTuple):
 class Filling:
     """A table of archetypes' columns that is filled a block at a time; `source` as of `read_table`.
 
-    With `skipped` also columns are filled that are blank wherever another one holds a value, as
-    questions are that only some are asked; at least 20 rows of the first block must show it.
-    `types` are those of the result in Arrow by name, `columns` those of +-1. `cut` are numbers that
-    were cut with gaps, `unknown` columns of which archetypes know nothing: both stay as they are.
+    With `skipped` also questions are filled that only some are asked; at least 20 rows of the first
+    block must show it. `types` are those of the result in Arrow by name; numbers that were `cut`
+    with gaps, and `unknown` columns, stay as they are.
     """
 
     def __init__(self, found: Archetypes, source: Any, *, skipped: bool = False):
@@ -96,13 +95,14 @@ class Filling:
                 self.skips = [skip for skip in skips(part, self.coding.steps) if skip.always]
             seen, rows = seen + kernels.seen_counts(part), rows + len(part)
             if self.skips:
-                held = kernels.unpack(part)
-                seen += ((held == 0) & self._left(held)).sum(axis=0)
+                signs = kernels.unpack(part)
+                seen += ((signs == 0) & self._left(signs)).sum(axis=0)
             for count, code, j in zip(counts, codes, packing.places, strict=True):
                 if code.kind == "words" and j is not None:  # as it stands, with its comma
-                    count.update(
-                        _counted(cells[j] if given[j] is cells[j].array else Cells(given[j]))
-                    )
+                    held = cells[j] if given[j] is cells[j].array else Cells(given[j])
+                    often = np.bincount(held.places[held.places >= 0], minlength=len(held.words))
+                    for word, n in zip(held.words, often.tolist(), strict=True):
+                        count[word.strip()] += n
                 if code.levels and j is not None:
                     self._own.update(word for word in cells[j].words if text_cell(word) != word)
             for j, array in enumerate(given):
@@ -125,6 +125,7 @@ class Filling:
     def blocks(self) -> Iterator[Filled]:
         """Read again, and yield the table a block at a time."""
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         packing, before = Packing(self._source, self.coding), 0
         kinds = [self.types[name] for name in self._source.names]
@@ -142,10 +143,15 @@ class Filling:
                     continue
                 gap = gaps[:, span.start] & told & ~left[:, span.start]
                 if gap.any():
-                    values = whole.values[:, span]
-                    arrays[j] = _patched(arrays[j], gap, self._fill(values, code, words))
-                    filled += int(gap.sum())
-                    right += _right(values[gap], whole.probability[gap, span])
+                    values, rows_of = whole.values[:, span], np.flatnonzero(gap)
+                    texts = self._fill(values, code, words)
+                    texts[~gap] = None  # which need be no value of the column's type
+                    words_of = pa.array(texts.tolist(), pa.string()).cast(arrays[j].type)
+                    arrays[j] = pc.if_else(pa.array(gap), words_of, arrays[j])
+                    filled += len(rows_of)
+                    chosen = values[gap].argmax(axis=1) if code.width > 1 else 0
+                    sure = whole.probability[gap, span][np.arange(len(rows_of)), chosen]
+                    right += float(sure.sum(dtype=np.float64))
             if self._ids is not None:
                 arrays.insert(0, pa.array(self._ids[before : before + len(rows)].tolist()))
             before += len(rows)
@@ -177,47 +183,23 @@ class Filling:
         return left
 
 
-def _counted(cells: Cells) -> dict[str, int]:
-    """How often each word occurs among some cells."""
-    places = cells.places
-    counts = np.bincount(places[places >= 0], minlength=len(cells.words))
-    found: Counter[str] = Counter()
-    for word, count in zip(cells.words, counts.tolist(), strict=True):
-        found[word.strip()] += count
-    return found
-
-
-def _right(values: np.ndarray, probability: np.ndarray) -> float:
-    """How many of some filled cells are expected to be right; (M, width) of +-1, and of each."""
-    chosen = values.argmax(axis=1) if values.shape[1] > 1 else np.zeros(len(values), int)
-    return float(probability[np.arange(len(values)), chosen].sum(dtype=np.float64))
-
-
-def _patched(cells: Any, gap: np.ndarray, fill: np.ndarray) -> Any:
-    """Cells (M,) with words (M,) in the gaps."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    fill[~gap] = None  # which need be no value of the column's type
-    texts = pa.array(fill.tolist(), pa.string())
-    return pc.if_else(pa.array(gap), texts.cast(cells.type), cells)
-
-
 def of_kind(array: Any, kind: Any) -> Any:
     """Return an array in a type of Arrow: its own, or text."""
     import pyarrow as pa
 
     if array.type == kind:
         return array
-    return as_text(array) if kind == pa.string() else array.cast(kind)
+    if kind != pa.string():
+        return array.cast(kind)
+    return pa.array([None if v is None else spelt(v) for v in plain_values(array)], pa.string())
 
 
 def _is_of(kind: Any, words: Collection[str]) -> bool:
     """Whether all of these words are values of a type of Arrow: 0 and 1 are numbers."""
     import pyarrow as pa
 
-    plain = pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal
-    if not any(is_one(kind) for is_one in plain):
+    t = pa.types
+    if not any(of(kind) for of in (t.is_boolean, t.is_integer, t.is_floating, t.is_decimal)):
         return False
     try:
         pa.array(list(words), pa.string()).cast(kind)
@@ -237,12 +219,3 @@ def _commonest(code: Code, counts: Counter[str], comma: bool) -> dict[int, str]:
     signs = code.entries(plain)[0].tolist()
     found.update((sign, word) for word, sign in zip(words, signs, strict=True))
     return found
-
-
-def as_text(array: Any) -> Any:
-    """Return an array of Arrow as one of texts, as `spelt` has its values."""
-    import pyarrow as pa
-
-    if pa.types.is_string(array.type):
-        return array
-    return pa.array([None if v is None else spelt(v) for v in plain_values(array)], pa.string())

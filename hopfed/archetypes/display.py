@@ -6,7 +6,6 @@ or a page is spelled out.
 
 from __future__ import annotations
 
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,8 +61,13 @@ def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling],
 
 
 def summary(found: Archetypes) -> str:
-    """See `Archetypes.summary`."""
-    lines = [f"{_number(found)}; {verdict(found)}"]
+    """Say in words what was found, and which columns tell each archetype from the rest.
+
+    A column is named with its rate of +1 in the archetype and, after "against", in all other
+    rows, if there are any.
+    """
+    number = "1 archetype" if len(found) == 1 else f"{len(found)} archetypes"
+    lines = [f"{number}; {verdict(found)}"]
     for k in range(min(len(found), LISTED)):
         lines += described(found, k)
     if len(found) > LISTED:
@@ -78,19 +82,27 @@ def verdict(found: Archetypes) -> str:
 
 def described(found: Archetypes, k: int) -> list[str]:
     """Return lines that say how many rows archetype k has, and which columns tell it apart."""
-    sides = telling(found, k)
-    error = _widest(found, k, [t.column for side in sides for t in side])
+    sides, error = telling(found, k), 0.0
+    columns = [t.column for side in sides for t in side]
+    if found.errors is not None and columns:  # half the widest interval: a mean's error is twice
+        error = CERTAIN * float(found.errors[k, columns].max()) / 2
     within = f", each rate known within {100 * error:.1f} points (95% interval)"
     spread = within if error >= 0.0005 else ""
     share = f", {found.shares[k]:.0%} of the rows" if np.isfinite(found.shares[k]) else ""
-    lines = [f"archetype {k + 1}{share}{spread}:"]
-    plus = pluses(found)
-    sign = " +1" if plus is None else ""
-    for word, columns in zip(sides_of(found), sides, strict=True):
-        if columns:
-            rates = (f" ({_against(t)})" for t in columns)
-            known = repeat("") if found.signs_only else rates
-            named = (_worded(t, plus) + r for t, r in zip(columns, known, strict=False))
+    lines, plus = [f"archetype {k + 1}{share}{spread}:"], [""] * len(found.means[k])
+    if found.coding is not None:  # what is said of a column where it is +1, behind its name
+        plus = []
+        for code in found.coding.codes:
+            plain = f"= {shown(code.plus, LONGEST)}" if code.kind == "words" else code.plus
+            plus += [f" {plain}" if plain else ""] * code.width
+    sign = " +1" if found.coding is None else ""
+    for word, side in zip(sides_of(found), sides, strict=True):
+        named = []
+        for t in side:
+            other = "" if t.other is None else f" against {t.other:.0%}"
+            rate = "" if found.signs_only else f" ({t.rate:.0%}{other})"
+            named.append(f"{t.name}{plus[t.column]}{rate}")
+        if named:
             lines.append(f"    {word}{sign}: {', '.join(named)}")
     if len(lines) == 1:
         lines[0] += f" {none_told(found)}"
@@ -108,44 +120,31 @@ def none_told(found: Archetypes) -> str:
     return f"no column tells it from {rest}"
 
 
-def _against(column: Telling) -> str:
-    other = "" if column.other is None else f" against {column.other:.0%}"
-    return f"{column.rate:.0%}{other}"
-
-
-def _widest(found: Archetypes, k: int, columns: list[int]) -> float:
-    """Half the widest interval of the rates of columns; 0 or NaN where none is known."""
-    if found.errors is None or not columns:
-        return 0.0
-    return CERTAIN * float(found.errors[k, columns].max()) / 2  # of a mean, twice that of a rate
-
-
-def pluses(found: Archetypes) -> list[str] | None:
-    """What is said of each column where it is +1, behind its name; None without a coding."""
-    if found.coding is None:
-        return None
-    said = []
-    for code in found.coding.codes:
-        plain = f"= {shown(code.plus, LONGEST)}" if code.kind == "words" else code.plus
-        said += [f" {plain}" if plain else ""] * code.width
-    return said
-
-
-def _worded(column: Telling, plus: list[str] | None) -> str:
-    return column.name if plus is None else column.name + plus[column.column]
-
-
 def plot(
-    found: Archetypes, shape: tuple[int, int] | None, path: str | Path | None, kind: str
+    found: Archetypes,
+    shape: tuple[int, int] | None = None,
+    path: str | Path | None = None,
+    kind: str = "means",
 ) -> Any:
-    """See `Archetypes.plot`."""
+    """Draw the means of the archetypes: by column name, or as pictures; or another picture.
+
+    Parameters
+    ----------
+    shape : height and width of a picture; a heat map with a line for each column when None.
+    path : .png, .pdf or .svg file to write as well.
+    kind : "means"; "scores", of patterns beside what theory foresees; or "shares".
+
+    Returns
+    -------
+    a `matplotlib.figure.Figure`, which notebooks show.
+
+    Raises
+    ------
+    ArgumentError : there are no archetypes, or `shape` does not make up the columns.
+    """
     from hopfed.figures import recovery, save
 
     figure = recovery.part(as_run(found), kind, shape)
     if path is not None:
         save(figure, path)
     return figure
-
-
-def _number(found: Archetypes) -> str:
-    return "1 archetype" if len(found) == 1 else f"{len(found)} archetypes"

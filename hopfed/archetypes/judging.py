@@ -1,22 +1,18 @@
 """Whether classes are the right model, in numbers: what is measured, and rivals of classes.
 
 What a statistic is when the classes are true is read off replicas, tables that the owners draw from
-the fitted classes (`hopfed.archetypes.replicas`):
+the fitted classes:
 
 - *columns*: the largest eigenvalue of the second moment of standardised residuals, for an observed
-  entry ``x - E[x | row]``. Above what replicas show columns depend on each other within classes;
-  the leading eigenvectors say which.
+  entry ``x - E[x | row]``; the leading eigenvectors say which columns depend on each other;
 - *rows*: what the likelihood gains with parts of the rows at points beside the classes, between
-  them or weaker (`gain_beside`): a trait that is cut into enough classes leaves white residuals.
-  And copies of rows equal each other more often than rows of classes do.
-- *narrow tables*: in few columns classes describe degrees of one trait, or places along a gradient
-  at which each column has its peak, nearly as well, and leave nothing that could be seen. So these
-  are fitted as well (`trait_gain`).
+  them or weaker (`gain_beside`), and how often rows equal each other;
+- *narrow tables*: in few columns degrees of one trait, or places along a gradient at which each
+  column has its peak, explain nearly as much, so these are fitted as well (`trait_gain`).
 
-And the means of the classes: a row of quality q has the means ``q T`` of its kind. Weak rows that
-are too few to be classes of their own are put together as one, whose means are a sum of those of
-the others (`weaker_forms`). Classes that differ in a few columns cannot be told from columns that
-depend on each other (`carrying`).
+Weak rows, of means ``q T``, that are too few to be classes of their own are put together as one,
+whose means are a sum of those of the others (`weaker_forms`). Classes that differ in a few columns
+cannot be told from columns that depend on each other (`carrying`).
 
 Sources: theory/NOTES.md, "Tests of local independence"; Y. Kim, P. Carbonetto, M. Stephens,
 M. Anitescu, J. Comput. Graph. Stat. 29 (2020) 261, for the parts; Birnbaum's model (Lord and
@@ -35,7 +31,7 @@ from scipy.optimize import brentq, nnls
 from scipy.special import chdtrc, chdtri, comb, expit
 
 from hopfed._lib.random import stream
-from hopfed.archetypes.channel import Channel
+from hopfed.archetypes.channel import Channel, replica
 from hopfed.archetypes.class_questions import (
     beginning,
     changes,
@@ -47,15 +43,9 @@ from hopfed.archetypes.class_questions import (
     residual_squares,
 )
 from hopfed.archetypes.mixture import ClassSums, Fit, Prior, collected, loss, remind
-from hopfed.archetypes.replicas import replica
 from hopfed.archetypes.search import leading
 from hopfed.archetypes.session import Owner, Owners, Session, Variables, means_inside, total
-from hopfed.archetypes.status import (
-    DEVIATIONS,
-    ClassMeasures,
-    Residual,
-    too_little,
-)
+from hopfed.archetypes.status import DEVIATIONS, ClassMeasures, Residual, too_little
 from hopfed.federation.messages import Message
 from hopfed.spectral.rank import white_edge
 
@@ -81,16 +71,13 @@ def measured(
     """Test fitted classes against their replicas."""
     remind(owners, fit)
     first, vectors, squares, own = statistics(owners, fit.sums)
-    edge, asked, lead, rows_of = _edge(owners), 0, [first], [own]
-
-    def of_replica(number: int) -> tuple[np.ndarray, dict[str, float], int]:
+    M, asked, lead, rows_of = int(owners.sizes.sum()), 0, [first], [own]
+    edge = white_edge(M, owners.n_columns, LEVEL) / M
+    for number in range(REPLICAS):
         table, sums = replica(owners, fit, number)
         more, _, _, drawn = statistics(table, sums)
-        return more, drawn, table.exchanges
-
-    for more, drawn, exchanges in map(of_replica, range(REPLICAS)):
         lead, rows_of = [*lead, more], [*rows_of, drawn]
-        asked = max(asked, exchanges)  # all could be asked at once
+        asked = max(asked, table.exchanges)  # all could be asked at once
         if len(rows_of) <= FEW:
             continue
         ratios, found = np.array(lead) / edge, {n: np.array([r[n] for r in rows_of]) for n in own}
@@ -103,26 +90,27 @@ def measured(
     numbers = np.arange(owners.n_columns) if owners.columns is None else owners.columns
     residual = Residual(float(ratios[0, 0]), expected, error, numbers[dependent_columns(loud)])
     columns = carrying(fit, squares)
-    varies = slice(None) if fit.prior.varies is None else fit.prior.varies
-    differ = np.minimum(fit.sums.plus, fit.sums.minus).sum(axis=1)
+    prior, differ = fit.prior, np.minimum(fit.sums.plus, fit.sums.minus).sum(axis=1)
+    varies = slice(None) if prior.varies is None else prior.varies
+    whole = float((4 * prior.rates * (1 - prior.rates) * prior.observed).sum())
     weak, copies = weaker_forms(fit)
     return ClassMeasures(
         size=fit.size,
         residual=residual,
         rows=rows,
         mixed_membership=found["mixed_membership"][0] > 0,
-        within=float(squares.sum() / max(_whole(fit), 1e-12)),
+        within=float(squares.sum() / max(whole, 1e-12)),
         repeats=found["repeats"],
         repeated=bool(found["single"][0] == 0),
         carrying=numbers[columns],
-        worth=worth(columns, fit.prior.variables),
-        needed=needed(fit.size),
+        worth=worth(columns, prior.variables),
+        needed=2 * int(np.ceil(np.log2(fit.size))) + 1,  # to tell them from dependent columns
         weak=weak,
         copies=copies,
         equal=int((differ <= SAME * fit.sums.seen.sum(axis=1)).sum()),
-        columns=len(fit.prior.rates[varies]),
+        columns=len(prior.rates[varies]),
         more_shown=max(fit.size, 1) < n_detected,
-        little=too_little(float(owners.sizes.sum()), fit.prior.observed[varies]),
+        little=too_little(float(M), prior.observed[varies]),
         names=names,
     )
 
@@ -136,12 +124,6 @@ def statistics(
     rows = {"repeats": float(equal[0]), "single": float(equal[1])}
     rows |= {"beside": gain, "mixed_membership": mixed}
     return *residual_edge(owners, DIRECTIONS), rows
-
-
-def _edge(owners: Session) -> float:
-    """Largest eigenvalue of residuals that are white noise, at LEVEL."""
-    rows = int(owners.sizes.sum())
-    return white_edge(rows, owners.n_columns, LEVEL) / rows
 
 
 def _row_tests(found: dict[str, np.ndarray]) -> dict[str, float]:
@@ -161,12 +143,6 @@ def _usual(values: np.ndarray, finest: float) -> tuple[float, float]:
     near = np.abs(values - centre) < 5 * max(spread, finest)
     spread = max(spread, float(values[near].std(ddof=1)) if near.sum() > 2 else 0.0, finest)
     return centre, spread * np.sqrt(1 + 1 / len(values))
-
-
-def _whole(fit: Fit) -> float:
-    """Mean squares of the entries about the columns' own means, added up over columns."""
-    prior = fit.prior
-    return float((4 * prior.rates * (1 - prior.rates) * prior.observed).sum())
 
 
 PRODUCTS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
@@ -221,10 +197,7 @@ ROUNDING = 1e-10  # added to curvatures of one, where rounding has made them no 
 
 
 def gain_beside(owners: Session, sums: ClassSums) -> tuple[float, float]:
-    """Gain in nats of the best mixture with points beside the classes, and where its rows lie.
-
-    The second number is above 0 where more of them lie between the classes than are weak.
-    """
+    """Gain in nats of points beside the classes; and above 0 where rows lie between them."""
     told = points_beside(owners.means, sums, owners.variables)
     gain, parts = most_gained(owners, told)
     weak = len(QUALITIES) + len(NEARER)
@@ -236,8 +209,7 @@ def points_beside(means: np.ndarray, sums: ClassSums, variables: Variables | Non
     """Points between the classes, then weaker ones: means (S, K, N), and change of log shares.
 
     The axes span what tells classes apart as principal components do, with the noise within classes
-    as the unit of every column. A level of a variable has the logarithm of its rate for log-odds.
-    Rows that lie off a shrunk class all together are none beside it.
+    as the unit of every column.
     """
     inside = np.zeros(means.shape[1], bool) if variables is None else variables.inside
     rates = (1 + means) / 2 if variables is None else variables.normalised((1 + means) / 2)
@@ -281,7 +253,14 @@ def most_gained(owners: Session, told: Message) -> tuple[float, np.ndarray]:
         else:
             at, reached, uphill = asked, now, slopes - rows
             bends = bends + RIDGE * rows * np.eye(len(bends))
-            root = lower_root(bends)
+            try:
+                root = np.linalg.cholesky(bends)
+            except np.linalg.LinAlgError:
+                # A row that likes a point e^60 times as much as its class drowns those of others:
+                # each point is measured in units of its own.
+                unit = np.sqrt(np.diag(bends))
+                scaled = bends / unit / unit[:, None] + ROUNDING * np.eye(len(bends))
+                root = unit[:, None] * np.linalg.cholesky(scaled)
             goal = np.linalg.solve(root, uphill + bends @ at)
             step = nnls(root.T, goal, maxiter=100 * len(goal))[0] - at
             if float(uphill @ step - step @ bends @ step / 2) < ENOUGH:
@@ -291,21 +270,6 @@ def most_gained(owners: Session, told: Message) -> tuple[float, np.ndarray]:
             answers = owners.ask(mixture_sums, {"parts": asked})
     more = float(at.sum())
     return max(0.0, float(reached + rows * (more - 1 - np.log(more)))), at
-
-
-def lower_root(bends: np.ndarray) -> np.ndarray:
-    """Return lower triangular L with ``L L^T = bends``, (S, S), which is positive semidefinite.
-
-    Points that a row likes e^60 times as much as its class have products so large that those of
-    others are lost to rounding. Then each point is measured in units of its own.
-    """
-    try:
-        return np.linalg.cholesky(bends)
-    except np.linalg.LinAlgError:
-        unit = np.sqrt(np.diag(bends))
-        scaled = bends / unit / unit[:, None]
-        root = np.linalg.cholesky(scaled + ROUNDING * np.eye(len(bends)))
-        return np.asarray(unit[:, None] * root)
 
 
 ALIKE = 1e-3  # level at which means are told from those of other classes, times numbers
@@ -318,10 +282,8 @@ CHANCE = 2e-3  # of a class of coins that other classes seem to have a part in i
 def weaker_forms(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     """Qualities (K,) of classes in which weak rows of several others are, and of weaker copies.
 
-    The means of the first are ``sum_k b_k T_k`` within their errors, the parts b not negative and
-    clearly not all 0; they add up to the quality. Of a weaker copy one part is enough, and of coins
-    none: these have quality 0. All others are NaN. Columns that are levels of a variable are left
-    out.
+    The means of the first are ``sum_k b_k T_k`` within their errors, b >= 0. Of a weaker copy one
+    part is enough, and of coins none: these have quality 0. All others are NaN.
     """
     plain = fit.prior.part == 0
     weak, copies = np.full((2, fit.size), np.nan)
@@ -336,8 +298,11 @@ def weaker_forms(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     limit, by_chance = chdtri(plain.sum(), ALIKE), gain_of_chance(fit.size - 1)
     usual = (means**2).sum(axis=0) / fit.size  # of a class of usual strength
     for j in range(fit.size):
-        others = np.arange(fit.size) != j
-        parts, errors = _parts(means[others], variances[others], means[j], variances[j])
+        others, errors = np.arange(fit.size) != j, variances[j]
+        for _ in range(2):  # errors of the others count as much as their parts do
+            root = np.sqrt(errors)
+            parts = nnls((means[others] / root).T, means[j] / root)[0]
+            errors = variances[j] + parts**2 @ variances[others]
         alone = (means[j] ** 2 / errors).sum()
         gained = alone - ((means[j] - parts @ means[others]) ** 2 / errors).sum()
         if alone - gained >= limit or parts.sum() >= WEAKER:
@@ -361,18 +326,6 @@ def gain_of_chance(others: int) -> float:
     weights = comb(others, np.arange(1, others + 1)) / 2.0**others
     numbers = np.arange(1, others + 1)
     return float(brentq(lambda x: weights @ chdtrc(numbers, x) - CHANCE, 0.0, 40.0 + 8.0 * others))
-
-
-def _parts(
-    others: np.ndarray, variances: np.ndarray, mean: np.ndarray, variance: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Parts (k,) of others (k, N) that explain a mean (N,) best, and variances (N,) of errors."""
-    errors = variance
-    for _ in range(2):  # errors of the others count as much as their parts do
-        root = np.sqrt(errors)
-        parts = nnls((others / root).T, mean / root)[0]
-        errors = variance + parts**2 @ variances
-    return parts, errors
 
 
 CARRIED = 0.95  # part of how classes differ that the columns which carry them make up
@@ -411,11 +364,6 @@ def worth(columns: np.ndarray, variables: Variables | None) -> float:
     return alone + float((np.log2(sizes) / sizes).sum())
 
 
-def needed(classes: int) -> int:
-    """Binary columns that tell so many classes from dependence between the columns."""
-    return 2 * int(np.ceil(np.log2(classes))) + 1
-
-
 WIDEST = 100  # columns; in more of them the residuals of classes show a trait or a gradient
 ROWS = 5_000  # that are looked at, evenly from all, where they do not repeat each other
 NODES = 15  # places, as Gauss has them
@@ -435,7 +383,8 @@ def trait_gain(
     K, N = channel.means.shape
     if not owners.held or N > WIDEST or min(K, N) < 2:
         return None
-    some = _looked_at(owners)
+    step = -(-int(owners.n_rows) // ROWS)
+    some = owners.made_of(lambda _, owner: some_of(owner, step), {"step": np.array(step)})
     M, n = some.n_rows, N if prior.varies is None else int(prior.varies.sum())
     means = np.clip(channel.means, CLOSE - 1, 1 - CLOSE)
     told = {"means": means, "shares": shares}
@@ -445,12 +394,6 @@ def trait_gain(
     evidence = likelihood - (rates_of + K - 1) * np.log(M) / 2 - signs
     rivals = [trait_evidence(some, each, n, evidence) for each in rivals_of(prior.rates, told)]
     return float(evidence - max(rivals)), n
-
-
-def _looked_at(owners: Session) -> Session:
-    """All rows where equal ones are merged; of others every so manieth, in double precision."""
-    step = -(-int(owners.n_rows) // ROWS)
-    return owners.made_of(lambda _, owner: some_of(owner, step), {"step": np.array(step)})
 
 
 def some_of(o: Owner, step: int) -> Owner:
@@ -484,11 +427,7 @@ class Rival:
 
 
 def rivals_of(rates: np.ndarray, told: Message) -> list[Rival]:
-    """A trait of normal degrees; a gradient of even places, from two starts; and a ring of them.
-
-    On a gradient columns may rise and fall, as species do along a slope, and so they do in turn on
-    a ring, as in a year. The way bends in the second direction in which classes differ.
-    """
+    """A trait of normal degrees; a gradient of even places, from two starts; and a ring of them."""
     rates = np.clip(rates, 0.01, 0.99)
     level, none = np.log(rates / (1 - rates)), np.zeros(len(rates))
     apart = (told["means"] - told["shares"] @ told["means"]) * np.sqrt(told["shares"])[:, None]
@@ -507,25 +446,20 @@ def trait_evidence(owners: Session, rival: Rival, columns: int, enough: float = 
     """Log-likelihood of rows at a rival's places, less its doubt and what its numbers cost."""
     T, B, last = rival.values, rival.start, -np.inf
     cost = columns * len(B) * np.log(owners.n_rows) / 2 + rival.doubt
+    ridge = np.where(np.arange(len(B)) > 0, *RIDGES)
     for step in range(rival.steps):
         means = means_inside(np.tanh(T @ B / 2))
         sums = collected(owners.ask(class_sums, {"means": means, "shares": rival.weights}))
         gained, last = sums.log_likelihood - last, max(sums.log_likelihood, last)
         if gained < rival.least or last + (rival.steps - step) * gained - cost < enough:
             break
-        for _ in range(NEWTON):
-            B = _bettered(B, T, sums.plus, sums.seen)
+        for _ in range(NEWTON):  # in steps of bounded length, for all columns at once
+            rates = expit(T @ B)
+            rest, spread = sums.plus - sums.seen * rates, sums.seen * rates * (1 - rates)
+            bends = np.einsum("td,te,tn->nde", T, T, spread) + np.diag(ridge)
+            uphill = T.T @ rest - ridge[:, None] * B
+            B = B + np.clip(np.linalg.solve(bends, uphill.T[..., None])[..., 0].T, -1, 1)
     return float(last - cost)
-
-
-def _bettered(B: np.ndarray, T: np.ndarray, plus: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """One step of Newton, of bounded length, for coefficients (d, N) of all columns."""
-    rates = expit(T @ B)
-    ridge = np.where(np.arange(len(B)) > 0, *RIDGES)
-    rest, spread = plus - seen * rates, seen * rates * (1 - rates)
-    bends = np.einsum("td,te,tn->nde", T, T, spread) + np.diag(ridge)
-    uphill = T.T @ rest - ridge[:, None] * B
-    return B + np.clip(np.linalg.solve(bends, uphill.T[..., None])[..., 0].T, -1, 1)
 
 
 def in_order(

@@ -26,11 +26,7 @@ import numpy as np
 from scipy.special import betaln, gammaln, xlogy
 
 from hopfed.archetypes.class_questions import column_sums, sums_and_pairs
-from hopfed.archetypes.session import (
-    Session,
-    Variables,
-    total,
-)
+from hopfed.archetypes.session import Session, Variables, total
 from hopfed.federation.messages import Message
 
 ALIKE = 1.0  # nats for a class that do not count: one that is like another would cost nothing
@@ -46,13 +42,6 @@ class Unsure:
     observed: np.ndarray  # (N,) part of the entries of each column that is observed
     weights: np.ndarray  # (N,) of the columns: one, and less for the levels of a variable
 
-    @classmethod
-    def of(
-        cls, counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, weights: np.ndarray
-    ) -> Unsure:
-        """Take counts (K,) and S (K, K)."""
-        return cls(counts, information_eigenvalues(pairs), observed, weights)
-
     def at(self, columns: np.ndarray) -> Unsure:
         """The same of some columns (indices)."""
         return replace(self, observed=self.observed[columns], weights=self.weights[columns])
@@ -67,11 +56,6 @@ class Unsure:
             cost = np.log1p(np.outer(self.counts, self.observed) / c).sum(axis=0) / 2
             added = added * np.clip(paid / np.maximum(cost, 1e-12), 0.0, 1.0)
         return float(added @ self.weights)
-
-
-def information_eigenvalues(pairs: np.ndarray) -> np.ndarray:
-    """Eigenvalues (K,) of S: the rows that tell along the directions of class space."""
-    return np.maximum(np.linalg.eigvalsh(pairs), 0.0)
 
 
 def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) -> np.ndarray:
@@ -125,10 +109,14 @@ class ClassSums:
     @cached_property
     def information(self) -> np.ndarray:
         """(K,) eigenvalues of `pairs`."""
-        return information_eigenvalues(np.zeros((0, 0)) if self.pairs is None else self.pairs)
+        pairs = np.zeros((0, 0)) if self.pairs is None else self.pairs
+        return np.maximum(np.linalg.eigvalsh(pairs), 0.0)
 
-    def joined(self, into: np.ndarray) -> ClassSums:
-        """Add up classes: class k becomes part of class ``into[k]``."""
+    def merged(self, pair: tuple[int, int]) -> ClassSums:
+        """The sums where two of the classes become one."""
+        into = np.arange(len(self.seen))
+        into[max(pair)] = min(pair)
+        into = np.unique(into, return_inverse=True)[1]
         fold = np.eye(into.max() + 1)[into]
         pairs = None if self.pairs is None else fold.T @ self.pairs @ fold
         sums = ClassSums(self.counts @ fold, fold.T @ self.signed, fold.T @ self.seen)
@@ -197,7 +185,7 @@ class Prior:
             there = np.flatnonzero(self.varies)
             plus, minus, rates, part = plus[:, there], minus[:, there], rates[there], part[there]
             unsure = None if unsure is None else unsure.at(there)
-        found = concentration(plus, minus, rates, self.concentration, part, unsure)
+        found = concentration(plus, minus, rates, part, self.concentration, unsure)
         return self if found == self.concentration else replace(self, concentration=found)
 
     def _unsure(self, sums: ClassSums) -> Unsure | None:
@@ -237,15 +225,11 @@ class Prior:
     def _gains(self, sums: ClassSums) -> np.ndarray:
         """(K, N) the same of each column."""
         if np.isinf(self.concentration):
-            found = self._spent(sums, self.rates)
+            lower = np.where(self.part > 0, 0.0, sums.minus)
+            found = xlogy(sums.plus, self.rates) + xlogy(lower, 1 - self.rates)
         else:
             found = _gain(sums.plus, sums.minus, self.rates, self.concentration, self.part)
         return found if self.varies is None else found * self.varies
-
-    def _spent(self, sums: ClassSums, p: np.ndarray) -> np.ndarray:
-        """(K, N) log-likelihood of the entries at rates p; of a variable that of its levels."""
-        lower = np.where(self.part > 0, 0.0, sums.minus)
-        return xlogy(sums.plus, p) + xlogy(lower, 1 - p)
 
     def _rates_of(self, classes: Mixture) -> np.ndarray:
         p = np.clip((1 + classes.means) / 2, 1e-9, 1 - 1e-9)
@@ -270,21 +254,18 @@ class Prior:
         value -= (self._free * np.log(each.sum(axis=0))).sum() / 2
         unsure = self._unsure(sums)
         if unsure is not None and unsure.evidence(self.concentration) > ALIKE * (K - 1):
-            paid = (self._spent(sums, p) - self._gains(sums)).sum(axis=0)
+            lower = np.where(self.part > 0, 0.0, sums.minus)
+            spent = xlogy(sums.plus, p) + xlogy(lower, 1 - p)
+            paid = (spent - self._gains(sums)).sum(axis=0)
             value += max(0.0, unsure.evidence(self.concentration, paid) - ALIKE * (K - 1))
         return float(value + gammaln(K + 1))  # classes have no order
 
 
 def concentration(
-    plus: np.ndarray,
-    minus: np.ndarray,
-    rates: np.ndarray,
-    near: float = 2.0,
-    part: np.ndarray | None = None,
+    plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, part: np.ndarray, near: float = 2.0,
     unsure: Unsure | None = None,
-) -> float:
+) -> float:  # fmt: skip
     """Concentration of the Beta prior around `rates` (N,) by which entries (K, N) are likeliest."""
-    part = np.zeros(len(rates)) if part is None else part
     if len(rates) > COLUMNS:
         columns = np.linspace(0, len(rates) - 1, COLUMNS).astype(int)
         part = part[columns]
@@ -414,7 +395,15 @@ def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
             times = long / max(float(np.linalg.norm(next_step - step)), TINY)
             there = at[0] + 2 * times * step + times**2 * (next_step - step)
             steps -= 1
-            jump = expect(owners, _classes_at(there, at[2], first), first.prior)
+            cut, shape = first.classes.means.size, first.classes.means.shape
+            unit = np.maximum(np.sqrt(first.sums.seen).ravel(), TINY)
+            angles, near = there[:cut] / unit, np.abs(at[2][:cut] / unit)
+            most = np.pi / 2 - (np.pi / 2 - near) / 2  # half of the way to where rates end
+            shares = np.maximum(there[cut:], at[2][cut:] / 2) ** 2
+            shares = np.maximum(shares.reshape(first.classes.shares.shape), TINY)
+            shares /= shares.sum(axis=1, keepdims=True)
+            classes = Mixture(np.sin(np.clip(angles, -most, most)).reshape(shape), shares)
+            jump = expect(owners, classes, first.prior)
             if _height(jump, first.prior) >= _height(first, first.prior):
                 fit = replace(jump, ahead=ahead)
     return fit
@@ -434,15 +423,3 @@ def _place(classes: Mixture, fit: Fit) -> np.ndarray:
     means = np.arcsin(np.clip(classes.means, -1, 1)) * np.sqrt(fit.sums.seen)
     rows = fit.sums.counts.sum(axis=1, keepdims=True)
     return np.concatenate([means.ravel(), (2 * np.sqrt(classes.shares * rows)).ravel()])
-
-
-def _classes_at(there: np.ndarray, near: np.ndarray, fit: Fit) -> Mixture:
-    """Classes at a point, but at most half of the way from `near` to where rates end."""
-    cut, shape = fit.classes.means.size, fit.classes.means.shape
-    unit = np.maximum(np.sqrt(fit.sums.seen).ravel(), TINY)
-    angles, close = there[:cut] / unit, near[:cut] / unit
-    most = np.pi / 2 - (np.pi / 2 - np.abs(close)) / 2
-    means = np.sin(np.clip(angles, -most, most)).reshape(shape)
-    shares = np.maximum(there[cut:], near[cut:] / 2).reshape(fit.classes.shares.shape) ** 2
-    shares = np.maximum(shares, TINY)
-    return Mixture(means, shares / shares.sum(axis=1, keepdims=True))

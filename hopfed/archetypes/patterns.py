@@ -26,19 +26,27 @@ import numpy as np
 from scipy.special import ndtri
 
 from hopfed._lib.settings import require
-from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.factorize import METHODS, Groups, Method, factorize
-from hopfed.archetypes.moments import mean_of, profile_of, projections, spectrum_of
+from hopfed.archetypes.factorize import (
+    METHODS,
+    Groups,
+    Method,
+    Search,
+    factorize,
+    mean_of,
+    profile_of,
+    projections,
+    spectrum_of,
+)
 from hopfed.archetypes.session import Owners, Recovery
 from hopfed.archetypes.status import (
     ALIKE,
     FOUND,
+    ONE_CLASS,
     Known,
     Verdict,
     judge_layers,
     judge_patterns,
-    judge_single,
 )
 from hopfed.archetypes.subspace import SAME, overlaps_of
 from hopfed.archetypes.votes import agreement, agrees, elected, oriented, refitted, rest_of, vote
@@ -84,7 +92,7 @@ class Patterns:
         require(r is None or isinstance(r, Real), "quality", "a number", r)
         require(r is None or 0 < float(r) <= 1, "quality", "in (0, 1]", r)
         given = self.search is None or isinstance(self.search, Search)
-        require(given, "search", "a hopfed.archetypes.annealed_search.Search", self.search)
+        require(given, "search", "a hopfed.archetypes.factorize.Search", self.search)
 
     @property
     def asked(self) -> str:
@@ -107,16 +115,23 @@ class Patterns:
         """Recover patterns from owners of complete rows."""
         mean = mean_of(session)
         found, rank, spectrum = self._one_pass(session, session.seed, state)
-        layers, crowded = 1, self.method == "auto" and session.n_columns >= BLURRED
-        if crowded and is_crowded(found, session.n_columns):
+        layers, N = 1, session.n_columns
+        crowded = found.n_detected > CROWDED * N or found.status == "incomplete"
+        if len(found) and crowded and self.method == "auto" and N >= BLURRED:
             found, layers = self._peeled(session, found)
         if layers == 1:
             patterns = oriented(found.patterns, mean)
             if self.refit and len(patterns):
                 patterns = refitted(session, patterns)
             found = replace(found, patterns=patterns)
-        shown = supported(session, found, self.support)
-        found, hidden = only(found, shown), int((~shown).sum())
+        # Of patterns that enough rows resemble; these are asked only where it is close.
+        rows = found.exposures * session.n_rows * min(found.quality, 1.0) ** 2
+        shown = rows >= 2 * self.support
+        if not shown.all():
+            shown |= agreement(session, found.patterns)[1].counts >= self.support
+        hidden, fields = int((~shown).sum()), ("scores", "predicted_scores", "exposures")
+        held = {n: getattr(found, n) for n in ("patterns", *fields, "exposure_errors")}
+        found = replace(found, **{n: x[shown] for n, x in held.items() if x is not None})
         said, final, holds, order = Verdict(found.status, found.advice), True, True, None
         told = said, len(found), hidden, self.support
         now = judge_patterns(*told).status
@@ -129,7 +144,8 @@ class Patterns:
                 final = holds or bool(self.asked)
         narrow, order = is_narrow(replace(found, status=now)), order if session.ordered else None
         verdict = judge_patterns(said, *told[1:], holds, self.asked, narrow, order)
-        verdict = judge_single(verdict, len(found))
+        if verdict.status == "ok" and len(found) == 1:  # what classes with their rates say of it
+            verdict = Verdict("one class", ONE_CLASS)
         return Recovery(
             archetypes=replace(found, status=verdict.status, advice=verdict.advice),
             eigenvalues=spectrum.values,
@@ -137,7 +153,6 @@ class Patterns:
             rule=rank.rule,
             constant_columns=np.flatnonzero(np.abs(mean) == 1),
             layers=layers,
-            hidden=hidden,
             final=final,
         )
 
@@ -199,8 +214,26 @@ class Patterns:
                 return first, 1  # rows of the same archetypes: not all are of one quality
             left = rest.n_rows
             patterns = np.vstack([patterns, found.patterns])
-        peeled = _of_votes(session, patterns, quality, more)
-        return (first, 1) if peeled is None else (peeled, layer + 2)
+        choice = elected(vote(session, patterns, quality, strict=True), patterns)
+        r, M, rows = choice.quality, session.n_rows, choice.counts.sum()
+        if rows < MOST * M or not agrees(session, choice.patterns, quality)[0]:
+            return first, 1
+        shares = choice.counts / M
+        known = Known(choice.predicted_scores, choice.counts, r, session.n_columns, M)
+        verdict = judge_layers(known, more, M - rows)
+        peeled = Archetypes(
+            patterns=choice.patterns,
+            scores=choice.scores,
+            predicted_scores=choice.predicted_scores,
+            exposures=shares,
+            exposure_errors=np.sqrt(shares * (1 - shares) / M),
+            quality=r,
+            n_detected=len(choice.patterns) + more,
+            explained=float(rows / M),
+            status=verdict.status,
+            advice=verdict.advice,
+        )
+        return peeled, layer + 2
 
     def _borne_out(
         self, session: Owners, mean: np.ndarray, found: Archetypes, hidden: int
@@ -222,31 +255,9 @@ class Patterns:
         return holds and rest <= hidden * self.support + STRAYS * session.n_rows, order
 
 
-def supported(session: Owners, found: Archetypes, support: int) -> np.ndarray:
-    """(K,) which patterns enough rows resemble; the rows are asked only where it is close."""
-    sure = found.exposures * session.n_rows * min(found.quality, 1.0) ** 2 >= 2 * support
-    if sure.all():
-        return np.asarray(sure)
-    rows = agreement(session, found.patterns)[1].counts
-    return np.asarray(sure | (rows >= support))
-
-
-def only(found: Archetypes, kept: np.ndarray) -> Archetypes:
-    """Some (K,) of the patterns."""
-    fields = ("patterns", "scores", "predicted_scores", "exposures", "exposure_errors")
-    held = {name: getattr(found, name) for name in fields}
-    return replace(found, **{n: array[kept] for n, array in held.items() if array is not None})
-
-
 def is_narrow(found: Archetypes) -> bool:
     """Whether overlaps of rows over so few columns cannot tell the channels apart."""
     return int(found.patterns.shape[1]) < (NARROW if found.status == "ok" else BLURRED)
-
-
-def is_crowded(found: Archetypes, n_sites: int) -> bool:
-    """Whether a spectrum shows more than was taken apart."""
-    many = found.n_detected > CROWDED * n_sites
-    return len(found) > 0 and (many or found.status == "incomplete")
 
 
 def counted(
@@ -273,30 +284,4 @@ def counted(
     return (
         replace(rank, n_detected=keep, **cut),
         replace(spectrum, vectors=vectors, residuals=residuals),
-    )
-
-
-def _of_votes(
-    session: Owners, patterns: np.ndarray, quality: float, more: int
-) -> Archetypes | None:
-    """Patterns that explain most rows, None where they do not; `more` is what the rest shows."""
-    choice = elected(vote(session, patterns, quality, strict=True), patterns)
-    r, M, rows = choice.quality, session.n_rows, choice.counts.sum()
-    if rows < MOST * M or not agrees(session, choice.patterns, quality)[0]:
-        return None
-    shares = choice.counts / M
-    known = Known(choice.predicted_scores, choice.counts, r, session.n_columns, M)
-    verdict = judge_layers(known, more, M - rows)
-    return Archetypes(
-        patterns=choice.patterns,
-        scores=choice.scores,
-        predicted_scores=choice.predicted_scores,
-        exposures=shares,
-        exposure_errors=np.sqrt(shares * (1 - shares) / M),
-        quality=r,
-        n_detected=len(choice.patterns) + more,
-        explained=float(rows / M),
-        status=verdict.status,
-        advice=verdict.advice,
-        matches=np.zeros(0, int),
     )

@@ -1,8 +1,7 @@
 """What archetypes have to do with something else: an outcome, or covariates.
 
-A row belongs to its classes with probabilities R, so that means over the likeliest class of each
-row are those of mixed classes. Two corrections undo that; both take the classes as they are, and
-neither lets the outcome change them.
+Means over the likeliest class of each row, which belongs to classes with probabilities R, are those
+of mixed classes. Two corrections undo that, and take the classes as they are.
 
 - *Outcomes* (Bolck, Croon and Hagenaars, 2004; Vermunt, 2010): with rows assigned in proportion to
   R the corrected weights of rows are ``R S^-1 diag(n)``, S the sum of ``R_i R_i^T`` and n that of
@@ -13,11 +12,10 @@ neither lets the outcome change them.
   ``sum_i log sum_t pi_t(q_i) D_t,s_i``.
 
 Standard errors count that the classes were estimated from the rows as well (Bakk, Oberski and
-Vermunt, 2014): the equations of the classes and those of the third step are one system, whose
-sandwich gives the covariance. With g_i and s_i the parts of row i in both, H the information about
-the classes and C the derivative of ``sum_i g_i`` by them, row i contributes ``g_i + C H^-1 s_i``. H
-is never formed: a product with it is a pass over the rows, as in expectation maximisation, and
-conjugate gradients need a few of them where classes are clear.
+Vermunt, 2014). With g_i and s_i the parts of row i in the equations of the third step and of the
+classes, H the information about these and C the derivative of ``sum_i g_i`` by them, row i
+contributes ``g_i + C H^-1 s_i`` to the sandwich. H is never formed: a product with it is a pass
+over the rows, and conjugate gradients need a few of them where classes are clear.
 """
 
 from __future__ import annotations
@@ -198,22 +196,17 @@ def relate(
         require(got == len(owners), what, f"a list of those of {len(owners)} owners", got)
         return given
 
-    if outcome is not None:
-        told = [{"outcome": one} for one in of_each("outcome", outcome)]
-    else:
-        told = [_named(one) for one in of_each("covariates", covariates)]
-    columns = [as_columns(one, len(rows)) for one, rows in zip(told, owners, strict=True)]
+    def named(given: Any) -> dict[str, Any]:
+        if outcome is not None or isinstance(given, dict):
+            return given if outcome is None else {"outcome": given}
+        array = np.asarray(given)
+        array = array[:, None] if array.ndim == 1 else array
+        return {f"covariate {j + 1}": column for j, column in enumerate(array.T)}
+
+    told = of_each("outcome", outcome) if covariates is None else of_each("covariates", covariates)
+    columns = [_columns(named(x), len(rows)) for x, rows in zip(told, owners, strict=True)]
     often = [None] * len(owners) if weights is None else of_each("weights", weights)
     return related(found, owners, columns, outcome is not None, often)
-
-
-def _named(covariates: Any) -> dict[str, Any]:
-    """Covariates by name; those of an array are numbered."""
-    if isinstance(covariates, dict):
-        return covariates
-    array = np.asarray(covariates)
-    array = array[:, None] if array.ndim == 1 else array
-    return {f"covariate {j + 1}": column for j, column in enumerate(array.T)}
 
 
 def related(
@@ -232,9 +225,8 @@ def related(
     each = list(zip(*map(alike, zip(*columns, strict=True)), strict=True))
     members = []
     for rows, own, often in zip(owners, each, weights, strict=True):
-        kept = without_copies(found, rows)
         v = np.ones(len(rows)) if often is None else weights_of(often, len(rows))
-        members.append(Member.of(found, kept, v, own))
+        members.append(Member.of(found, without_copies(found, rows), v, own))
     step = FirstStep(found, members)
     for j, column in enumerate(each[0]):
         held = [m.columns[j].values[m.used] for m in members if m.used.any()]
@@ -250,10 +242,6 @@ class Column:
     name: str
     values: np.ndarray
     words: tuple[str, ...] = ()
-
-    def __getitem__(self, rows: np.ndarray) -> Column:
-        """The column of rows by number."""
-        return Column(self.name, self.values[rows], self.words)
 
 
 def alike(each: Sequence[Column]) -> list[Column]:
@@ -271,15 +259,12 @@ def alike(each: Sequence[Column]) -> list[Column]:
     return found
 
 
-def as_columns(given: Any, rows: int) -> list[Column]:
+def _columns(given: Any, rows: int) -> list[Column]:
     """Columns of numbers or words, of a dict of lists."""
     found = []
     for name, values in given.items():
         if isinstance(values, np.ma.MaskedArray):
-            values = [
-                None if gone else v
-                for v, gone in zip(values.data, np.ma.getmaskarray(values), strict=True)
-            ]
+            values = values.tolist()  # None where it is masked
         if np.ndim(values) != 1 or len(values) != rows:
             got = " x ".join(map(str, np.shape(values)))
             raise ArgumentError(name, f"{rows:,} values, one for each row", got)
@@ -293,24 +278,20 @@ def of_cells(name: str, blocks: Sequence[Cells]) -> Column:
     words = sorted({word for block in blocks for word in block.words})
     kept = [word for word in words if token(word) not in MISSING]
     numbers = {word: number(word) for word in kept}
+
+    def of_words(code: Callable[[str], Any]) -> np.ndarray:
+        each = [np.array([*map(code, b.words), np.nan], float)[b.places] for b in blocks]
+        return np.concatenate(each)[:, None]
+
     if all(value is not None and np.isfinite(value) for value in numbers.values()):
-        parts = [
-            np.array([*(numbers.get(w, np.nan) for w in block.words), np.nan], float)[block.places]
-            for block in blocks
-        ]
-        return Column(name, np.concatenate(parts)[:, None])
+        return Column(name, of_words(lambda word: numbers.get(word, np.nan)))
     levels = sorted({word.strip() for word in kept})
     if len(levels) > LEVELS:
         few = ", ".join(shown(word, 20) for word in levels[:3])
         raise DataError(f"{shown(name)} holds {len(levels):,} words ({few}, ...): at most {LEVELS}")
     place = {word: k for k, word in enumerate(levels)}
-    codes = np.concatenate(
-        [
-            np.array([*(place.get(w.strip(), -1) for w in block.words), -1])[block.places]
-            for block in blocks
-        ]
-    )
-    values = np.where(codes[:, None] < 0, np.nan, codes[:, None] == np.arange(len(levels)))
+    codes = of_words(lambda word: place.get(word.strip(), np.nan))
+    values = np.where(np.isnan(codes), np.nan, codes == np.arange(len(levels)))
     return Column(name, values, tuple(levels))
 
 
@@ -373,7 +354,9 @@ class Member:
     def back(self, a: np.ndarray) -> np.ndarray:
         """(K, N + 1) sums of slopes of rows with parts a (M, K): what `along` is transposed."""
         T, share = expected_means(self.found), expected_shares(self.found)
-        a = like(self._apart(a) * self.often[:, None], array_beside(self.rows))
+        R = self.shares  # from derivatives by probabilities to those by log odds
+        a = R * (a - (R * a).sum(axis=1, keepdims=True))
+        a = like(a * self.often[:, None], array_beside(self.rows))
         columns = to_host(transposed_times(self.rows, a)).T / 2
         columns -= T * to_host(seen_transposed_times(self.rows, a)).T / 2
         each = to_host(a).sum(axis=0)
@@ -390,11 +373,6 @@ class Member:
     def meat(self, each: np.ndarray, survey: bool) -> np.ndarray:
         """(P, P) covariance of a sum of parts (M, P) of rows."""
         return np.asarray((each * (self.often**2 if survey else self.often)[:, None]).T @ each)
-
-    def _apart(self, a: np.ndarray) -> np.ndarray:
-        """(M, K) derivatives by the log odds of classes, of those a by their probabilities."""
-        R = self.shares
-        return np.asarray(R * (a - (R * a).sum(axis=1, keepdims=True)))
 
 
 Asked = Mapping[str, np.ndarray]
@@ -456,10 +434,6 @@ class FirstStep:
         answers = [question(m, asked) for m in self.members]
         return {name: _total(each[name] for each in answers) for name in answers[0]}
 
-    def total(self, of: Callable[[Member], np.ndarray]) -> np.ndarray:
-        """Sum over owners of what each makes of its rows."""
-        return _total(map(of, self.members))
-
     @cached_property
     def sums(self) -> Asked:
         """What is asked first."""
@@ -479,12 +453,6 @@ class FirstStep:
         """Covariance of a sum of parts (M, P) of rows."""
         pairs = zip(self.members, each, strict=True)
         return _total(m.meat(x, bool(self.survey)) for m, x in pairs)
-
-    def carried(self, slopes: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """(M, P) what each row of each owner adds to P equations by way of the classes."""
-        pairs = zip(self.members, slopes, strict=True)
-        solved = self.solved(_total(np.array([m.back(L) for L in own]) for m, own in pairs))
-        return [m.carried(solved) for m in self.members]
 
     def solved(self, wanted: np.ndarray) -> np.ndarray:
         """(P, K, N + 1) solutions of H v = wanted."""
@@ -507,11 +475,7 @@ class FirstStep:
 
 
 def share_errors(found: Archetypes, owners: Sequence[Rows]) -> np.ndarray:
-    """(K,) standard errors of shares, by the rows of owners; by some of them where these are many.
-
-    What a row adds to the equation of a share by way of the classes is what its sandwich is of.
-    Means are taken for free ones: where they share a quality, intervals hold more than they say.
-    """
+    """(K,) standard errors of shares, by rows of owners; by some where these are many."""
     (K, N), share = found.means.shape, expected_shares(found)
     each = -(-sum(map(len, owners)) * N * K**2 // MOST)
     members = []
@@ -578,13 +542,8 @@ def of_outcome(step: FirstStep, outcome: Column) -> Relation:
     contrast[np.arange(len(others)), [i % C for i in others]] = -1
     tested = wald(contrast @ m.ravel(), contrast @ covariance @ contrast.T)
     kind = "rate" if words or not sums["other"] else "mean"
-    errors = _errors(covariance, K)
+    errors = np.sqrt(np.diag(covariance).clip(0)).reshape(K, C)
     return Relation(kind, names, m, errors, covariance, {outcome.name: tested}, *step.used)
-
-
-def _errors(covariance: np.ndarray, K: int) -> np.ndarray:
-    """(K, C) standard errors of estimates of this covariance (K C, K C)."""
-    return np.asarray(np.sqrt(np.diag(covariance).clip(0)).reshape(K, -1))
 
 
 def wald(values: np.ndarray, covariance: np.ndarray) -> tuple[float, int, float]:
@@ -626,7 +585,7 @@ def _of_covariates(step: FirstStep) -> Relation:
     for name, places in tested.items():
         which = np.array([k * Q + j for k in range(K - 1) for j in places])
         tests[name] = wald(b.ravel()[which], covariance[np.ix_(which, which)])
-    odds, errors = np.vstack([np.zeros(Q), b]), _errors(whole, K)
+    odds, errors = np.vstack([np.zeros(Q), b]), np.sqrt(np.diag(whole).clip(0)).reshape(K, Q)
     return Relation("log odds", tuple(names), odds, errors, whole, tests, *step.used)
 
 
@@ -637,20 +596,20 @@ class _Logit:
     step: FirstStep
     q: Sequence[np.ndarray]
 
-    def total(self, of: Callable[[Member, np.ndarray], np.ndarray]) -> np.ndarray:
-        """Sum over owners of what each makes of its rows."""
-        return _total(map(of, self.step.members, self.q))
-
     @cached_property
     def counts(self) -> np.ndarray:
         """(K,) rows of each class."""
-        return self.step.total(lambda m: m.weights @ m.shares)
+        return _total(m.weights @ m.shares for m in self.step.members)
 
     @cached_property
     def mistaken(self) -> np.ndarray:
         """(K, K) probability D_ts that a row of class t is taken for class s."""
-        both = self.step.total(lambda m: (m.shares * m.weights[:, None]).T @ m.taken)
+        both = _total((m.shares * m.weights[:, None]).T @ m.taken for m in self.step.members)
         return np.asarray(both / self.counts[:, None])
+
+    def total(self, of: Callable[[Member, np.ndarray], np.ndarray]) -> np.ndarray:
+        """Sum over owners of what each makes of its rows."""
+        return _total(map(of, self.step.members, self.q))
 
     def maximum(self) -> tuple[np.ndarray, np.ndarray]:
         """Most likely log odds (K - 1, Q) and their covariance, by Newton's method."""
@@ -727,7 +686,9 @@ class _Logit:
             own.append(part.reshape(len(q), -1))
             slope = np.einsum("is,tjks->tjik", m.taken, G) - less[:, :, None, :]
             slopes.append((slope * m.used[:, None]).reshape(b.size, len(q), K))
-        return [a + c for a, c in zip(own, self.step.carried(slopes), strict=True)]
+        pairs = zip(self.step.members, slopes, strict=True)
+        solved = self.step.solved(_total(np.array([m.back(L) for L in s]) for m, s in pairs))
+        return [a + m.carried(solved) for a, m in zip(own, self.step.members, strict=True)]
 
 
 def _by(q: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -1,14 +1,12 @@
 """How many classes, and which: starts, then merging and splitting while the evidence rises.
 
-Starts work in the whitened signal basis of the count, ``V = diag(v)^-1/2 U`` with K columns, where
-noise has unit variance and a class sits at ``V^T T``: every owner sums up its rows as a few
-centres, each of several rows, which the server clusters (k-means); then centres go down, and sums
-over the nearest rows come up. An owner who lacks columns gets a basis of its own.
+Starts work in the whitened signal basis of the count, ``V = diag(v)^-1/2 U``, where noise has unit
+variance: every owner sums up its rows as a few centres, each of several rows, which the server
+clusters (k-means); then centres go down, and sums over the nearest rows come up.
 
-Within a true class columns are independent. In a class that stands for two, rows vary along the
-difference of the two: they are halved along the leading eigenvector of the class's residuals. A
-class of few rows moves no leading direction, but its rows fit badly: the rows of lowest likelihood
-are the other way to part a class, and, where many entries are missing, where one more starts.
+In a class that stands for two, rows vary along the difference of the two: they are halved along the
+leading eigenvector of the class's residuals. The rows of lowest likelihood are the other way to
+part a class, and where one more starts: those of a class of few rows fit badly.
 
 A class rests on fewer rows than it counts where a few of them make it what it is: with a_i the cube
 of the log-odds by which row i speaks for it, on ``(sum a)^2 / sum a^2`` rows (`resting`).
@@ -87,24 +85,22 @@ def find_classes(
     search: Search,
     patterns: np.ndarray | None = None,
 ) -> Fit:
-    """Find the classes behind all rows.
+    """Find the classes behind all rows, from the count of classes U (N, K) and `variances` on.
 
-    The search begins, but need not end, with as many as U (N, K) has leading eigenvectors of the
-    second moment whitened by `variances`; `patterns` (C, N) of another route are one more start.
+    U are leading eigenvectors of the second moment whitened by the variances; `patterns` (C, N) of
+    another route are one more start.
     """
     prior = Prior.of(owners)
     fit = begin(owners, U, variances, prior, search)
-    if patterns is not None and len(patterns) > 1:
-        fit = _best(fit, _of_patterns(owners, patterns, prior, search))
-    return settled(owners, fit, search)
-
-
-def settled(owners: Owners, fit: Fit, search: Search) -> Fit:
-    """Merge and split classes as long as the evidence rises."""
+    if patterns is not None and len(patterns) > 1:  # at a quality that does not matter much
+        each = np.full((len(owners.sizes), len(patterns)), 1 / len(patterns))
+        start = expect(owners, Mixture(QUALITY * patterns, each), prior)
+        fit = _best(fit, improve(owners, start, search.long))
     fit = supported(owners, fit, search)
     # Where an exchange takes no time, no merge is given up before it is settled.
-    patient = search
-    if _few_numbers(owners):
+    patient, tables = search, [owner.rows for owner in owners.members]
+    numbers = sum(len(rows) * rows.n for rows in tables)
+    if all(rows.counts is not None for rows in tables) and numbers <= NUMBERS:
         patient = replace(search, hope=1e9, long=5 * search.long, exchanges=5 * search.exchanges)
     for draw in range(search.most):
         if owners.exchanges >= patient.exchanges:
@@ -152,11 +148,8 @@ def brought(owners: Session, fit: Fit, size: int, search: Search) -> Fit:
     """Split or join classes until there are so many, or no more can be made."""
     for draw in range(abs(fit.size - size)):
         before = fit.size
-        if before < size:
-            fit = _parted(owners, fit, search, draw)
-        else:
-            into = joining(fit.size, merge_gains(fit)[0][1])
-            fit = iterate(owners, fit.sums.joined(into), fit.prior, search.short)
+        more = before < size
+        fit = _parted(owners, fit, search, draw) if more else _fewer(owners, fit, search)
         if fit.size == before:
             break
     return improve(owners, fit, search.long)
@@ -209,13 +202,6 @@ def _at_random(owners: Session, prior: Prior, size: int, draw: int) -> Fit:
     return expect(owners, Mixture(np.clip(means, -0.95, 0.95), each), prior)
 
 
-def _few_numbers(owners: Owners) -> bool:
-    """Whether equal rows are merged, and few are left."""
-    merged = [owner for owner in owners.members if owner.rows.counts is not None]
-    numbers = sum(int(np.prod(owner.rows.shape)) for owner in merged)
-    return len(merged) == len(owners.members) and numbers <= NUMBERS
-
-
 def supported(owners: Session, fit: Fit, search: Search) -> Fit:
     """Join classes of too few rows to others, the smallest first."""
     while fit.size > 1:
@@ -224,16 +210,14 @@ def supported(owners: Session, fit: Fit, search: Search) -> Fit:
             counts = resting(owners, fit)
         if counts.min() >= search.support:
             break
-        pair = merge_gains(fit, int(counts.argmin()))[0][1]
-        fit = iterate(owners, fit.sums.joined(joining(fit.size, pair)), fit.prior, search.short)
+        fit = _fewer(owners, fit, search, int(counts.argmin()))
     return fit
 
 
-def joining(size: int, pair: tuple[int, int]) -> np.ndarray:
-    """Number that each of so many classes gets when two of them become one."""
-    into = np.arange(size)
-    into[max(pair)] = min(pair)
-    return np.unique(into, return_inverse=True)[1]
+def _fewer(owners: Session, fit: Fit, search: Search, one: int | None = None) -> Fit:
+    """Join the two classes of which that is the most plausible; `one` is among them."""
+    sums = fit.sums.merged(merge_gains(fit, one)[0][1])
+    return iterate(owners, sums, fit.prior, search.short)
 
 
 def single(owners: Session, prior: Prior) -> Fit:
@@ -269,33 +253,20 @@ def begin(
     return improve(owners, best, search.long) if best.size > 1 else best
 
 
-def _of_patterns(owners: Session, patterns: np.ndarray, prior: Prior, search: Search) -> Fit:
-    """Fit classes that start as patterns of +-1, at a quality that does not matter much."""
-    each = np.full((len(owners.sizes), len(patterns)), 1 / len(patterns))
-    start = expect(owners, Mixture(QUALITY * patterns, each), prior)
-    return improve(owners, start, search.long)
-
-
 def merged(owners: Session, fit: Fit, search: Search) -> Fit:
     """Join classes while fewer of them have the higher evidence."""
     while fit.size > 1:
-        better = None
+        better = fit
+        # Nats by which the sums misjudge a merge: rows that are unsure of their class gain by it.
+        doubt = 0.5 * float(fit.sums.counts.sum()) * 0.1 + 5.0
         for gains, pair in merge_gains(fit)[:PAIRS]:
-            if gains < -_doubt(fit) or owners.exchanges >= search.exchanges:
+            if gains < -doubt or owners.exchanges >= search.exchanges or better is not fit:
                 break
-            trial = _persistent(owners, fit.sums.joined(joining(fit.size, pair)), fit, search)
-            if _better(trial, fit):
-                better = trial
-                break
-        if better is None:
+            better = _best(fit, _persistent(owners, fit.sums.merged(pair), fit, search))
+        if better is fit:
             break
         fit = better
     return fit
-
-
-def _doubt(fit: Fit) -> float:
-    """Nats by which the sums misjudge a merge: rows that are unsure of their class gain by it."""
-    return 0.5 * float(fit.sums.counts.sum()) * 0.1 + 5.0
 
 
 def merge_gains(fit: Fit, one: int | None = None) -> list[tuple[float, tuple[int, int]]]:
@@ -329,7 +300,10 @@ def split(owners: Session, fit: Fit, search: Search, draw: int) -> Fit | None:
         return None
     for parted, most in (partial(halves, draw=draw), 2), (without_tails, 1):
         parts = parted(owners, fit)
-        for chosen in _promising(parts, search.most - fit.size, most):
+        order = np.argsort(-parts.gains)
+        sure = order[parts.gains[order] > 0][: search.most - fit.size]
+        alone = [order[i : i + 1] for i in range(min(most, len(order)))]
+        for chosen in [sure] * (len(sure) > 1) + alone:
             if owners.exchanges >= search.exchanges:
                 return None
             trial = _persistent(owners, parts.sums(chosen), fit, search)
@@ -358,13 +332,6 @@ def _best(fit: Fit, other: Fit) -> Fit:
     return other if _better(other, fit) else fit
 
 
-def _promising(parts: Halves, room: int, alone: int) -> list[np.ndarray]:
-    """Which classes to split together, in the order in which that is tried."""
-    order = np.argsort(-parts.gains)
-    sure = order[parts.gains[order] > 0][:room]
-    return [sure] * (len(sure) > 1) + [order[i : i + 1] for i in range(min(alone, len(order)))]
-
-
 def _persistent(owners: Session, sums: ClassSums, goal: Fit, search: Search) -> Fit:
     """Fit a trial as long as it may still pass the evidence of `goal`."""
     return _hopeful(owners, iterate(owners, sums, goal.prior, search.short), goal, search)
@@ -385,10 +352,7 @@ LOST = 0.1  # part of a direction that an owner's columns must hold, or it is ta
 def kmeans_start(
     owners: Session, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
 ) -> ClassSums:
-    """Sums over `size` clusters of projections on the whitened basis ``V = diag(v)^-1/2 U``.
-
-    `unwhiten` (N, K), ``diag(v)^1/2 U``, brings coefficients back to columns.
-    """
+    """Sums over clusters of projections on ``V = diag(v)^-1/2 U``; unwhiten is diag(v)^1/2 U."""
     shared, own = {"basis": V.astype(np.float32)}, {}
     if prior.held is not None:  # the basis of an owner is of the columns that it holds
         own = {"basis": np.zeros((len(prior.held), *V.shape), np.float32)}
@@ -422,10 +386,7 @@ def resting(owners: Session, fit: Fit) -> np.ndarray:
 def leading(
     product: Callable[[np.ndarray], np.ndarray], start: np.ndarray, steps: int, wanted: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Largest eigenvalues (B, wanted) and vectors of B symmetric matrices by Lanczos.
-
-    Every step asks for the products of one vector with each, from `start` (B, N) on.
-    """
+    """Largest eigenvalues (B, wanted), and vectors, of B symmetric matrices (N, N), by Lanczos."""
     B, N = start.shape
     basis = images = np.zeros((B, 0, N))
     q = start
@@ -472,7 +433,10 @@ class Halves:
 def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
     """Halve every class along its leading direction: STEPS + 1 exchanges."""
     remind(owners, fit)
-    scale, variables = scales(fit), fit.prior.variables
+    # By which the residuals of each class are multiplied, so that they have variance 1.
+    spread = np.maximum(1 - fit.classes.means**2, QUIET)
+    scale = 1 / np.sqrt(spread * np.maximum(fit.prior.observed, 1e-3))
+    variables = fit.prior.variables
 
     def product(w: np.ndarray) -> np.ndarray:
         told = {"directions": (w * scale).astype(np.float32)}
@@ -487,33 +451,22 @@ def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
     return halved(fit, collected(owners.ask(upper_sums, told)))
 
 
-def without_tails(owners: Session, fit: Fit) -> Halves:
-    """Part every class from the rows that it explains worst: one exchange."""
-    return _well_explained(owners, fit, DEEP)
+def without_tails(owners: Session, fit: Fit, above: float = DEEP) -> Halves:
+    """Every class in the rows that are as likely in it as these deviations, and others."""
+    remind(owners, fit)
+    told = {"above": np.array(above, np.float32)}
+    return halved(fit, collected(owners.ask(well_explained_sums, told)))
 
 
 def one_more(owners: Session, fit: Fit) -> ClassSums:
     """Sums over the classes and one more, of the rows that all explain worst: one exchange."""
-    parts = _well_explained(owners, fit, POOR)
+    parts = without_tails(owners, fit, POOR)
     well, badly = parts.upper, parts.lower
     return ClassSums(
         np.hstack([well.counts, badly.counts.sum(axis=1, keepdims=True)]),
         np.vstack([well.signed, badly.signed.sum(axis=0)]),
         np.vstack([well.seen, badly.seen.sum(axis=0)]),
     )
-
-
-def _well_explained(owners: Session, fit: Fit, above: float) -> Halves:
-    """Every class in the rows that are likely in it, by these standard deviations, and others."""
-    remind(owners, fit)
-    told = {"above": np.array(above, np.float32)}
-    return halved(fit, collected(owners.ask(well_explained_sums, told)))
-
-
-def scales(fit: Fit) -> np.ndarray:
-    """(K, N) by which the residuals of each class are multiplied, so that they have variance 1."""
-    variance = np.maximum(1 - fit.classes.means**2, QUIET) * np.maximum(fit.prior.observed, 1e-3)
-    return np.asarray(1 / np.sqrt(variance))
 
 
 def halved(fit: Fit, upper: ClassSums) -> Halves:
@@ -524,11 +477,7 @@ def halved(fit: Fit, upper: ClassSums) -> Halves:
         whole.signed - upper.signed,
         np.maximum(whole.seen - upper.seen, 0.0),
     )
-    return Halves(upper, lower, _gains(fit, upper, lower))
-
-
-def _gains(fit: Fit, upper: ClassSums, lower: ClassSums) -> np.ndarray:
-    prior, whole = fit.prior, fit.sums
+    prior = fit.prior
     if np.isinf(prior.concentration):  # a single class knows no spread yet
         both = Halves(upper, lower, np.zeros(1)).sums(np.array([0]))
         prior = prior.fitted(both)
@@ -537,4 +486,4 @@ def _gains(fit: Fit, upper: ClassSums, lower: ClassSums) -> np.ndarray:
     K = len(n)
     now = label_gain(n)
     named = [label_gain(np.concatenate([np.delete(n, k), [a[k], b[k]]])) - now for k in range(K)]
-    return entries + np.array(named) + np.log(K + 1)
+    return Halves(upper, lower, entries + np.array(named) + np.log(K + 1))

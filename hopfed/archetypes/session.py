@@ -4,9 +4,8 @@ A question is a pure function of an owner and a message, so it can be asked in o
 or over a network. An owner remembers the classes that it was last asked about and what its rows say
 of them; neither rows nor responsibilities are ever part of an answer.
 
-`Variables` are columns that belong together, the levels of one categorical variable, of which a row
-has one. They are not independent within a class: one of them is +1, so the likelihood of a row has
-the probability of its own level and nothing of the others, and their covariance within a class is
+Of the levels of one categorical variable, `Variables`, a row has one. The likelihood of a row has
+the probability of this level and nothing of the others, whose covariance within a class is
 ``-4 p_a p_b`` (multinomial).
 
 Rows of a small table are held unpacked (`Owner.dense`): there the products of a step of expectation
@@ -33,14 +32,7 @@ from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.equal_rows import merged_where_it_pays
-from hopfed.spectral.rows import (
-    column_moments,
-    packed,
-    seen_times,
-    seen_transposed_times,
-    times,
-    transposed_times,
-)
+from hopfed.spectral.rows import packed, seen_times, seen_transposed_times, times, transposed_times
 from hopfed.spectral.skips import deciding, skips
 
 if TYPE_CHECKING:
@@ -71,11 +63,6 @@ class Variables:
         """(N,) whether a column is a level."""
         return np.asarray(self.label >= 0)
 
-    @property
-    def count(self) -> int:
-        """Number of variables of several columns."""
-        return int(self.label.max(initial=-1)) + 1
-
     @cached_property
     def part(self) -> np.ndarray:
         """(N,) what a level is of its variable's columns; 0 for a column of its own."""
@@ -92,11 +79,11 @@ class Variables:
     @cached_property
     def groups(self) -> list[np.ndarray]:
         """Column numbers of each variable of several columns."""
-        return [np.flatnonzero(self.label == k) for k in range(self.count)]
+        return [np.flatnonzero(self.label == k) for k in range(self.label.max(initial=-1) + 1)]
 
     def sums(self, x: np.ndarray) -> np.ndarray:
         """(K, N) of numbers added up over the columns of a variable, at each of them."""
-        if not self.count:
+        if not self.groups:
             return x
         whole = x.astype(np.float64)
         for group in self.groups:
@@ -105,7 +92,7 @@ class Variables:
 
     def normalised(self, rates: np.ndarray) -> np.ndarray:
         """(K, N) rates of +1, those of the levels of a variable adding up to one."""
-        if not self.count:
+        if not self.groups:
             return rates
         return np.where(self.inside, rates / np.maximum(self.sums(rates), 1e-12), rates)
 
@@ -143,16 +130,14 @@ class Owner:
     # columns that decide which others are blank (`hopfed.spectral.skips`); None to find them in the
     # rows
     deciding: np.ndarray | None = None
-    # means, shares: (K, N) and (K,) of the classes last asked about
+    # Of the classes last asked about, (K, N) means and (K,) shares; (M, K) responsibilities for
+    # each row and (M,) log-likelihood of what is observed of it; (M, S) its likelihood at the
+    # points last offered, over that at the classes; blocks of residuals.
     means: np.ndarray = field(init=False, repr=False)
     shares: np.ndarray = field(init=False, repr=False)
-    # (M, K) responsibilities of the classes for each row
     posterior: Array = field(init=False, repr=False)
-    # (M,) log-likelihood of what is observed of each row
     log_densities: Array = field(init=False, repr=False)
-    # (M, S) likelihood of each row at the points last offered, over that at the classes
     ratios: Array = field(init=False, repr=False)
-    # blocks of residuals at these classes, while they are asked about
     residuals: Any = field(init=False, repr=False, default=None)
     _weights: Array = field(init=False, repr=False, default=None)
 
@@ -187,11 +172,6 @@ class Owner:
         """(M,) how often each row occurs, where the rows are."""
         counts = self.rows.counts
         return like(np.ones(len(self.rows)) if counts is None else counts, self.rows.home)
-
-    @cached_property
-    def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Sums and numbers of the entries of each column, (N,) both."""
-        return column_moments(self.rows)
 
     def added(self, x: Array) -> Array:
         """Sum over rows, each as often as it occurs, of an array of which each has a line."""
@@ -311,27 +291,23 @@ def by_blocks(question: Question) -> Question:
         if owner.rows.held:
             return question(owner, told)
         index, variables = owner.index, owner.variables
-        found = owner.rows.total(lambda part: _Sums.of(asked(Owner(part, index, variables), told)))
-        return {name: found.sums[name].astype(kind) for name, kind in found.kinds.items()}
+
+        def of_block(part: Rows) -> _Sums:
+            answer = asked(Owner(part, index, variables), told)
+            arrays = {name: np.asarray(x) for name, x in answer.items()}
+            return _Sums({name: (x.astype(np.float64), x.dtype) for name, x in arrays.items()})
+
+        found = owner.rows.total(of_block)
+        return {name: x.astype(kind) for name, (x, kind) in found.items()}
 
     return asked
 
 
-@dataclass(frozen=True)
-class _Sums:
-    """Answers added up in double precision, and the types in which they travel."""
-
-    sums: dict[str, np.ndarray]
-    kinds: dict[str, np.dtype]
-
-    @classmethod
-    def of(cls, answer: Message) -> _Sums:
-        arrays = {name: np.asarray(array) for name, array in answer.items()}
-        double = {name: array.astype(np.float64) for name, array in arrays.items()}
-        return cls(double, {name: array.dtype for name, array in arrays.items()})
+class _Sums(dict[str, Any]):
+    """Answers added up in double precision, each with the type in which it travels."""
 
     def __add__(self, other: _Sums) -> _Sums:
-        return _Sums({name: a + other.sums[name] for name, a in self.sums.items()}, self.kinds)
+        return _Sums({name: (x + other[name][0], kind) for name, (x, kind) in self.items()})
 
 
 class Session(ABC):
@@ -412,14 +388,14 @@ class Owners(Session):
         """Take the rows of each owner, all with the same columns; equal rows are merged."""
         require(len(rows) > 0, "rows", "those of at least one owner", "none")
         rows = [packed(r) for r in rows]
-        merged = [merged_where_it_pays(r) for r in rows]
-        widths = sorted({r.shape[1] for r in merged})
+        widths = sorted({r.shape[1] for r in rows})
         require(len(widths) == 1, "rows", "of the same columns at every owner", f"{widths} columns")
         one = Variables.of(groups, widths[0], steps) if groups or steps else None
-        members = [
-            Owner(m, i, one, _deciding(r, m))
-            for i, (r, m) in enumerate(zip(rows, merged, strict=True))
-        ]
+        members = []
+        for i, given in enumerate(rows):
+            merged = merged_where_it_pays(given)
+            as_given = merged is given or not given.held
+            members.append(Owner(merged, i, one, None if as_given else deciding(skips(given))))
         return cls(members, seed, Traffic(len(members)))
 
     @classmethod
@@ -441,11 +417,7 @@ class Owners(Session):
         return self.members[0].means
 
     def ask(
-        self,
-        question: Question,
-        shared: Message,
-        own: Message | None = None,
-        there: bool = False,
+        self, question: Question, shared: Message, own: Message | None = None, there: bool = False
     ) -> list[Message]:
         """Put one question to every owner; answers stay `there`, or come here."""
         answers: list[Message] = []
@@ -487,7 +459,7 @@ class Recovery:
     constant_columns: np.ndarray  # columns that hold one value over all clients, or none
     # in which the archetypes came out; more than 1 where one spectrum was too crowded
     layers: int = 1
-    hidden: int = 0  # number of patterns that too few examples resemble for them to be shown
+
     final: bool = True  # whether no other estimator may say more
     # what fitted classes leave of pairs of columns; None where none were fitted
     residual: Residual | None = field(default=None, repr=False)
@@ -506,8 +478,3 @@ class Recovery:
     def dense_nbytes(self) -> int:
         """Bytes of the N x N operator in float32, which the paper's clients send."""
         return 4 * int(self.archetypes.patterns.shape[1]) ** 2
-
-
-def _deciding(given: Rows, merged: Rows) -> np.ndarray | None:
-    """Columns that decide which others are blank, of rows that were merged."""
-    return None if merged is given or not given.held else deciding(skips(given))

@@ -96,8 +96,7 @@ def judge(
     if rank.n_detected == 0:
         return too_little(M, np.ones(N)) or Verdict(
             "no signal",
-            rank.none
-            or "No eigenvalue stands above the noise: no archetype is detectable with these "
+            "No eigenvalue stands above the noise: no archetype is detectable with these "
             "examples; more of them, or cleaner ones, would lower the threshold.",
         )
     if min(N, M) < LEAST_SIDE or N * M < LEAST_ENTRIES:
@@ -231,12 +230,6 @@ def judge_patterns(
     return Verdict("ok", said.advice + order_in_words(order))
 
 
-def judge_single(said: Verdict, shown: int) -> Verdict:
-    """The verdict where a single pattern is all there is: what classes with their rates say."""
-    alone = said.status == "ok" and shown == 1
-    return Verdict("one class", ONE_CLASS) if alone else said
-
-
 @dataclass(frozen=True, eq=False)
 class Residual:
     """Largest eigenvalue of the standardised residuals, over the edge of white noise."""
@@ -302,14 +295,46 @@ class ClassMeasures:
 
 def judge_classes(m: ClassMeasures) -> Verdict:
     """The verdict on fitted classes: "ok" only where nothing speaks against them."""
-    found = _against(m) or _blurred(m) or _for(m)
+    found, near = _against(m), m.near
+    if found is None and near is not None and (few := int((near.overlaps < near.level).sum())):
+        found = Verdict(
+            "detected, not resolved",
+            f"{m.size} classes were found, but too few rows describe {few} of them: an overlap of "
+            f"{near.overlaps.min():.2f} with the true ones is expected of the least sure, and "
+            f"{near.level:.2f} is needed to be sure of {RESOLVED:g}. About {rounded(near.rows)} "
+            "rows like these would resolve all.",
+        )
+    if found is None:
+        said = f"{m.size} classes explain how the columns depend on each other."
+        said += in_words(m.copies)
+        if m.equal and m.columns >= MANY:
+            one = "is one row that comes" if m.equal == 1 else "are one row each that comes"
+            said += (
+                f" {m.equal} of these classes {one} back, the same in all {m.columns} columns: a "
+                "kind only if rows can agree in all of them, and copies of a row otherwise."
+            )
+        found = Verdict("ok", said + order_in_words(m.order))
     sound = found.status in FOUND
-    if sound:
-        found = _trait(m, found.status) or found
+    enough = BETTER if found.status == "ok" else -BETTER
+    if sound and m.trait is not None and m.trait[0] < enough:
+        gain, columns = m.trait
+        better, more = "about as well as", ", or give more columns"
+        if gain <= -BETTER:
+            better, more = "better than", ""
+        found = Verdict(
+            NO_CLASSES,
+            f"Degrees of one trait, or places on a gradient or a ring, explain these {columns} "
+            f"columns {better} {m.size} classes ({-gain:+.1f} nats), so they may be no kinds. Take "
+            f"the classes as a summary only{more}.",
+        )
     if found.status == NO_CLASSES and m.follow > DEVIATIONS:
         return Verdict(NO_CLASSES, DEPENDENT.format(m.follow) + " Blocks (--blocks N) do so.")
     if sound or (m.size == 1 and found.status == "one class"):
-        return _asked_for(m) or found
+        if m.free is None or m.free == m.size:
+            return found
+        said = f"{m.size} class{' was' if m.size == 1 else 'es were'} asked for; by evidence these"
+        status = "incomplete" if m.free > m.size else "detected, not resolved"
+        return Verdict(status, f"{said} rows show {m.free}.")
     if found.status != "copies" and m.more_shown:
         found = Verdict(found.status, found.advice + UNSEEN)
     if found.status in ("one class", NO_CLASSES) and m.little is not None:
@@ -322,7 +347,12 @@ def _against(m: ClassMeasures) -> Verdict | None:
     K, residual = m.size, m.residual
     odd = {name: z for name, z in m.rows.items() if z > DEVIATIONS}
     if "repeats" in odd and m.repeated:
-        return Verdict("copies", _all_repeated(m.repeats))
+        return Verdict(
+            "copies",
+            f"Every row occurs at least twice: {m.repeats[0]:.0%} of the rows equal an earlier "
+            f"one, where {np.median(m.repeats[1:]):.0%} are expected of rows of the classes. These "
+            "are copies of rows: if the same cases are in it several times, give each once.",
+        )
     if K > 1 and m.within < COPIES:
         return Verdict(
             "copies",
@@ -343,53 +373,22 @@ def _against(m: ClassMeasures) -> Verdict | None:
     if K == 1:
         return Verdict("one class", ONE_CLASS)
     if m.worth < m.needed:
-        return Verdict(NO_CLASSES, _carried(K, m.needed, _named(m.carrying, m.names)))
-    if not np.isnan(m.weak).all():
-        return Verdict(NO_CLASSES, weak_rows_in_words(m.weak))
+        named = _named(m.carrying, m.names)
+        return Verdict(
+            NO_CLASSES,
+            f"{K} classes differ in {named[0].lower()}{named[1:]} and hardly elsewhere: so few "
+            "cannot be told from columns that depend on each other; at least "
+            f"{m.needed} columns are needed.",
+        )
+    weak = m.weak[~np.isnan(m.weak)]
+    if len(weak):
+        return Verdict(
+            NO_CLASSES,
+            f"The means of {len(weak)} of {len(m.weak)} classes are those of several others added "
+            f"up and weaker, {_span(weak)} in all: rows of several kinds, of lower quality, are "
+            "put together there.",
+        )
     return None
-
-
-def _asked_for(m: ClassMeasures) -> Verdict | None:
-    """The verdict where the number of classes was given, and the rows bear out another one."""
-    if m.free is None or m.free == m.size:
-        return None
-    classes = "class was" if m.size == 1 else "classes were"
-    said = f"{m.size} {classes} asked for; by evidence these rows show {m.free}."
-    return Verdict("incomplete" if m.free > m.size else "detected, not resolved", said)
-
-
-def _for(m: ClassMeasures) -> Verdict:
-    advice = f"{m.size} classes explain how the columns depend on each other."
-    said = in_words(m.copies) + _single_rows(m.equal, m.columns)
-    return Verdict("ok", advice + said + order_in_words(m.order))
-
-
-def _blurred(m: ClassMeasures) -> Verdict | None:
-    """The verdict on classes that too few rows describe; None where none is."""
-    if m.near is None or not (blurred := int((m.near.overlaps < m.near.level).sum())):
-        return None
-    return Verdict(
-        "detected, not resolved",
-        f"{m.size} classes were found, but too few rows describe {blurred} of them: an overlap of "
-        f"{m.near.overlaps.min():.2f} with the true ones is expected of the least sure, and "
-        f"{m.near.level:.2f} is needed to be sure of {RESOLVED:g}. About {rounded(m.near.rows)} "
-        "rows like these would resolve all.",
-    )
-
-
-def _trait(m: ClassMeasures, status: str) -> Verdict | None:
-    """The verdict on classes that degrees of one trait explain as well; None where they do not."""
-    if m.trait is None or m.trait[0] >= (BETTER if status == "ok" else -BETTER):
-        return None
-    gain, columns = m.trait
-    sure = gain <= -BETTER
-    better, more = ("better than", "") if sure else ("about as well as", ", or give more columns")
-    return Verdict(
-        NO_CLASSES,
-        f"Degrees of one trait, or places on a gradient or a ring, explain these {columns} columns "
-        f"{better} {m.size} classes ({-gain:+.1f} nats), so they may be no kinds. Take the classes "
-        f"as a summary only{more}.",
-    )
 
 
 def order_in_words(order: np.ndarray | None) -> str:
@@ -403,33 +402,6 @@ def order_in_words(order: np.ndarray | None) -> str:
     return (
         f" Rows next to each other are mostly of one class ({changes:,.0f} {times} where "
         f"{expected:,.0f} are expected): the table is sorted, or a series, whose classes are times."
-    )
-
-
-def _carried(K: int, needed: int, named: str) -> str:
-    return (
-        f"{K} classes differ in {named[0].lower()}{named[1:]} and hardly elsewhere: so few cannot "
-        f"be told from columns that depend on each other; at least {needed} columns are needed."
-    )
-
-
-def _single_rows(same: int, columns: int) -> str:
-    """Words for classes that are one row each, of many columns; none where there are none."""
-    if not same or columns < MANY:
-        return ""
-    said = "is one row that comes" if same == 1 else "are one row each that comes"
-    return (
-        f" {same} of these classes {said} back, the same in all {columns} columns: a kind only "
-        "if rows can agree in all of them, and copies of a row otherwise."
-    )
-
-
-def _all_repeated(repeats: np.ndarray) -> str:
-    """Words for rows none of which occurs once; `repeats` is of the rows, then of replicas."""
-    return (
-        f"Every row occurs at least twice: {repeats[0]:.0%} of the rows equal an earlier one, "
-        f"where {np.median(repeats[1:]):.0%} are expected of rows of the classes. These are "
-        "copies of rows: if the same cases are in it several times, give each once."
     )
 
 
@@ -455,16 +427,6 @@ def _odd_rows(K: int, odd: dict[str, float], mixed_membership: bool) -> str:
         f"{classes} no dependence between columns, but {said} "
         f"({odd[name]:.1f} standard deviations): the class{'es' * (K > 1)} "
         f"summarise{'s' * (K == 1)} {what}."
-    )
-
-
-def weak_rows_in_words(qualities: np.ndarray) -> str:
-    """Sentence about classes in which weak rows of others are put together, of these qualities."""
-    weak = qualities[~np.isnan(qualities)]
-    return (
-        f"The means of {len(weak)} of {len(qualities)} classes are those of several others added "
-        f"up and weaker, {_span(weak)} in all: rows of several kinds, of lower quality, are put "
-        "together there."
     )
 
 

@@ -31,13 +31,11 @@ from hopfed.tables.writers import PLAIN, Column, Dialect
 
 KIND = "recover"
 COLUMNS, ROWS = "columns/names", "rows/names"
+SCORES = ("scores", "predicted_scores", "exposures")
 # Field -> array, if there is one.
 OPTIONAL = {
     "own_errors": "errors",
-    "client_shares": "client_shares",
-    "exposure_errors": "exposure_errors",
-    "levels": "levels",
-    "leaders": "leaders",
+    **{name: name for name in ("client_shares", "exposure_errors", "levels", "leaders")},
 }
 
 
@@ -85,7 +83,7 @@ def load(path: str | Path) -> Any:
 
 
 def save(found: Archetypes, path: str | Path) -> None:
-    """Write archetypes to an .h5 run file, whole or not at all."""
+    """Write an .h5 run file to `path`, which `hopfed.load` reads; it replaces no other file."""
     check_run("path", path)
     as_run(found).save(path)
 
@@ -120,12 +118,8 @@ def holding(run: Run, found: Archetypes) -> Run:
         others = {k: x for k, x in run.arrays.items() if not k.startswith(f"{FOUND}/")}
         arrays = others | {f"{FOUND}/{name}": array for name, array in arrays.items()}
         return replace(run, arrays=arrays, summary=run.summary | {FOUND: words | config})
-    return replace(
-        run,
-        config=run.config | config,
-        arrays=run.arrays | arrays,
-        summary=run.summary | words,
-    )
+    config, arrays = run.config | config, run.arrays | arrays
+    return replace(run, config=config, arrays=arrays, summary=run.summary | words)
 
 
 def names_of(found: Archetypes) -> tuple[str, ...]:
@@ -137,14 +131,8 @@ def names_of(found: Archetypes) -> tuple[str, ...]:
 
 def arrays_of(found: Archetypes) -> dict[str, np.ndarray]:
     """What a run file keeps of archetypes in arrays, by its names in the file."""
-    arrays = {
-        "archetypes/means": found.means,
-        "archetypes/shares": found.shares,
-        "archetypes/patterns": found.patterns,
-        "archetypes/scores": found.scores,
-        "archetypes/predicted_scores": found.predicted_scores,
-        "archetypes/exposures": found.exposures,
-    }
+    names = ("means", "shares", "patterns", *SCORES)
+    arrays = {f"archetypes/{name}": getattr(found, name) for name in names}
     held = {f"archetypes/{name}": getattr(found, field) for field, name in OPTIONAL.items()}
     arrays |= {name: array for name, array in held.items() if array is not None}
     if found.columns is not None:
@@ -168,27 +156,20 @@ def unpacked_names(run: Run, name: str = COLUMNS) -> tuple[str, ...] | None:
 
 def summary_of(found: Archetypes) -> dict[str, Any]:
     """What a run file keeps of archetypes in numbers and words."""
-    return {
-        "n_archetypes": len(found),
-        "n_sites": found.patterns.shape[1],
-        "n_detected": found.n_detected,
-        "channel": found.channel,
-        "residual": found.residual,
-        "quality": found.quality,
-        "quality_error": found.quality_error,
-        "spread": found.spread,
-        "explained": found.explained,
-        "status": found.status,
-        "advice": found.advice,
-    }
+    words = "n_detected channel residual quality quality_error spread explained status advice"
+    size = {"n_archetypes": len(found), "n_sites": found.patterns.shape[1]}
+    return size | {name: getattr(found, name) for name in words.split()}
 
 
 def of_run(run: Run) -> Archetypes:
     """Rebuild archetypes from a run; fields that older files lack have their defaults."""
     from hopfed.archetypes.archetypes import Archetypes  # whose methods are functions of this file
 
-    if run.kind != KIND:
-        run = part_of(run)
+    if run.kind != KIND:  # the part that a run of another kind holds
+        words, lead = run.summary[FOUND], f"{FOUND}/"
+        require(isinstance(words, dict), FOUND, "names with values", words)
+        held = {k.removeprefix(lead): x for k, x in run.arrays.items() if k.startswith(lead)}
+        run = replace(run, config=words, arrays=held, summary=words)
     arrays = {
         name.rpartition("/")[2]: x
         for name, x in run.arrays.items()
@@ -199,39 +180,25 @@ def of_run(run: Run) -> Archetypes:
     columns, coding = unpacked_names(run), run.config.get("coding")
     coding = None if coding is None else Coding.from_json(coding)
     N = patterns.shape[1]
-    for held, name in ((columns, "names"), (coding, "coding")):
-        require(held is None or len(held) == N, name, f"of {N} columns", len(held or ()))
+    for of, name in ((columns, "names"), (coding, "coding")):
+        require(of is None or len(of) == N, name, f"of {N} columns", len(of or ()))
     channel = str(words.get("channel", "symmetric"))
+    more: dict[str, Any] = {field: arrays.get(name) for field, name in OPTIONAL.items()}
+    more |= {name: arrays[name] for name in SCORES}
+    more |= {name: _number(words[name]) for name in ("quality", "explained")}
+    more |= {name: _number(words.get(name)) for name in ("quality_error", "residual")}
+    more |= {name: str(words[name]) for name in ("status", "advice")}
     fitted = channel != "symmetric" or "errors" in arrays  # classes, not signs of eigenvectors
     return Archetypes(
         patterns=patterns.astype(np.int8),
-        scores=arrays["scores"],
-        predicted_scores=arrays["predicted_scores"],
-        exposures=arrays["exposures"],
-        quality=_number(words["quality"]),
-        quality_error=_number(words.get("quality_error")),
         spread=float(words.get("spread") or 0.0),
         n_detected=int(words["n_detected"]),
-        explained=_number(words["explained"]),
-        status=str(words["status"]),
-        advice=str(words["advice"]),
-        matches=np.zeros(0, np.int64),
         channel=channel,
-        residual=_number(words.get("residual")),
         graded_means=arrays["means"] if fitted else None,
         columns=columns,
         coding=coding,
-        **{field: arrays.get(name) for field, name in OPTIONAL.items()},
+        **more,
     )
-
-
-def part_of(run: Run) -> Run:
-    """Return what a run of another kind holds of archetypes, as that of a recovery."""
-    words = run.summary[FOUND]
-    require(isinstance(words, dict), FOUND, "names with values", words)
-    lead = f"{FOUND}/"
-    arrays = {k.removeprefix(lead): x for k, x in run.arrays.items() if k.startswith(lead)}
-    return replace(run, config=words, arrays=arrays, summary=words)
 
 
 def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
@@ -240,8 +207,7 @@ def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
     require(sound, "patterns", "a table of +-1", patterns.shape)
     K, N = patterns.shape
     shapes: dict[str, tuple[int, ...]] = {"means": (K, N), "errors": (K, N)}
-    shapes |= dict.fromkeys(("scores", "predicted_scores", "exposures", "shares"), (K,))
-    shapes["exposure_errors"] = (K,)
+    shapes |= dict.fromkeys((*SCORES, "shares", "exposure_errors"), (K,))
     for name in ("levels", "leaders"):
         if name in arrays:
             array = arrays[name]
@@ -266,7 +232,10 @@ def _number(value: Any) -> float:
 
 
 def to_frame(found: Archetypes) -> Any:
-    """Means, or signs, as a pandas frame (K, N), indexed by number (from 1) and share of rows."""
+    """Means as a pandas frame: a row for each archetype, indexed by number and share.
+
+    A column without any entry, of which nothing is known, is NaN.
+    """
     try:
         import pandas as pd
     except ImportError:
@@ -278,7 +247,7 @@ def to_frame(found: Archetypes) -> Any:
 
 
 def to_csv(found: Archetypes, path: str | Path) -> None:
-    """Write number, share and means of each archetype to a .csv file, whole or not at all."""
+    """Write number, share and means of each archetype to a .csv file at `path`."""
     writers.write(path, table_of(found), endings=(".csv",))
 
 

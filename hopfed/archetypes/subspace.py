@@ -12,7 +12,7 @@ Sources: theory/NOTES.md, "Heat bath and self-field", "Score and acceptance", "D
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,11 +35,7 @@ SPREADS = 4.0  # standard deviations below the overlap to expect of two estimate
 
 @dataclass(frozen=True)
 class Subspace:
-    """Signal eigenvectors with their spike strengths and overlaps.
-
-    Patterns come from the host and go back there; products with them are made where V is. What a
-    device said of a pattern is remembered: nobody asks twice, and one copy brings it.
-    """
+    """Signal eigenvectors, their spike strengths and overlaps; what a device told is kept."""
 
     # (N, K) orthonormal, on the host or on the device where they were computed
     vectors: Array = field(repr=False)
@@ -60,10 +56,6 @@ class Subspace:
         gamma = np.clip(rank.overlaps[:k], 1e-6, 1.0)
         floor = rank.variance * float(np.sqrt(spectrum.aspect))
         return cls(spectrum.vectors[:, :k], theta, gamma, floor)
-
-    def on_host(self) -> Subspace:
-        """The same subspace with its vectors copied to the host, where it is worked on then."""
-        return replace(self, vectors=to_host(self.vectors))
 
     @property
     def n_sites(self) -> int:
@@ -114,22 +106,14 @@ class Subspace:
         return np.array([self._told[key] for key in keys], np.float32).reshape(-1, self.dim)
 
     def whitened(self, patterns: np.ndarray) -> np.ndarray:
-        """Coefficients in the metric of the operator, ``a_k / sqrt(theta_k gamma_k)``: (C, K).
-
-        There the operator is the identity, so K independent archetypes, each times the root of
-        its weight, are orthonormal: resemblance between archetypes drops out. Directions close to
-        the threshold, of which gamma is poorly known, are damped by the floor.
-        """
+        """(C, K) coefficients ``a_k / sqrt(theta_k gamma_k)``: the operator is the identity."""
         return np.asarray(self.coefficients(patterns).astype(np.float64) / np.sqrt(self.metric))
 
     def judged(self, patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores ``(1/N) sigma^T V V^T sigma`` (C,), and what theory expects of archetypes (C,).
 
-        For an archetype, ``a_k^2 ~ N gamma_k <p_k, u>^2`` with the direction cosines ``<p_k, u>``
-        adding up to one; solved for the score this is a harmonic mean of gamma, weighted by
-        ``a_k^2``.
-
-        Source: arXiv:2603.19902, eq. (18).
+        For an archetype, ``a_k^2 ~ N gamma_k <p_k, u>^2``: a harmonic mean of gamma, weighted by
+        ``a_k^2``. Source: arXiv:2603.19902, eq. (18).
         """
         return self._judged(self.coefficients(patterns), self.overlaps)
 
@@ -161,18 +145,16 @@ class Subspace:
         return states
 
     def _fitted(self, V: Array, states: Array, signal: Array, sweeps: int = SWEEPS) -> Array:
-        """States that fit the operator together, each cleared of what the others explain.
-
-        Lowers ``|| S - sum_c p_c sigma_c sigma_c^T ||`` off the diagonal, where
-        ``S = V diag(theta gamma) V^T`` is the signal: the weights p by least squares, then every
-        site by the sign of its field, in turn. Near the load limit a mixture of two archetypes
-        turns into the one that nothing else explains.
-        """
+        """States that fit the operator together: weights, then the sign of each field."""
         xp, N = namespace(V), self.n_sites
         own, last = (V * V) @ signal, states
         for _ in range(sweeps):
             a, overlaps = states @ V, states @ states.T
-            p = xp.astype(_pair_weights(overlaps, a**2 @ signal - own.sum(), N), V.dtype)
+            H = xp.astype(overlaps, xp.float64) ** 2 - N
+            # Two copies of one pattern share its weight.
+            H = H + 1e-6 * N**2 * xp.eye(H.shape[0], dtype=xp.float64)
+            p = xp.linalg.solve(H, xp.astype(a**2 @ signal - own.sum(), xp.float64))
+            p = xp.astype(xp.maximum(p, xp.zeros_like(p)), V.dtype)
             fields = (a * signal) @ V.T - (overlaps * p) @ states
             fields = fields + (N * p[:, None] - own + (p.sum() - p[:, None])) * states
             new = xp.where(fields >= 0, np.float32(1), np.float32(-1))
@@ -207,16 +189,6 @@ class Subspace:
 def _keys(patterns: np.ndarray) -> list[bytes]:
     """The signs of each pattern (C, N) in bits."""
     return [row.tobytes() for row in np.packbits(patterns > 0, axis=1)]
-
-
-def _pair_weights(overlaps: Array, energies: Array, n_sites: int) -> Array:
-    """Weights (C,) that fit an operator by patterns, over pairs of different sites."""
-    xp = namespace(overlaps)
-    H = xp.astype(overlaps, xp.float64) ** 2 - n_sites
-    # Two copies of one pattern share its weight.
-    ridge = 1e-6 * n_sites**2 * xp.eye(H.shape[0], dtype=xp.float64)
-    weights = xp.linalg.solve(H + ridge, xp.astype(energies, xp.float64))
-    return xp.maximum(weights, xp.zeros_like(weights))
 
 
 def accepted(space: Subspace, patterns: np.ndarray, slack: float = SLACK) -> np.ndarray:
@@ -334,12 +306,8 @@ def fit_exposures(space: Subspace, patterns: np.ndarray) -> ExposureFit:
 def debiased_weights(space: Subspace, patterns: np.ndarray) -> np.ndarray:
     """Estimates (C,) of ``e_mu r^2`` without what a blurred spectrum takes from `fit_exposures`.
 
-    An eigenvector keeps the part gamma of its direction, and a pattern read off its signs seems to
-    keep more. So the fit is made of the population spikes instead, ``diag(theta) ~ sum_c p_c b_c
-    b_c^T``, with the directions ``b ~ a_k / sqrt(gamma_k)`` of unit length, in the plain metric:
-    there the spread of eigenvalues that should be one cancels. The weights add up to the trace.
-
-    Source: theory/NOTES.md, "Exposure fit".
+    The fit is made of the population spikes, ``diag(theta) ~ sum_c p_c b_c b_c^T``, with directions
+    ``b ~ a_k / sqrt(gamma_k)`` of unit length. Source: theory/NOTES.md, "Exposure fit".
     """
     if len(patterns) == 0 or space.dim == 0:
         return np.zeros(len(patterns))

@@ -13,7 +13,6 @@ Source: theory/NOTES.md, "Peeling", "Check of the symmetric channel".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -51,17 +50,6 @@ COPIED = 4.0  # standard deviations above what is expected that chance may reach
 TWICE = 0.02  # of the rows, which may have been entered twice by mistake
 
 
-def overlap_counts(rows: Rows, patterns: np.ndarray) -> np.ndarray:
-    """Count complete rows by their best overlap with a pattern: (N + 1,), of 0, 1 / N, ..., 1."""
-    N = patterns.shape[1]
-
-    def counts(part: Rows) -> np.ndarray:
-        best = np.rint(best_overlaps(part, patterns) * N).astype(np.int64)
-        return np.bincount(best, minlength=N + 1)
-
-    return rows.total(counts)
-
-
 def best_overlaps(rows: Rows, patterns: np.ndarray) -> np.ndarray:
     """Largest overlap of each row with a pattern, of either sign: (M,), in [0, 1]."""
     columns = _columns(patterns, rows.home)
@@ -78,34 +66,6 @@ def _columns(patterns: np.ndarray, home: Any) -> Any:
         return like(np.ascontiguousarray(patterns.T, np.float32), home)
     bits = Rows(like(kernels.pack(patterns).signs, home), patterns.shape[1])
     return kernels.unpack(bits, np.float32).T
-
-
-def least_overlap(quality: float, n_patterns: int, n_sites: int) -> float:
-    """Overlap above which a row may vote, at quality `quality` of the rows.
-
-    Below it lie rows of other archetypes, whose largest overlap with P patterns exceeds
-    ``sqrt(2 log(2 P / .01) / N)`` in one of a hundred, and rows of which the pattern is a mixture
-    of three.
-    """
-    chance = np.sqrt(2 * np.log(2 * max(n_patterns, 1) / CHANCE) / n_sites)
-    mixture = HALF * quality + CLEAR * np.sqrt((1 - quality**2) / n_sites)
-    return float(max(chance, mixture))
-
-
-def own_level(counts: np.ndarray, least: float, quality: float) -> float:
-    """Overlap from which on a pattern explains a row of an owner, from its rows' best overlaps.
-
-    The quality r is that of the owner's own rows, the median of those above `least`; of few rows
-    nothing can be said, and `quality` stands for it. Then ``r - 5 sqrt((1 - r^2) / N)``.
-    """
-    n_sites = len(counts) - 1
-    overlaps = np.arange(n_sites + 1, dtype=np.float32) / n_sites
-    near = np.cumsum(np.where(overlaps > least, counts, 0))
-    r, rows = quality, int(near[-1])
-    if rows >= SMALLEST:
-        middle = np.searchsorted(near, [(rows - 1) // 2, rows // 2], side="right")
-        r = float(overlaps[middle].mean())
-    return float(max(least, r - OWN * np.sqrt(max(1 - r**2, 0.0) / n_sites)))
 
 
 def sureness(counts: np.ndarray, quality: float) -> np.ndarray:
@@ -182,24 +142,28 @@ class Agreement:
 
 def check_channel(answers: list[Agreement], n_sites: int) -> bool:
     """Whether nothing in how rows and patterns agree speaks against the symmetric channel."""
-    resembling = [a for a in answers if _resembles(a.overlaps, n_sites)] or answers
+    # Any row resembles patterns somewhat, as noise does.
+    noise = RESEMBLING / np.sqrt(n_sites)
+    resembling = [a for a in answers if a.overlaps[1] > noise * max(a.overlaps[0], 1)] or answers
     breadths = [_breadth(a.overlaps, n_sites) for a in resembling]
-    broad = any(b.off for b in breadths) or _together(breadths).off
-    excess, error = _excess(answers, n_sites)
-    uneven = excess > max(UNEVEN**2, DEVIATIONS * error)
-    return not (broad or uneven)
-
-
-def is_covered(answers: list[Agreement]) -> bool:
-    """Whether most rows are of patterns that have enough of them at a client to be compared."""
-    counts = np.concatenate([a.counts for a in answers])
-    return bool(counts[counts >= FEW].sum() >= counts.sum() / 2)
-
-
-def _resembles(overlaps: np.ndarray, n_sites: int) -> bool:
-    """Whether rows resemble their patterns more than noise does, which any row does somewhat."""
-    m, first, _ = overlaps
-    return bool(first > RESEMBLING / np.sqrt(n_sites) * max(m, 1))
+    weights = np.array([1 / b.variance for b in breadths])  # clients, each as sure as it is
+    whole = float(weights @ np.array([b.ratio for b in breadths]) / weights.sum())
+    if any(b.off for b in [*breadths, _Breadth(whole, float(1 / weights.sum()))]):
+        return False
+    # Variance over columns of the agreement beyond chance, and its standard error.
+    n = np.concatenate([a.counts for a in answers]).astype(np.float64)
+    first, second = (np.concatenate([getattr(a, k) for a in answers]) for k in ("first", "second"))
+    enough = n >= FEW
+    if not enough.any():
+        return True
+    n, first, second = n[enough], first[enough], second[enough]
+    mean = first / (n * n_sites)
+    found = second / (n**2 * n_sites) - mean**2
+    chance = np.maximum(1 - mean**2, 1 / n_sites) / n
+    weights = n / n.sum()
+    error = np.sqrt((weights**2 * chance**2 * 2 / n_sites).sum())
+    excess = float((weights * (found - chance)).sum())
+    return not excess > max(UNEVEN**2, DEVIATIONS * float(error))
 
 
 class _Breadth(NamedTuple):
@@ -215,13 +179,6 @@ class _Breadth(NamedTuple):
         return not 1 - WIDE - BELOW * error <= self.ratio <= 1 + WIDE + DEVIATIONS * error
 
 
-def _together(breadths: list[_Breadth]) -> _Breadth:
-    """Mean of clients, each as sure as it is."""
-    weights = np.array([1 / b.variance for b in breadths])
-    ratios = np.array([b.ratio for b in breadths])
-    return _Breadth(float(weights @ ratios / weights.sum()), float(1 / weights.sum()))
-
-
 def _breadth(overlaps: np.ndarray, n_sites: int) -> _Breadth:
     m, first, second = overlaps
     if m < 2:
@@ -234,22 +191,6 @@ def _breadth(overlaps: np.ndarray, n_sites: int) -> _Breadth:
     return _Breadth(float(breadth), float((2 + 1 / flips) / m))
 
 
-def _excess(answers: list[Agreement], n_sites: int) -> tuple[float, float]:
-    """Variance over columns of the agreement beyond chance, and its standard error."""
-    n = np.concatenate([a.counts for a in answers]).astype(np.float64)
-    first, second = (np.concatenate([getattr(a, k) for a in answers]) for k in ("first", "second"))
-    enough = n >= FEW
-    if not enough.any():
-        return 0.0, 0.0
-    n, first, second = n[enough], first[enough], second[enough]
-    mean = first / (n * n_sites)
-    found = second / (n**2 * n_sites) - mean**2
-    chance = np.maximum(1 - mean**2, 1 / n_sites) / n
-    weights = n / n.sum()
-    error = np.sqrt((weights**2 * chance**2 * 2 / n_sites).sum())
-    return float((weights * (found - chance)).sum()), float(error)
-
-
 def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
     """Return how many pairs of equal rows are expected of one client."""
     n, N = answer.counts, patterns.shape[1]
@@ -259,14 +200,6 @@ def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
     agree += np.log(max((1 - r**2) / 2, 1e-300)) * differ
     pairs = (np.outer(n, n) - np.diag(n)) / 2
     return float((pairs * np.exp(agree)).sum())
-
-
-def are_copies(answers: Sequence[Agreement], patterns: np.ndarray) -> bool:
-    """Whether more rows equal an earlier one of their client than rows of the patterns would."""
-    rows = sum(float(answer.overlaps[0]) for answer in answers)
-    expected = sum(equal_pairs(answer, patterns) for answer in answers)
-    repeats = sum(answer.repeats for answer in answers)
-    return bool(repeats > expected + max(COPIED * np.sqrt(expected), TWICE * rows))
 
 
 def _packed(patterns: np.ndarray, **told: Any) -> Message:
@@ -285,11 +218,25 @@ def _patterns(owner: Owner, told: Message) -> np.ndarray:
 
 def _level(owner: Owner, told: Message, patterns: np.ndarray) -> float:
     """Overlap above which an owner's rows vote, or are explained where it is `strict`."""
-    quality = float(told["quality"])
-    least = least_overlap(quality, *patterns.shape)
+    r, (P, N) = float(told["quality"]), patterns.shape
+    # Below lie rows of other archetypes, whose largest overlap with P patterns is as large by
+    # chance, and rows of which the pattern is a mixture of three.
+    chance = np.sqrt(2 * np.log(2 * max(P, 1) / CHANCE) / N)
+    least = float(max(chance, HALF * r + CLEAR * np.sqrt((1 - r**2) / N)))
     if not told.get("strict", True):
         return least
-    return own_level(overlap_counts(owner.rows, patterns), least, quality)
+
+    def counts(part: Rows) -> np.ndarray:
+        """Rows by their best overlap with a pattern: (N + 1,), of 0, 1 / N, ..., 1."""
+        best = np.rint(best_overlaps(part, patterns) * N).astype(np.int64)
+        return np.bincount(best, minlength=N + 1)
+
+    overlaps = np.arange(N + 1, dtype=np.float32) / N
+    near = np.cumsum(np.where(overlaps > least, owner.rows.total(counts), 0))
+    if (rows := int(near[-1])) >= SMALLEST:  # the quality is that of the owner's own rows
+        middle = np.searchsorted(near, [(rows - 1) // 2, rows // 2], side="right")
+        r = float(overlaps[middle].mean())
+    return float(max(least, r - OWN * np.sqrt(max(1 - r**2, 0.0) / N)))
 
 
 def _split(owner: Owner, told: Message, explained: bool) -> Rows | None:
@@ -307,8 +254,7 @@ def _split(owner: Owner, told: Message, explained: bool) -> Rows | None:
 def nearest(owner: Owner, told: Message) -> Message:
     """Sums over rows by the pattern that they resemble most, of either sign or as it points.
 
-    With a quality only rows are looked at that vote, or that a pattern explains. Of sums that are
-    asked for in brief, only their products with the patterns and with themselves: (K, 2).
+    With a quality only rows are looked at that vote, or that a pattern explains.
     """
     patterns, brief = _patterns(owner, told), bool(told.get("brief", False))
     rows = _split(owner, told, explained=True) if "quality" in told else owner.rows
@@ -401,12 +347,16 @@ def agrees(
 ) -> tuple[bool, np.ndarray]:
     """Whether rows bear out that every column of them is flipped equally often; and their order."""
     (answers, whole), N = agreement(session, patterns, quality), session.n_columns
-    if not answers or are_copies(answers, patterns):
-        return False, whole.order  # no row is explained, or more of them than there are
-    holds = check_channel(answers, N)
-    if holds and not is_covered(answers):
+    if not answers:  # no row is explained
+        return False, whole.order
+    # Of rows of the patterns so many equal an earlier one of their client.
+    expected = sum(equal_pairs(answer, patterns) for answer in answers)
+    doubt = max(COPIED * np.sqrt(expected), TWICE * sum(float(a.overlaps[0]) for a in answers))
+    holds = sum(a.repeats for a in answers) <= expected + doubt and check_channel(answers, N)
+    counts = np.concatenate([a.counts for a in answers])
+    if holds and counts[counts >= FEW].sum() < counts.sum() / 2:  # few are compared at a client
         holds = check_channel([whole], N)
-    return holds, whole.order
+    return bool(holds), whole.order
 
 
 def runs(labels: np.ndarray) -> np.ndarray:

@@ -18,9 +18,9 @@ import hopfed.archetypes.class_questions as asks
 import hopfed.archetypes.relate as relating
 from hopfed._lib.arrays import to_host
 from hopfed._lib.cache import Recent
+from hopfed.archetypes.channel import redrawn
 from hopfed.archetypes.judging import some_of
 from hopfed.archetypes.relate import Column, Member
-from hopfed.archetypes.replicas import redrawn
 from hopfed.archetypes.session import Owner
 from hopfed.archetypes.weights import counted
 from hopfed.errors import DataError, shown

@@ -25,9 +25,8 @@ import numpy as np
 import hopfed.hopfield.encoding as encoding
 import hopfed.hopfield.support as backing
 from hopfed._lib.settings import check_types, require
-from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.factorize import Groups, Method, factorize
+from hopfed.archetypes.factorize import Groups, Method, Search, factorize
 from hopfed.archetypes.votes import oriented
 from hopfed.federation.contract import EVERYONE, Metrics, State
 from hopfed.federation.messages import Message, below, flatten

@@ -6,7 +6,7 @@ column for a pattern, the dense and exponential rules the patterns alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
@@ -19,7 +19,7 @@ from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.outputs import check_run
 from hopfed._lib.settings import require
 from hopfed.memory import dynamics, energies
-from hopfed.memory.cues import as_array, as_cues, as_patterns, as_spins, is_graded, masses
+from hopfed.memory.cues import as_cues, as_patterns, as_spins, is_graded, masses
 from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
@@ -66,10 +66,6 @@ class _Couplings(NamedTuple):
     gain: float
     ridge: float
 
-    def dense(self) -> np.ndarray:
-        """J itself (N, N), for tests and small N."""
-        return self.gain * self.rows.T @ self.rows
-
 
 @dataclass(frozen=True, eq=False)
 class AssociativeMemory:
@@ -102,12 +98,7 @@ class AssociativeMemory:
 
     @classmethod
     def store(
-        cls,
-        source: Any,
-        rule: str | Rule = "",
-        *,
-        weights: Any = None,
-        rank: int | None = None,
+        cls, source: Any, rule: str | Rule = "", *, weights: Any = None, rank: int | None = None
     ) -> AssociativeMemory:
         """Store patterns, a Hebbian operator, or what was recovered.
 
@@ -169,7 +160,6 @@ class AssociativeMemory:
         updates: int = 100,
         order: str = "serial",
         seed: int = 0,
-        first_update: int = 0,
     ) -> Recall:
         """Recall from cues.
 
@@ -188,8 +178,7 @@ class AssociativeMemory:
             (theory/NOTES.md, Field and update of the layered memory).
         updates : most sweeps, or synchronous updates.
         order : "serial", one spin at a time, or "synchronous", all at once.
-        seed, first_update : of the noise; a run of 10 updates continues one of 5 that had the same
-            seed with ``first_update=5``.
+        seed : of the noise.
 
         Raises
         ------
@@ -202,7 +191,7 @@ class AssociativeMemory:
         [[1, -1, 1, 1, -1]]
         """
         require(order in ORDERS, "order", f"one of {', '.join(ORDERS)}", repr(order))
-        times = dynamics.Schedule.of(temperature, updates, seed, first_update)
+        times = dynamics.Schedule.of(temperature, updates, seed)
         states, seen = as_cues(cues, observed, self.n_sites)
         require(len(self) > 0 or self.factor is not None, "memory", "not empty", "no patterns")
         if self.is_graded and isinstance(self.rule, Exponential):
@@ -217,76 +206,13 @@ class AssociativeMemory:
         sums = self._sums(host.reshape(-1, self.n_sites)).reshape(*host.shape[:-1], len(self))
         return Recall(found, sums / self.n_sites, self._energy(host, sums), used, settled)
 
-    def add(self, patterns: Any, weights: Any = None) -> AssociativeMemory:
-        """Return the memory with more patterns.
-
-        Parameters
-        ----------
-        patterns : (P, N) or (N,), of the kind of those stored.
-        weights : (P,), 1 when left out.
-
-        >>> memory = AssociativeMemory.store(np.array([[1, 1, -1, 1]]), "projector")
-        >>> len(memory.add(np.array([1, -1, 1, 1])))
-        2
-        """
-        self._changeable()
-        more = as_patterns(np.atleast_2d(as_array(patterns, "patterns", "a table (P, N)")))
-        if self.is_graded:
-            more = more.astype(np.float64)
-        require(is_graded(more) == self.is_graded, "patterns", "of the kind of those stored", "not")
-        same = more.shape[1] == self.n_sites
-        require(same, "patterns", f"of {self.n_sites} sites", more.shape[1])
-        mass = np.concatenate([self.weights, masses(weights, len(more))])
-        return replace(self, patterns=np.concatenate([self.patterns, more]), weights=mass)
-
-    def remove(self, which: Any) -> AssociativeMemory:
-        """Return the memory without the patterns at the indices `which`.
-
-        >>> memory = AssociativeMemory.store(np.array([[1, 1, -1], [1, -1, -1], [1, 1, 1]]))
-        >>> memory.remove([0, 2]).patterns.tolist()
-        [[1, -1, -1]]
-        """
-        self._changeable()
-        rows = np.unique(np.atleast_1d(which))
-        numbers = rows.size == 0 or rows.dtype.kind in "iu"  # a mask is none: True is not row 1
-        inside = numbers and bool(((rows >= 0) & (rows < len(self))).all())
-        require(inside, "which", f"indices in 0 .. {len(self) - 1}", which)
-        kept = np.delete(np.arange(len(self)), rows.astype(np.int64))
-        return replace(self, patterns=self.patterns[kept], weights=self.weights[kept])
-
-    def forget(self, keep: float, floor: float = 0.0) -> AssociativeMemory:
-        """Return the memory with all weights times `keep`, without those that end below `floor`.
-
-        What is added later then stands out: with `keep` below 1 before each `add`, old patterns
-        fade and the newest stay retrievable for ever (Mezard, Nadal, Toulouse 1986). The projector
-        has no weights in it: there a pattern stays whole until it falls below the floor.
-
-        Parameters
-        ----------
-        keep : in (0, 1].
-        floor : least weight that is kept.
-
-        >>> memory = AssociativeMemory.store(np.array([[1, 1, -1]])).forget(0.5)
-        >>> memory.add(np.array([1, -1, 1])).forget(0.5, floor=0.3).weights.tolist()
-        [0.5]
-        """
-        self._changeable()
-        require(0 < keep <= 1, "keep", "in (0, 1]", keep)
-        weights = self.weights * keep
-        left = weights >= floor
-        return replace(self, patterns=self.patterns[left], weights=weights[left])
-
     def energy(self, states: Any) -> np.ndarray:
         """Energy (S,) of states.
 
         ``-1/2 sum_{i != j} J_ij s_i s_j``, or that of the dense or the exponential rule
         (theory/NOTES.md, Recall energies); with n = 2 the dense one is Hebb's, less a constant.
-        Products are made in float32: exact for Hebb's rule with weights of 1 and for the other two
-        rules, to about one part in a million for the projector and dreamed couplings.
-
-        Parameters
-        ----------
-        states : (S, N) or (N,) of +-1 or bits; of a layered memory (S, L, N) as well.
+        Products are made in float32. States are (S, N) or (N,) of +-1 or bits; of a layered memory
+        (S, L, N) as well.
 
         >>> memory = AssociativeMemory.store(np.array([[1, 1, 1, -1]]))
         >>> memory.energy(np.array([[1, 1, 1, -1]], np.int8)).tolist()
@@ -307,16 +233,10 @@ class AssociativeMemory:
         return -scale / 2 * ((field_sums**2).sum(axis=1) - diagonal)
 
     def save(self, path: str | Path) -> None:
-        """Write an .h5 file, which `hopfed.load` and `hopfed recall` read.
+        """Write an .h5 file to `path`, which `hopfed.load` reads; it replaces no other file.
 
-        Parameters
-        ----------
-        path : of the file; it replaces a run file, and no other.
-
-        Raises
-        ------
-        ArgumentError : a path of another ending, or of a file that is no run file.
-        RunFileError : the file cannot be written; what stood there before is untouched.
+        Raises ArgumentError for another ending, or a file that is no run file; RunFileError where
+        it cannot be written: what stood there before is untouched.
 
         >>> import tempfile, hopfed
         >>> memory = AssociativeMemory.store(np.array([[1, 1, -1], [1, -1, -1]]), "dense")
@@ -380,19 +300,6 @@ class AssociativeMemory:
                 )
         return tuple(said)
 
-    def _exact_factor(self) -> np.ndarray:
-        """W of `coupling_factor` in float64."""
-        if self.factor is not None:
-            return self.factor
-        if self.couplings is not None:
-            root = np.sqrt(self.couplings.gain / self.coupling_factor[1])
-            return np.ascontiguousarray(self.couplings.rows.T * root)
-        return np.asarray(self.patterns.T * np.sqrt(self.weights))
-
-    def _changeable(self) -> None:
-        known = "of patterns, not of an operator, to be changed"
-        require(self.factor is None, "memory", known, "an operator")
-
     def _sums(self, states: np.ndarray) -> np.ndarray:
         """Overlap sums (S, K), float64."""
         real = self.patterns.astype(np.float32)
@@ -412,7 +319,15 @@ class AssociativeMemory:
             return dynamics.layered(states, W, self.rule, times, order, held, tie)
         tie = self.rounding
         found = dynamics.quadratic(states, like(W, states), scale, times, order, held, tie)
-        return dynamics.finer(found, self._exact_factor(), times, order, held) if tie else found
+        if not tie:
+            return found
+        exact = self.factor  # W of `coupling_factor` in float64
+        if exact is None and self.couplings is not None:
+            root = np.sqrt(self.couplings.gain / scale)
+            exact = np.ascontiguousarray(self.couplings.rows.T * root)
+        elif exact is None:
+            exact = self.patterns.T * np.sqrt(self.weights)
+        return dynamics.finer(found, exact, times, order, held)
 
     def _filled(self, states: Array, seen: np.ndarray) -> Array:
         """States with the sites that were not seen at the sign of the field of the others."""

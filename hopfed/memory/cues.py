@@ -70,15 +70,12 @@ def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray |
     states = np.ascontiguousarray(x, np.int8)
     if observed is not None:
         mask = np.asarray(observed)
+        require(mask.dtype == np.bool_, "observed", "boolean", mask.dtype)
         try:
-            require(mask.dtype == np.bool_, "observed", "boolean", mask.dtype)
-            mask = np.broadcast_to(mask, states.shape)
-        except ValueError as error:
-            if isinstance(error, ArgumentError):
-                raise
+            states = np.where(np.broadcast_to(mask, states.shape), states, 0).astype(np.int8)
+        except ValueError:
             fits = f"of a shape that broadcasts to {states.shape}"
             raise ArgumentError("observed", fits, mask.shape) from None
-        states = np.where(mask, states, 0).astype(np.int8)
     seen = states != 0
     return states, None if seen.all() else seen
 

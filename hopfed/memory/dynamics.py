@@ -37,10 +37,9 @@ class Schedule:
 
     temperatures: np.ndarray
     seed: int
-    first: int
 
     @classmethod
-    def of(cls, temperature: Any, updates: int, seed: int, first: int) -> Schedule:
+    def of(cls, temperature: Any, updates: int, seed: int) -> Schedule:
         """Check and broadcast a temperature, or one for each update."""
         whole = isinstance(updates, Integral) and not isinstance(updates, bool)
         require(whole and updates >= 1, "updates", "a whole number, at least 1", updates)
@@ -55,7 +54,7 @@ class Schedule:
         )
         T = np.broadcast_to(np.where(given < COLDEST, 0.0, given), (updates,))
         require(not (np.diff(T) > 0).any(), "temperature", rule, temperature)
-        return cls(T, check_seed(seed), first)
+        return cls(T, check_seed(seed))
 
     @property
     def hot(self) -> int:
@@ -94,7 +93,7 @@ def quadratic(
     if order == "serial":
         hot = partial(
             kernels.heat_bath, W=W, beta=scale * times.betas, sweeps=times.hot, seed=times.seed,
-            first_sweep=times.first, held=held,
+            held=held,
         )  # fmt: skip
         cold = partial(kernels.descend, W=W, held=held, tie=tie)
         return serial(states, lambda s: hot(s).state, lambda s, n: cold(s, max_sweeps=n), times)
@@ -102,7 +101,7 @@ def quadratic(
     def step(now: Array, update: int, T: float, _: Array) -> Array:
         return kernels.layered_step(
             now[:, None, :], W, beta=scale / T if T else 1.0, noise=float(T > 0), seed=times.seed,
-            first_update=times.first + update, tie=tie,
+            first_update=update, tie=tie,
         ).state[:, 0]  # fmt: skip
 
     if held is None and not times.hot:  # one call: coefficients stay with the kernel
@@ -131,8 +130,7 @@ def finer(
     if not moving.any() or not left:
         return states, used, settled & ~moving
     (rows,) = np.nonzero(moving)
-    colder = Schedule(np.zeros(left), times.seed, times.first)
-    kept = None if held is None else held[rows]
+    colder, kept = Schedule(np.zeros(left), times.seed), None if held is None else held[rows]
     at = like(rows, states)
     more = _layers(states[at][:, None, :], factor, Layered(1), colder, order, kept, tie)
     states = xp.asarray(states, copy=True)
@@ -155,7 +153,7 @@ def layered(
     tie = max(tie, TIE)
     shape = (len(states), rule.layers, states.shape[1])
     blocks = namespace(states).broadcast_to(states[:, None, :], shape)
-    if rule.g or held is not None:
+    if held is not None:
         factor = namespace(W).astype(W, namespace(W).float64)
         return _layers(blocks, factor, rule, times, order, held, tie)
     run = partial(kernels.layered_step, serial=order == "serial")
@@ -164,7 +162,7 @@ def layered(
     options: dict[str, Any] = {"coupling": rule.coupling, "repulsion": repulsion, "tie": tie}
     out = run(
         blocks, W, beta=1 / np.where(T > 0, T, 1), noise=(T > 0).astype(float), updates=len(T),
-        seed=times.seed, first_update=times.first, **options,
+        seed=times.seed, **options,
     )  # fmt: skip
     rest = to_host(out.changed) == 0
     if not times.cold:
@@ -176,17 +174,17 @@ def _layers(
     blocks: Array, W: Array, rule: Layered, times: Schedule, order: str, held: np.ndarray | None,
     tie: float,
 ) -> Outcome:  # fmt: skip
-    """Relax layers for which there is no kernel: any couplings, held sites, W in float64."""
+    """Relax layers for which there is no kernel: held sites, W in float64."""
     xp = namespace(blocks)
 
     def step(now: Array, update: int, T: float, kept: Array) -> Array:
         noise: dict[str, Any] = {"temperature": T, "limits": None, "tie": tie}
         if T:
             chains = now.shape[0] * now.shape[1]
-            drawn = like(limits(times.seed, chains, times.first + update, now.shape[2]), now)
+            drawn = like(limits(times.seed, chains, update, now.shape[2]), now)
             noise["limits"] = xp.astype(xp.reshape(drawn, now.shape), xp.float64)
         if order == "serial":
-            return layers_sweep(now, W, rule, **noise, held=kept)
+            return layers_sweep(now, W, rule, kept, **noise)
         return layers_step(now, W, rule, **noise)
 
     return repeated(blocks, step, times, None if held is None else held[:, None, :])
@@ -200,15 +198,13 @@ def overlapping(
     if on_device(states):  # the compiled loops run on the host
         host = overlapping(to_host(states), patterns, weights, rule, times, order, held)
         return like(host[0], states), *host[1:]
-    settings = _settings(patterns, weights, rule) | {"held": held}
     if order == "serial":
-        noise: dict[str, Any] = {
-            "beta": times.betas,
-            "seed": times.seed,
-            "first_sweep": times.first,
-        }
-        hot: Any = partial(kernels.dense_sweep, **settings, sweeps=times.hot, **noise)
-        cold: Any = partial(kernels.dense_sweep, **settings)
+        energy = ("exponential", rule.beta) if isinstance(rule, Exponential) else ("power", rule.n)
+        cold = partial(
+            kernels.dense_sweep, patterns=patterns, energy=energy[0], parameter=energy[1],
+            weights=weights, held=held,
+        )  # fmt: skip
+        hot = partial(cold, sweeps=times.hot, beta=times.betas, seed=times.seed)
         return serial(states, lambda s: hot(s).state, lambda s, n: cold(s, sweeps=n), times)
     xi = patterns.astype(np.float32)
 
@@ -217,21 +213,10 @@ def overlapping(
         if not T:
             return turned_by(sure_fields(real, xi, rule, weights), now).astype(np.int8)
         h = fields(real, overlap_sums(real, xi), xi, rule, weights)
-        drawn = limits(times.seed, len(now), times.first + update, now.shape[1])
-        return _signs(h / T >= like(drawn, now))
+        drawn = limits(times.seed, len(now), update, now.shape[1])
+        return np.where(h / T >= drawn, 1, -1).astype(np.int8)
 
     return repeated(states, step, times, held)
-
-
-def _settings(patterns: np.ndarray, weights: np.ndarray, rule: Overlapping) -> dict[str, Any]:
-    """Return the rule as the kernels take it."""
-    energy = ("exponential", rule.beta) if isinstance(rule, Exponential) else ("power", rule.n)
-    return {
-        "patterns": patterns,
-        "energy": energy[0],
-        "parameter": energy[1],
-        "weights": weights,
-    }
 
 
 def repeated(states: Array, step: Any, times: Schedule, held: np.ndarray | None = None) -> Outcome:
@@ -257,12 +242,6 @@ def repeated(states: Array, step: Any, times: Schedule, held: np.ndarray | None 
     return states, used, settled if times.cold else stepped(states, 0, 0.0, kept)[1]
 
 
-def _signs(up: Array) -> Array:
-    """Spins int8 that are +1 where `up`; in bytes throughout."""
-    xp = namespace(up)
-    return 2 * xp.astype(up, xp.int8) - 1
-
-
 def turned_by(h: Array, spins: Array, tie: float = 0.0) -> Array:
     """Signs of the fields `h`; where they are at most `tie` in size, the spins as they are."""
     xp = namespace(h)
@@ -270,38 +249,27 @@ def turned_by(h: Array, spins: Array, tie: float = 0.0) -> Array:
 
 
 def layers_step(
-    states: Array,
-    W: Array,
-    rule: Layered,
-    *,
-    temperature: float = 0.0,
-    limits: Array = None,
-    tie: float = 0.0,
+    states: Array, W: Array, rule: Layered, temperature: float, limits: Array, tie: float
 ) -> Array:
     """Update all spins of all layers at once."""
     xp = namespace(states)
     s = xp.astype(states, xp.float64)
-    g, own = like(rule.matrix, s), xp.sum(W * W, axis=1)
+    g = like(rule.matrix, s)
+    own = like(rule.matrix.diagonal().copy(), s)[:, None] * xp.sum(W * W, axis=1)
     A = xp.matmul(s, W)
     if rule.coupling == "quadratic":
         q = xp.matmul(A, xp.matrix_transpose(A))  # off the diagonal ``g_ab q_ab / N``
         eye = xp.eye(g.shape[0], dtype=q.dtype, device=getattr(q, "device", None))
         g = g * (eye + (1 - eye) * q / states.shape[2])
-    h = xp.matmul(xp.matmul(g, A), W.T) - _diagonal(rule, s)[:, None] * own * s
+    h = xp.matmul(xp.matmul(g, A), W.T) - own * s
     found = turned_by(h / temperature - limits if temperature else h, s, tie)
     return xp.astype(found, states.dtype)
 
 
 def layers_sweep(
-    states: Array,
-    W: Array,
-    rule: Layered,
-    *,
-    temperature: float = 0.0,
-    limits: Array = None,
-    held: Array = None,
-    tie: float = 0.0,
-) -> Array:
+    states: Array, W: Array, rule: Layered, held: Array, temperature: float, limits: Array,
+    tie: float,
+) -> Array:  # fmt: skip
     """Visit the spins once, site by site and layer by layer at each site."""
     xp = namespace(states)
     new, (_, L, N) = xp.asarray(states, copy=True), states.shape
@@ -344,7 +312,3 @@ def layers_energy(states: np.ndarray, W: np.ndarray, rule: Layered) -> np.ndarra
     pairs = q**2 / states.shape[2] if rule.coupling == "quadratic" else q.copy()
     pairs[:, layers, layers] = q[:, layers, layers]
     return -(g * pairs).sum(axis=(1, 2))
-
-
-def _diagonal(rule: Layered, other: Array) -> Array:
-    return like(np.ascontiguousarray(np.diag(rule.matrix)), other)

@@ -84,10 +84,7 @@ def fields(states: Array, a: Array, patterns: Array, rule: Overlapping, weights:
 def sure_fields(
     states: np.ndarray, patterns: np.ndarray, rule: Overlapping, weights: np.ndarray
 ) -> np.ndarray:
-    """`fields` of float32 states, of sure signs: in double where single leaves it open, 0 at ties.
-
-    A tie is a field below 1e-11 of its terms: patterns of equal overlap cancel.
-    """
+    """`fields` of float32 states, of sure signs: in double where it is open, 0 at ties."""
     B, own = table(overlap_sums(states, patterns), rule, patterns.shape[1], weights)
     h = B.astype(np.float32) @ patterns + np.float32(own) * states
     size = np.sqrt((B**2).sum(axis=1, keepdims=True)) + np.abs(own)

@@ -26,10 +26,6 @@ COUPLINGS = ("linear", "quadratic")
 class LayeredMemory:
     """Settings of the memory; `run` relaxes states in it.
 
-    To take mixtures apart, three layers need the quadratic coupling, the projector, a repulsion of
-    .3 to .4 and the noise of the heat bath at the start, at beta of 7 to 10; the noise of the
-    authors' programs is too small to leave a mixture (`hopfed run disentangle`).
-
     Attributes
     ----------
     layers : L.
@@ -83,28 +79,15 @@ class LayeredMemory:
         """Relax memories that all start at `states` (S, N), and return the state of every layer."""
         # `beta` is that of the end. A serial block of one layer stops when
         # ``sum_k score_weights_k a_k^2 / N`` exceeds `stop_score`, ``a = W^T sigma``.
-        if self._is_heat_bath():
-            outcome = kernels.heat_bath(
-                states,
-                W,
-                beta=beta * np.linspace(self.warm_up, 1.0, updates),
-                sweeps=updates,
-                seed=seed,
-                stop_score=stop_score,
+        one = (self.layers, self.order, self.noise) == (1, "serial", (1.0, 1.0))
+        if one and not (self.noise_over_beta or self.field or self.self_field):
+            betas = beta * np.linspace(self.warm_up, 1.0, updates)
+            return kernels.heat_bath(
+                states, W, beta=betas, sweeps=updates, seed=seed, stop_score=stop_score,
                 score_weights=score_weights,
-            )
-            return outcome.state
+            ).state  # fmt: skip
         relaxed = self.relax(states, W, beta=beta, updates=updates, seed=seed)
         return relaxed.state.reshape(-1, states.shape[1])
-
-    def _is_heat_bath(self) -> bool:
-        """One layer, serial, heat-bath noise and no field: the kernel of the search."""
-        return (
-            self.layers == 1
-            and self.order == "serial"
-            and self.noise == (1.0, 1.0)
-            and not (self.noise_over_beta or self.field or self.self_field)
-        )
 
     def relax(
         self, states: np.ndarray, W: np.ndarray, *, beta: float, updates: int, seed: int

@@ -78,12 +78,8 @@ class Projector(Rule):
 class Dreamed(Rule):
     """Hebb's couplings after dreaming (Fachechi, Agliari, Barra 2019).
 
-    The capacity rises with the time: .138 N random patterns at t = 0, .387 N at 1, which is the
-    default, .870 N at 10 (`hopfed theory capacity`).
-
-    Attributes
-    ----------
-    t : dreaming time, at least 0.
+    The capacity rises with the dreaming time t, at least 0: .138 N random patterns at 0, .387 N at
+    1, which is the default, .870 N at 10 (`hopfed theory capacity`).
 
     >>> Dreamed(-1.0)
     Traceback (most recent call last):
@@ -113,10 +109,9 @@ class Layered(Rule):
     """Layers on common couplings that push each other to different patterns.
 
     From a mixture of three patterns the layers find all three if noise cools from a temperature
-    that suits the repulsion. Of the mixtures at N = 600 these shares come apart: .96 with 3
-    patterns stored (repulsion .4, cooled from T = .1), .91 with 10 (.3, T = .15), .80 with 20 (.3,
-    T = .1), .42 with 40 (.2, T = .1). Without noise, or without repulsion, hardly any do (`hopfed
-    run disentangle`).
+    that suits the repulsion: at N = 600 in .96 with 3 patterns stored (repulsion .4, from T = .1),
+    .91 with 10 (.3, .15), .80 with 20 (.3, .1), .42 with 40 (.2, .1); without noise, or without
+    repulsion, hardly ever (`hopfed run disentangle`).
 
     Attributes
     ----------
@@ -125,16 +120,13 @@ class Layered(Rule):
     coupling : "quadratic" or "linear" in the overlap of two layers (arXiv:2603.19902, eqs. (6)
         and (8)).
     t : dreaming time of the couplings; infinite for the projector, which was measured to be best.
-    g : (L, L) couplings of the layers in the place of 1 and -lambda, a symmetric positive definite
-        matrix or its rows one after the other; empty for those. Only pairs with ``g_ab < 0`` repel
-        each other. No kernel is made for it, so recall takes longer.
 
     >>> Layered(layers=3, repulsion=0.7)
     Traceback (most recent call last):
         ...
     hopfed.errors.ArgumentError: repulsion must be in [0, 0.5), got 0.7
-    >>> Layered(2, 0.2).matrix.tolist(), Layered(2, g=((1, 0.5), (0.5, 1))).g
-    ([[1.0, -0.2], [-0.2, 1.0]], (1.0, 0.5, 0.5, 1.0))
+    >>> Layered(2, 0.2).matrix.tolist()
+    [[1.0, -0.2], [-0.2, 1.0]]
     """
 
     name: ClassVar[str] = "layered"
@@ -142,34 +134,19 @@ class Layered(Rule):
     repulsion: float = 0.45
     coupling: str = "quadratic"
     t: float = float("inf")
-    g: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        try:
-            flat = tuple(np.asarray(self.g, np.float64).ravel().tolist())
-        except (TypeError, ValueError):
-            raise ArgumentError("g", "a matrix (L, L) of numbers", repr(self.g)) from None
-        object.__setattr__(self, "g", flat)  # hashable, and as run files hold it
         check_types(self)
         require(1 <= self.layers <= MOST, "layers", f"in 1 .. {MOST:,}", self.layers)
         most = 1 / (self.layers - 1) if self.layers > 1 else float("inf")
-        inside = 0 <= self.repulsion < most or bool(self.g)
-        require(inside, "repulsion", f"in [0, {most:g})", self.repulsion)
+        require(0 <= self.repulsion < most, "repulsion", f"in [0, {most:g})", self.repulsion)
         known = f"one of {', '.join(COUPLINGS)}"
         require(self.coupling in COUPLINGS, "coupling", known, repr(self.coupling))
         require(self.t >= 0, "t", "at least 0", self.t)
-        if self.g:
-            count = self.layers**2
-            require(len(self.g) == count, "g", f"{count} numbers, L x L", len(self.g))
-            even = bool((self.matrix == self.matrix.T).all())
-            sound = even and float(np.linalg.eigvalsh(self.matrix)[0]) > 0
-            require(sound, "g", "symmetric and positive definite", self.g)
 
     @property
     def matrix(self) -> np.ndarray:
-        """g (L, L): as given, or 1 on the diagonal and -lambda off it."""
-        if self.g:
-            return np.array(self.g).reshape(self.layers, self.layers)
+        """Couplings g (L, L) of the layers: 1 on the diagonal and -lambda off it."""
         return (1 + self.repulsion) * np.eye(self.layers) - self.repulsion
 
     @property
@@ -182,10 +159,8 @@ class Layered(Rule):
 class Dense(Rule):
     """The dense memory: a power of every overlap (Krotov, Hopfield 2016, arXiv:1606.01164).
 
-    Attributes
-    ----------
-    n : the power, 2 to 30; 2 is Hebb's rule. If it is odd, a pattern and its negative cancel, and
-        neither is kept (`advice` of the memory says so).
+    The power n is 2 to 30; 2 is Hebb's rule. If it is odd, a pattern and its negative cancel, and
+    neither is kept (`advice` of the memory says so).
 
     >>> Dense(1)
     Traceback (most recent call last):
@@ -206,9 +181,8 @@ class Dense(Rule):
 class Exponential(Rule):
     """The exponential memory, one step of which is attention (Ramsauer et al., arXiv:2008.02217).
 
-    Attributes
-    ----------
-    beta : inverse temperature of the weights, in (0, 300]. For graded patterns 1 is Bayes' rule.
+    `beta` is the inverse temperature of the weights, in (0, 300]; for graded patterns 1 is Bayes'
+    rule.
 
     >>> Exponential(0.0)
     Traceback (most recent call last):
@@ -234,10 +208,6 @@ RULES: dict[str, type[Rule]] = {
 
 def rule_named(rule: str | Rule) -> Rule:
     """Return a rule with its default settings by name; a rule is returned as it is.
-
-    Raises
-    ------
-    ArgumentError : there is no such rule.
 
     >>> rule_named("dense"), rule_named(Dense(4))
     (Dense(n=3), Dense(n=4))

@@ -157,22 +157,19 @@ def compare(
     taken = run_recovery(given, **how)
     fits = [run_recovery(given, n_archetypes=K, **how) for K in wanted]
     M = fits[0].likeliest.rows
-    made: dict[str, list[float]] = {name: [] for name in COLUMNS}
+    lines = []
     for K, fit in zip(wanted, fits, strict=True):
-        L = fit.likeliest
+        L, p, likeliest = fit.likeliest.log_likelihood, fit.likeliest.parameters, fit.likeliest
         left = fit.residual.ratio if fit.residual is not None else np.nan
-        row = [K, L.log_likelihood, L.parameters, L.parameters * np.log(M) - 2 * L.log_likelihood]
-        row += [2 * L.parameters - 2 * L.log_likelihood, L.entropy, L.smallest, left, np.nan]
-        for name, value in zip(COLUMNS, row, strict=True):
-            made[name].append(value)
+        criteria = p * np.log(M) - 2 * L, 2 * p - 2 * L
+        lines.append([K, L, p, *criteria, likeliest.entropy, likeliest.smallest, left])
+    whole = {"archetypes", "parameters"}
+    columns_of = zip(COLUMNS, zip(*lines, strict=True), strict=False)
+    table = {n: np.array(x, int if n in whole else float) for n, x in columns_of}
     if bootstrap:
         rows = packed_rows(given if tables is None else [t.rows for t in tables], gaps=True)
         rows = counted(rows if weights is None else weighted(rows, weights))
-        made["p_value"] = _p_values(rows, wanted, fits, bootstrap, seed)
-    else:
-        del made["p_value"]
-    whole = {"archetypes", "parameters"}
-    table = {n: np.array(x, int if n in whole else float) for n, x in made.items()}
+        table["p_value"] = np.array(_p_values(rows, wanted, fits, bootstrap, seed))
     found = tuple(fit.archetypes for fit in fits)
     return Comparison(table, tuple(f.status for f in found), found, taken.archetypes)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -140,11 +140,8 @@ def run_recovery(
 ) -> Recovery:
     """Do what `recover` does, and keep the traffic and the spectrum as well.
 
-    Parameters
-    ----------
-    examples, seed, device, columns, channel, n_archetypes, weights, blocks, patterns : as in
-        `recover`.
-    options : the others of `recover`.
+    `examples`, `seed`, `device`, `columns`, `channel`, `n_archetypes`, `weights`, `blocks`,
+    `patterns` and other `options` are those of `recover`.
 
     Examples
     --------
@@ -156,11 +153,10 @@ def run_recovery(
     ([300, 300], [43652, 43652])
     """
     patterns = patterns_of(channel, patterns, **options)
-    whole = isinstance(blocks, Integral) and blocks >= 1
-    require(whole, "blocks", "a whole number, at least 1", blocks)
+    for name, number in (("blocks", blocks), ("n_archetypes", n_archetypes)):
+        whole = number is None or (isinstance(number, Integral) and number >= 1)
+        require(whole, name, "a whole number, at least 1", number)
     if n_archetypes is not None:
-        whole = isinstance(n_archetypes, Integral) and n_archetypes >= 1
-        require(whole, "n_archetypes", "a whole number, at least 1", n_archetypes)
         rule = "without quality, refit, patterns and the channel symmetric"
         require(not patterns.only, "n_archetypes", rule, patterns.asked or "symmetric")
         channel = "graded"
@@ -211,7 +207,9 @@ def run_recovery(
     residual = recovery.residual
     if residual is not None:
         residual = replace(residual, columns=apart.kept[residual.columns])
-    constant = np.union1d(apart.kept[recovery.constant_columns], np.flatnonzero(apart.left_single))
+    constant = np.union1d(
+        apart.kept[recovery.constant_columns], np.flatnonzero(apart.single & (not apart.whole))
+    )
     return replace(
         recovery,
         archetypes=replace(found, advice=advice, columns=names, coding=coding),
@@ -220,7 +218,8 @@ def run_recovery(
         traffic=session.traffic,
         exchanges=session.exchanges,
         n_examples=session.sizes.tolist(),
-        raw_nbytes=[_packed_bytes(rows) for rows in kept],
+        # Of bits, of two planes where entries are missing.
+        raw_nbytes=[-(-(1 + r.gaps) * len(r) * r.n // 8) for r in kept],
         readings=max(rows.readings for rows in clients),
     )
 
@@ -260,12 +259,8 @@ def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows]) -> Ar
     if apart.whole:
         return replace(found, levels=level)
     signs = apart.filled(found.patterns.astype(np.float64))
-    new = replace(
-        found,
-        patterns=np.where(signs < 0, -1, 1).astype(np.int8),
-        levels=level,
-        leaders=apart.signed,
-    )
+    patterns = np.where(signs < 0, -1, 1).astype(np.int8)
+    new = replace(found, patterns=patterns, levels=level, leaders=apart.signed)
     if found.graded_means is not None:
         new = replace(new, graded_means=apart.filled(found.graded_means))
     if found.own_errors is not None:
@@ -275,22 +270,11 @@ def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows]) -> Ar
     return new
 
 
-def _packed_bytes(rows: Rows) -> int:
-    """Bytes of rows in bits, of two planes where entries are missing."""
-    return -(-(1 + rows.gaps) * int(rows.shape[0]) * int(rows.shape[1]) // 8)
-
-
 def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
-    """Deal the rows of one set of examples to `clients` at random, as evenly as possible.
+    """Deal M packed rows, `examples`, to `clients` at random, as evenly as possible.
 
-    Parameters
-    ----------
-    examples : M packed rows.
-    clients : from 1 to M / 2.
-    seed : of the deal.
+    There are from 1 to M / 2 clients; `seed` is of the deal.
 
-    Examples
-    --------
     >>> from hopfed.kernels import pack
     >>> [part.shape for part in split(pack(np.ones((7, 3))), 3, seed=0)]
     [(3, 3), (2, 3), (2, 3)]
@@ -333,10 +317,7 @@ CHANNELS = ("auto", "symmetric", "graded")
 
 
 def patterns_of(
-    channel: str = "auto",
-    patterns: Patterns | None = None,
-    alpha: float | None = None,
-    **how: Any,
+    channel: str = "auto", patterns: Patterns | None = None, alpha: float | None = None, **how: Any
 ) -> Patterns:
     """The estimator of patterns that options of `recover` ask for; an error where they clash."""
     require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
@@ -394,14 +375,11 @@ def _is_named(given: Any) -> bool:
     if isinstance(given, Table | dict | str | os.PathLike) or is_partitioned(given):
         return True
     frame = not isinstance(given, Rows) and any(hasattr(given, kind) for kind in kinds)
-    return frame or _is_rows(given) or _holds_other_numbers(given)
-
-
-def _holds_other_numbers(given: Any) -> bool:
-    """Whether an array holds numbers such as 1 and 2 in its first rows, whose columns are coded."""
+    if frame or _is_rows(given):
+        return True
     if type(given) is not np.ndarray or given.ndim != 2 or given.dtype.kind not in "iuf":
         return False
-    some = given[:FIRST]
+    some = given[:FIRST]  # other numbers, such as 1 and 2, are coded by column
     return not np.isin(some[some == some], (-1, 0, 1)).all()
 
 
@@ -414,23 +392,15 @@ def _is_rows(given: Any) -> bool:
 
 def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
     """Turn a recovery into a run; no example of any client is in it."""
-    alone = storage.as_run(recovery.archetypes)
+    alone, said = storage.as_run(recovery.archetypes), report(recovery, 0.0)
+    del said["seconds"]
     arrays = {
         "spectrum/eigenvalues": recovery.eigenvalues,
         "columns/constant": recovery.constant_columns,
     }
-    summary = {
-        "threshold": recovery.threshold,
-        "rule": recovery.rule,
-        "n_examples": recovery.n_examples,
-        **{k: v for k, v in report(recovery, 0.0).items() if k != "seconds"},
-    }
-    return replace(
-        alone,
-        config=config | alone.config,
-        arrays=alone.arrays | arrays,
-        summary=alone.summary | summary,
-    )
+    summary = {n: getattr(recovery, n) for n in ("threshold", "rule", "n_examples")} | said
+    config, arrays = config | alone.config, alone.arrays | arrays
+    return replace(alone, config=config, arrays=arrays, summary=alone.summary | summary)
 
 
 def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
@@ -438,10 +408,7 @@ def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
     found = recovery.archetypes
     made = {
         **storage.summary_of(found),
-        "scores": found.scores,
-        "predicted_scores": found.predicted_scores,
-        "exposures": found.exposures,
-        "exposure_errors": found.exposure_errors,
+        **{name: getattr(found, name) for name in (*storage.SCORES, "exposure_errors")},
         "seconds": seconds,
         "bytes_sent": recovery.traffic.up,
         "bytes_dense": recovery.dense_nbytes,
@@ -458,5 +425,4 @@ def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
         made["columns"] = list(found.columns)
         for what in ("constant_columns", "dependent_columns"):
             made[what] = [found.columns[j] for j in made.get(what, ())]
-    made_plain: dict[str, Any] = plain(made)
-    return made_plain
+    return cast(dict[str, Any], plain(made))

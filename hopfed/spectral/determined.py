@@ -1,8 +1,8 @@
 """Columns that determine each other, found in sums over pairs of columns.
 
-A copy of a column, its opposite, and the levels of one variable depend on each other whatever the
-classes are, and would be taken for classes. A column of one value, or of hardly any entry, says
-nothing. So all of these are left out before a count and a fit, and filled in after it:
+Copies of a column, its opposite, and the levels of one variable depend on each other whatever the
+classes are. A column of one value, or of hardly any entry, says nothing. So all of these are left
+out before a count and a fit, and filled in after it:
 
 - a copy or an opposite counts once, a few typing errors included. Columns of clear classes agree as
   often; but what a copy agrees in remains when the other columns are taken into account, which know
@@ -14,9 +14,8 @@ nothing. So all of these are left out before a count and a fit, and filled in af
 Sums over pairs add up over blocks of rows and over owners. Of wide tables they are taken of a few
 columns: those that an owner finds alike in some of its rows (by hashes), and some others.
 
-Sources: Ledermann, "On the rank of the reduced correlational matrix in multiple-factor analysis",
-Psychometrika 2 (1937), 85-93, for how many directions a number of columns can tell; the rest is
-proposed here.
+Source: Ledermann, Psychometrika 2 (1937), 85-93, for how many directions a number of columns can
+tell; the rest is proposed here.
 """
 
 from __future__ import annotations
@@ -105,33 +104,32 @@ class Determined:
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Numbers of the columns that are levels of each variable."""
+        """Numbers of the columns that are levels of each variable, among those that are kept."""
         return _groups(self.level)
 
     @property
     def kept_groups(self) -> tuple[tuple[int, ...], ...]:
-        """The same by their place among the columns that are kept."""
+        """The same by their place there."""
         return _groups(self.level[self.kept])
 
     def of(self, rows: Rows) -> Rows:
         """Rows as they are fitted: of the columns that are kept, with gaps of variables."""
         if not self.gapped:
             return rows if self.whole else rows.columns(self.kept)
-        return rows.mapped(self._gapped, len(self.kept))
+        gapped = [np.flatnonzero(self.level == variable) for variable in self.gapped]
 
-    def _gapped(self, rows: Rows) -> Rows:
-        """Bits with gaps where a variable has no level, or two, of the columns that are kept."""
-        done = []
-        step = max(1, (1 << 24) // max(rows.shape[1], 1))
-        for a in range(0, len(rows), step):
-            x = to_host(kernels.unpack(rows[a : a + step]))
-            for variable in self.gapped:
-                group = np.flatnonzero(self.level == variable)
-                wrong = (x[:, group] > 0).sum(axis=1) != 1
-                x[np.ix_(wrong, group)] = 0
-            x = x[:, self.kept]
-            done.append(kernels.with_gaps(kernels.pack_masked(x > 0, x == 0)))
-        return kernels.concatenate(done)
+        def with_gaps(rows: Rows) -> Rows:
+            """Bits with gaps where a variable has no level, or two."""
+            done, step = [], max(1, (1 << 24) // max(rows.shape[1], 1))
+            for a in range(0, len(rows), step):
+                x = to_host(kernels.unpack(rows[a : a + step]))
+                for group in gapped:
+                    x[np.ix_((x[:, group] > 0).sum(axis=1) != 1, group)] = 0
+                x = x[:, self.kept]
+                done.append(kernels.with_gaps(kernels.pack_masked(x > 0, x == 0)))
+            return kernels.concatenate(done)
+
+        return rows.mapped(with_gaps, len(self.kept))
 
     def filled(self, means: np.ndarray) -> np.ndarray:
         """(K, N) means of all columns, from those (K, N') that were fitted."""
@@ -150,11 +148,6 @@ class Determined:
         errors[:, copies] = np.abs(self.slope[copies]) * errors[:, self.leader[copies]]
         errors[:, silent] = np.sqrt((1 - self.centre[silent] ** 2) / (seen[silent] + 1))
         return errors
-
-    @property
-    def left_single(self) -> np.ndarray:
-        """(N,) whether a column was left out that holds one value, or none."""
-        return self.single & ~self.whole
 
     def advice(self, names: Sequence[str] | None, known: Sequence[Sequence[int]] = ()) -> str:
         """Sentences about the columns that were left out, and levels nobody knew of; or nothing."""
@@ -202,7 +195,8 @@ class Pairs:
     plus: np.ndarray
 
     def __add__(self, other: Pairs) -> Pairs:
-        return Pairs(*(getattr(self, name) + getattr(other, name) for name in _SUMS))
+        names = ("sums", "seen", "products", "both", "plus")
+        return Pairs(*(getattr(self, name) + getattr(other, name) for name in names))
 
     @cached_property
     def means(self) -> np.ndarray:
@@ -217,13 +211,11 @@ class Pairs:
         return np.asarray(np.clip(both / np.outer(spread, spread), -1, 1) * (self.both > 0))
 
 
-_SUMS = ("sums", "seen", "products", "both", "plus")
-
-
 def pairs(rows: Rows, columns: np.ndarray | None = None) -> Pairs:
     """Sums over pairs of columns of a block of rows: what an owner is asked for."""
     rows = rows if columns is None else rows.columns(columns)
-    sums, seen, products = _here(*column_moments(rows), kernels.second_moment(rows))
+    found = all_to_host(*column_moments(rows), kernels.second_moment(rows))
+    sums, seen, products = (x.astype(np.float64) for x in found)
     if rows.gaps:
         both, plus = (
             to_host(kernels.second_moment(Rows(plane, rows.n, plane))).astype(np.float64)
@@ -231,16 +223,6 @@ def pairs(rows: Rows, columns: np.ndarray | None = None) -> Pairs:
         )
         return Pairs(sums, seen, products, both, plus)
     return _complete(sums, float(len(rows)), products)
-
-
-def _here(*sums: Array) -> list[np.ndarray]:
-    """Sums over columns as float64 on the host, where they come in one copy."""
-    xp = namespace(*sums)
-    found = np.asarray(
-        to_host(xp.concat([xp.astype(xp.reshape(a, (-1,)), xp.float64) for a in sums]))
-    )
-    parts = np.split(found, np.cumsum([a.size for a in sums])[:-1])
-    return [part.reshape(a.shape) for part, a in zip(parts, sums, strict=True)]
 
 
 def _complete(sums: np.ndarray, rows: float, products: np.ndarray) -> Pairs:
@@ -260,7 +242,7 @@ def determined(
     `known` are columns that are levels of one variable, `steps` those that are thresholds of one
     answer, and no copies of each other; `seed` is of the columns looked at in a wide table.
     """
-    looked = _at_a_glance(owners)
+    different, free = _at_a_glance(owners)
     moments = [host_moments(rows) for rows in owners]
     sums, seen = (np.sum(each, axis=0).astype(np.int64) for each in zip(*moments, strict=True))
     N = len(sums)
@@ -275,9 +257,9 @@ def determined(
     if seen.max(initial=0) < FEW_ROWS and 2 * varies.sum() < there.sum():
         # Most columns of a few rows of one pattern hold one value, and are not silent.
         return Determined(np.where(there, np.arange(N), -1), slope, centre, level, single)
-    if varies.sum() < 2 or _are_exact(owners, int(varies.sum()), looked.different):
+    if varies.sum() < 2 or _are_exact(owners, int(varies.sum()), different):
         return Determined(np.arange(N), slope, centre, level, single)
-    if looked.free and varies.all() and not (known or steps):
+    if free and varies.all() and not (known or steps):
         return Determined(leader, slope, centre, level, single)
     columns = np.flatnonzero(varies)
     if len(columns) > WIDE:
@@ -307,27 +289,23 @@ def determined(
         if own:
             leader[own], slope[own], centre[own] = own, 0.0, (sums / (seen + 1))[own]
             level[[j for j in group if leader[j] == j]] = len(told.level) + k
-    lost = np.setdiff1d(np.arange(N), np.flatnonzero(leader == np.arange(N)))
-    level[lost] = -1
-    gapped = set(told.gapped) | _torn(known, level, leader)
+    copied = leader != np.arange(N)
+    level[copied] = -1
+    gapped = set(told.gapped)
+    for k, group in enumerate(known):  # of torn ones, whose copied levels rows may have, too
+        if (copied & (leader >= 0))[list(group)].any() and (level[list(group)] == k).any():
+            gapped.add(k)
     numbers = np.unique(level[level >= 0]).tolist()
     level = np.array([numbers.index(k) if k >= 0 else -1 for k in level.tolist()], int)
     torn = tuple(numbers.index(k) for k in sorted(gapped) if k in numbers)
     return Determined(leader, slope, centre, level, single, torn)
 
 
-class Glance(NamedTuple):
-    """What a device says of its rows in one copy, beside the sums of their columns."""
-
-    different: int | None = None  # how many rows are, of all owners; None where it was not asked
-    free: bool = False  # whether no two columns that vary may determine each other
-
-
-def _at_a_glance(owners: Sequence[Rows]) -> Glance:
-    """Look at complete rows on a device there; of the host's, and of gaps, nothing is said."""
+def _at_a_glance(owners: Sequence[Rows]) -> tuple[int | None, bool]:
+    """How many complete rows on a device differ, and whether no columns determine each other."""
     held = [rows for rows in owners if on_device(rows)]
     if len(held) < len(owners) or any(r.gaps or r.counts is not None for r in held):
-        return Glance()
+        return None, False
     sums = [kernels.column_sums(rows) for rows in held]
     xp = namespace(*sums)
     marks = xp.sort(xp.concat([row_marks(rows) for rows in held]))
@@ -335,7 +313,7 @@ def _at_a_glance(owners: Sequence[Rows]) -> Glance:
     *found, told = all_to_host(*sums, xp.stack([xp.sum(marks[1:] != marks[:-1]), dependent]))
     for rows, own in zip(held, found, strict=True):
         remember_moments(rows, own, np.full(len(own), len(rows)))
-    return Glance(int(told[0]) + 1, not told[1])
+    return int(told[0]) + 1, not told[1]
 
 
 def _may_agree(held: Sequence[Rows], sums: Sequence[Array]) -> Array:
@@ -389,16 +367,6 @@ def _are_exact(owners: Sequence[Rows], varies: int, different: int | None = None
     return different < varies and 2 * different <= len(marks)
 
 
-def _torn(known: Sequence[Sequence[int]], level: np.ndarray, leader: np.ndarray) -> set[int]:
-    """Variables of which some levels follow from other columns: rows have none of the rest."""
-    copied = (leader >= 0) & (leader != np.arange(len(leader)))
-    return {
-        k
-        for k, group in enumerate(known)
-        if copied[list(group)].any() and (level[list(group)] == k).any()
-    }
-
-
 def _asked(owners: Sequence[Rows], columns: np.ndarray) -> Pairs:
     """Sums of all owners; of many rows that are held, some, evenly from all."""
     answers = []
@@ -428,17 +396,12 @@ class Variable(NamedTuple):
         return not self.gaps and bool((np.diff(self.levels) == 1).all())
 
 
-@dataclass
 class _Search:
     """The search in sums over pairs of columns, all of which vary."""
 
-    pairs: Pairs
-    level: np.ndarray
-
-    def __post_init__(self) -> None:
-        n = len(self.pairs.sums)
-        self.leader, self.gapped = np.arange(n), list[int]()
-        self.plus = np.diag(self.pairs.plus)
+    def __init__(self, pairs: Pairs, level: np.ndarray):
+        self.pairs, self.level = pairs, level
+        self.leader, self.gapped = np.arange(len(level)), list[int]()
 
     def run(self) -> _Search:
         """Clusters that may be copies, then levels among their leaders, then the tests of both."""
@@ -462,10 +425,6 @@ class _Search:
             if variable.gaps:
                 self.gapped.append(int(first + k))
         return self
-
-    def known(self) -> list[np.ndarray]:
-        """Levels of each variable that was known beforehand."""
-        return [np.flatnonzero(self.level == k) for k in np.unique(self.level[self.level >= 0])]
 
     def clusters(self, errors: float) -> list[np.ndarray]:
         """Columns that are alike or opposite; the first of each stands for them."""
@@ -510,7 +469,7 @@ class _Search:
         alone[list(without)] = False
         among = np.flatnonzero(alone)
         n = p.both[np.ix_(among, among)]
-        often, both = self.plus[among], p.plus[np.ix_(among, among)]
+        often, both = np.diag(p.plus)[among], p.plus[np.ix_(among, among)]
         rows = np.diag(n)
         expected = np.outer(often / rows, often / rows) * n
         apart = both <= OVERLAP * np.where(expected >= 5, expected, 0)
@@ -523,15 +482,11 @@ class _Search:
                 if not left[a]:
                     continue
                 group = grow(a, apart & left, evidence, often, rows)
-                if (
-                    len(group) < 2 + sure
-                    or evidence[np.ix_(group, group)][np.triu_indices(len(group), 1)].sum() < LEAST
-                ):
+                upper = np.triu_indices(len(group), 1)
+                if len(group) < 2 + sure or evidence[np.ix_(group, group)][upper].sum() < LEAST:
                     continue
-                held, twice = (
-                    often[group].sum(),
-                    (both[np.ix_(group, group)].sum() - often[group].sum()) / 2,
-                )
+                held = often[group].sum()
+                twice = (both[np.ix_(group, group)].sum() - held) / 2
                 one = held - 2 * twice  # rows with one level, where none has three
                 if one == rows[group[0]] if sure else one >= FILLED * rows[group[0]]:
                     left[group] = False
@@ -543,14 +498,11 @@ class _Search:
         a: int, apart: np.ndarray, _: np.ndarray, often: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
         """Column a and those that follow it, as long as no two are +1 in a row."""
-        b = a + 1
-        while (
-            b < len(often)
-            and apart[a:b, b].all()
-            and often[a : b + 1].sum() <= (1 + ERRORS[-1] * (b - a)) * rows[a]
-        ):
-            b += 1
-        return np.arange(a, b)
+        for b in range(a + 1, len(often)):
+            few = often[a : b + 1].sum() <= (1 + ERRORS[-1] * (b - a)) * rows[a]
+            if not (few and apart[a:b, b].all()):
+                return np.arange(a, b)
+        return np.arange(a, len(often))
 
     @staticmethod
     def _anywhere(
@@ -568,12 +520,9 @@ class _Search:
         return np.array(sorted(group))
 
     def between(self, clusters: list[np.ndarray], groups: list[np.ndarray]) -> np.ndarray | None:
-        """(n, n) part of the correlations that other columns explain: those of the classes.
-
-        The entries within a cluster of copies, and within a variable, are taken for unknown, and
-        completed by few directions; None where columns are too few to tell them.
-        """
-        groups = [*groups, *self.known()]
+        """(n, n) correlations that other columns explain; None where these are too few."""
+        known = np.unique(self.level[self.level >= 0])
+        groups = [*groups, *(np.flatnonzero(self.level == k) for k in known)]
         unit = self.leader.copy()
         for cluster in clusters:
             unit[np.isin(unit, cluster)] = cluster[0]
@@ -584,28 +533,20 @@ class _Search:
         some = np.union1d(asked, beside[:: -(-len(beside) // OTHERS)] if len(beside) else beside)
         at = np.ix_(some, some)
         hidden = unit[some, None] == unit[some]
-        known = self.explained(self.pairs.correlations[at], hidden, self.pairs.both[at])
-        if known is None:
-            return None
-        whole = np.zeros((len(unit), len(unit)))
-        whole[at] = known
-        return whole
-
-    @staticmethod
-    def explained(R: np.ndarray, hidden: np.ndarray, both: np.ndarray) -> np.ndarray | None:
-        """What `between` says of correlations R (n, n) of rows that have `both`."""
-        n, B, k = len(R), np.zeros_like(R), 0
+        R = self.pairs.correlations[at]
+        n, B, k, units = len(R), np.zeros_like(R), 0, len(np.unique(hidden, axis=0))
         if hidden.all():
             return None
-        units = len(np.unique(hidden, axis=0))
-        rows = max(int(np.median(both[~hidden])), 2)
+        rows = max(int(np.median(self.pairs.both[at][~hidden])), 2)
         edge = white_edge(rows, n, 1e-3) / rows - 1
         while more := int((np.linalg.eigvalsh(np.where(hidden, 0.0, R - B)) > edge).sum()):
             k += more
             if k >= units or (units - k) ** 2 < units + k:
                 return None
             B = _completed(R, hidden, k)
-        return B
+        whole = np.zeros((len(unit), len(unit)))
+        whole[at] = B
+        return whole
 
     def merge(self, cluster: np.ndarray, between: np.ndarray | None) -> None:
         """Let those columns follow the first of a cluster whose agreement others do not explain."""
@@ -639,9 +580,8 @@ def _completed(R: np.ndarray, hidden: np.ndarray, k: int) -> np.ndarray:
     held, ridge, B = R * seen, RIDGE * np.eye(k), np.zeros_like(R)
     for _ in range(STEPS):
         moments = seen @ (right[:, :, None] * right[:, None, :]).reshape(len(R), -1)
-        left = np.linalg.solve(moments.reshape(-1, k, k) + ridge, (held @ right)[:, :, None])[
-            ..., 0
-        ]
+        left = np.linalg.solve(moments.reshape(-1, k, k) + ridge, (held @ right)[:, :, None])
+        left = left[..., 0]
         new = (left @ right.T + right @ left.T) / 2
         moved = np.abs(new - B)[hidden].max()
         B, right = new, left
@@ -669,8 +609,11 @@ def _look(rows: Rows) -> np.ndarray:
     plus = to_host(columns.signs)
     there = to_host(columns.seen) if rows.gaps else np.full_like(plus, 2**64 - 1)
     plus, there = plus[:, : len(rows) // 64], there[:, : len(rows) // 64]
-    minus = there & ~plus
-    found = [np.zeros(0, int), _neighbours(plus, there)]
+    minus, found = there & ~plus, [np.zeros(0, int)]
+    fits, last = _spans(*(np.bitwise_count(a).sum(axis=1, dtype=np.int64) for a in (plus, there)))
+    for j in np.flatnonzero(fits):  # of neighbours one is +1 in every row
+        if (np.bitwise_or.reduce(plus[j : last[j]], axis=0) == there[j]).all():
+            found.append(np.arange(j, last[j]))
     few = _few(ERRORS[-1], len(rows))
     for word in np.ascontiguousarray(np.minimum(plus, minus).T):
         if not (np.diff(np.sort(word)) == 0).any():
@@ -691,17 +634,6 @@ def _look(rows: Rows) -> np.ndarray:
         fits = (i != j) & (np.minimum(*apart) <= 2 * few)
         found += [i[fits], j[fits]]
     return np.unique(np.concatenate(found))
-
-
-def _neighbours(plus: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """Columns beside each other, in words of bits, of which one is +1 in every row."""
-    fits, last = _spans(*(np.bitwise_count(a).sum(axis=1, dtype=np.int64) for a in (plus, there)))
-    found = [np.zeros(0, int)]
-    for j in np.flatnonzero(fits):
-        either = np.bitwise_or.reduce(plus[j : last[j]], axis=0)
-        if (either == there[j]).all():
-            found.append(np.arange(j, last[j]))
-    return np.concatenate(found)
 
 
 def _spans(often: Array, seen: Array | int) -> tuple[Array, Array]:

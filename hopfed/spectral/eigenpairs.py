@@ -9,20 +9,11 @@ Three routes, chosen by size (theory/NOTES.md, "Low-rank forms"):
   applied, as over a federation, where every product is one exchange.
 
 Matrices and vectors stay in the array library and on the device of the operator; eigenvalues come
-to the host, where rank rules count them. How many eigenvectors are wanted is known only then.
-
-Block Krylov keeps its basis where the products are made, as a list of blocks, which are never
-joined; the small projected matrix T is on the host, and comes there when it is looked at: one copy
-for several products. Residuals follow from T. A basis that grows too
-wide is turned into its leading Ritz vectors, with which it goes on (K. Wu and H. Simon, SIAM J.
-Matrix Anal. Appl. 22 (2000) 602).
-
-Memory, in bytes for each of the N sites, of float32 products with blocks of b columns where k pairs
-are wanted and the basis has m columns: 4 m for the basis, and beside it 28 b while a block is
-added, or 4 (k + (m - k) / 3) while the basis is turned. At N = 10^6, b = 64, m = 512 and k = 50
-that is 3.9 GB.
-
-Signs of eigenvectors, which are free: chosen so that the frame of the sites does not matter.
+to the host, where rank rules count them. Block Krylov keeps its basis as a list of blocks; the
+small projected matrix T comes to the host when it is looked at, and residuals follow from it. A
+basis that grows too wide is turned into its leading Ritz vectors, with which it goes on (K. Wu and
+H. Simon, SIAM J. Matrix Anal. Appl. 22 (2000) 602). At N = 10^6 sites, blocks of 64 columns, a
+basis of 512 and 50 pairs that takes 3.9 GB.
 """
 
 from __future__ import annotations
@@ -167,11 +158,10 @@ def _beyond(blocks: list[Array], product: Callable[[Array], Array]) -> tuple[Arr
     xp = namespace(blocks[-1])
     image = xp.astype(product(blocks[-1]), blocks[-1].dtype, copy=False)
     with blas_threads(1):  # of products as thin as these, threads wait for each other
-        columns = _taken_out(blocks, image)
+        columns = xp.astype(_taken_out(blocks, image), xp.float64)
         _taken_out(blocks, image)  # twice is enough (Kahan)
         rest = xp.astype(image, xp.float64)
-        del image
-        return rest, xp.astype(columns, xp.float64), rest.T @ rest
+        return rest, columns, rest.T @ rest
 
 
 def _taken_out(blocks: list[Array], X: Array) -> Array:
@@ -185,11 +175,7 @@ def _taken_out(blocks: list[Array], X: Array) -> Array:
 def _next_block(
     blocks: list[Array], rest: Array, gram: Array, longest: Array, most: int
 ) -> tuple[Array, Array]:
-    """Orthonormal block of at most `most` columns, and R with ``rest = block R``.
-
-    Directions that add nothing are left out; on a device, where their number would have to be asked
-    for, they become zeros.
-    """
+    """Orthonormal block of at most `most` columns, and R with ``rest = block R``."""
     xp = namespace(rest)
     with blas_threads(1):
         ascending, E = xp.linalg.eigh(gram)
@@ -336,7 +322,15 @@ def eigenpairs(
         raise ArgumentError("route", f"one of {', '.join(ROUTES)}", route)
     if not callable(wanted) and not (isinstance(wanted, Integral) and wanted >= 0):
         raise ArgumentError("wanted", "a whole number of vectors, or a rule", wanted)
-    chosen = _choose(operator) if route == "auto" else route
+    chosen = route
+    if route == "auto":
+        chosen = "dense" if isinstance(operator, DenseOperator) else "krylov"
+    if route == "auto" and isinstance(operator, FactorOperator):
+        rows, n = operator.rows.shape[0], operator.n_sites
+        # Products of pairs of rows would bring all rows together, which lie apart for a reason.
+        apart = not operator.held and rows <= n
+        if min(rows, n) <= EXPLICIT_LIMIT and not apart:
+            chosen = "gram" if rows <= n else "dense"
     try:
         if chosen == "krylov":
             return _krylov(operator, wanted, seed, width, tol, max_products, start)
@@ -351,17 +345,6 @@ def eigenpairs(
         advice = "use fewer rows" if chosen == "krylov" else "use route='krylov'"
         what = f"out of device memory in the {chosen} route: {advice} ({error})"
         raise BackendError(what) from None
-
-
-def _choose(operator: HebbianOperator) -> str:
-    if isinstance(operator, FactorOperator):
-        rows = operator.rows.shape[0]
-        # Products of pairs of rows would bring all rows together, which lie apart for a reason.
-        apart = not operator.held and rows <= operator.n_sites
-        if min(rows, operator.n_sites) > EXPLICIT_LIMIT or apart:
-            return "krylov"
-        return "gram" if rows <= operator.n_sites else "dense"
-    return "dense" if isinstance(operator, DenseOperator) else "krylov"
 
 
 def _gram(operator: FactorOperator, wanted: Wanted) -> Spectrum:
@@ -444,15 +427,14 @@ def _krylov(
     if start is not None:
         beside = first[:, min(start.shape[1], width - 1) :]
         first = xp.concat([xp.astype(start, kind), beside], axis=1)
+    cheap = on_device(home) and isinstance(operator, FactorOperator | DenseOperator)
     found = leading_pairs(
         operator.matmat,
         first,
         lambda values, whole: counted(wanted, values, whole, floor),
         lambda values, k: tol * (values[:k] - values[k : k + 1].max(initial=0.0)),
         max_products,
-        FIRST_LOOK
-        if on_device(home) and isinstance(operator, FactorOperator | DenseOperator)
-        else 1,
+        FIRST_LOOK if cheap else 1,
     )
     status, k = "converged", len(found.residuals)
     if found.loose:

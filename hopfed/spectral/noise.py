@@ -27,11 +27,8 @@ class NoiseProfile:
     Source: theory/NOTES.md, "Clients of unequal quality or weight".
 
     ``trace C_c = N`` for +-1 data: what an owner's trace holds outside of the k leading
-    eigenvectors is spread over N - k directions of noise. Examples that enter C with a weight,
-    relative to the mean weight, have their noise multiplied by it. Counting them as
-    ``mass^2 / sum w^2`` equal examples keeps the second moment of the noise and not its edge: with
-    weights that halve from round to round the edge lies higher by more than the width of the
-    Tracy-Widom law.
+    eigenvectors is spread over N - k directions of noise. That of examples with a weight is
+    multiplied by it, over the mean weight.
 
     Attributes
     ----------
@@ -93,13 +90,9 @@ class NoiseProfile:
     def alike(self, level: float = LEVEL) -> bool:
         """Whether the owners' noise may be the same: a test of false-alarm rate `level`.
 
-        Rows dealt at random to owners capture as much at every owner, up to the standard error of
-        a mean over that owner's rows. The largest deviation from the mean of all rows is compared
-        with Student's law, with Bonferroni's share of the level for each owner.
-
-        Raises
-        ------
-        ArgumentError : what the owners capture, or how it spreads over their rows, is not known.
+        The largest deviation of what an owner's rows capture from the mean of all rows is compared
+        with Student's law, with Bonferroni's share of the level for each owner. An ArgumentError
+        says that what they capture, or its spread, is not known.
         """
         if self.captured is None or self.rows is None or self.spreads is None:
             raise ArgumentError("profile", "one with the spread of what owners capture", None)
@@ -183,13 +176,8 @@ def noise_variance(leading: np.ndarray, n_sites: int, aspect: float) -> float:
 
     Source: theory/NOTES.md, "Noise variance".
 
-    Each of the `leading` eigenvalues is turned into its spike strength by arXiv:2603.19902, eq.
-    (60), under the current s2. Raw eigenvalues in the place of debiased ones diverge for N > M.
-
-    Parameters
-    ----------
-    leading : the eigenvalues taken for spikes, descending.
-    n_sites, aspect : N and q = N / M.
+    Each of the `leading` eigenvalues, descending, is turned into its spike strength by
+    arXiv:2603.19902, eq. (60), under the current s2; `n_sites` and `aspect` are N and q = N / M.
 
     >>> from hopfed.theory.spikes import outlier
     >>> eigenvalue = outlier(56.25, 0.25, 0.64)  # of r = 0.6, N = 100 and one archetype

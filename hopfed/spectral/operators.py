@@ -84,8 +84,8 @@ class HebbianOperator(ABC):
     def _added(self, other: Self) -> Self:
         raise ArgumentError("operators", "added before they are scaled", type(other).__name__)
 
-    @abstractmethod
-    def __mul__(self, weight: float) -> Self: ...
+    def __mul__(self, weight: float) -> Self:
+        raise ArgumentError("operator", "rows or a matrix to be weighted", type(self).__name__)
 
     @property
     def n_examples(self) -> float:
@@ -263,24 +263,15 @@ class PooledOperator(HebbianOperator):
     def trace(self) -> float:  # noqa: D102
         return sum(op.trace * op.mass for op in self.parts) / self.mass
 
-    def _added(self, other: Self) -> Self:
-        return type(self).over(self.parts + other.parts)
-
-    def __mul__(self, weight: float) -> Self:
-        return type(self).over([op * weight for op in self.parts])
-
 
 def pool(
     operators: Sequence[HebbianOperator], weights: Sequence[float] | None = None
 ) -> HebbianOperator:
-    """Pool all examples: the sample-weighted mean of the clients' `operators`.
+    """Pool all examples: the sample-weighted mean of the clients' `operators`, of one form.
+
+    `weights` are those of the examples of each operator, above 0; 1 when left out.
 
     Source: theory/NOTES.md, "Pooling operators".
-
-    Parameters
-    ----------
-    operators : of one form, over the same sites.
-    weights : of the examples of each operator, above 0; 1 when left out.
 
     >>> few, many = np.ones((1, 2)), np.array([[1, -1]] * 3)
     >>> owners = [FactorOperator.from_examples(x) for x in (few, many)]
@@ -340,9 +331,6 @@ class ScaledOperator(HebbianOperator):
     @property
     def home(self) -> Array:
         return self.base.home
-
-    def __mul__(self, weight: float) -> Self:
-        return replace(self, base=self.base * weight, **self._scaled(weight))
 
 
 def scaled(

@@ -1,15 +1,14 @@
 """How many archetypes a spectrum shows: the rank rules and what they estimate along the way.
 
 Every rule is a frozen dataclass; calling it with the descending eigenvalues of ``C`` answers a
-`RankEstimate`. All of them look at the spectrum *before* sharpening, where random-matrix theory
-holds, except `Fixed`, which is the paper's quick check on the sharpened one (arXiv:2603.19902, eqs.
-(43), (57) to (59); theory/NOTES.md, "Counting").
+`RankEstimate`. They look at the spectrum *before* sharpening, where random-matrix theory holds
+(arXiv:2603.19902, eqs. (57) and (58); theory/NOTES.md, "Counting").
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
@@ -17,12 +16,11 @@ import numpy as np
 
 from hopfed.errors import ArgumentError
 from hopfed.spectral.noise import Sample
-from hopfed.spectral.sharpening import dream
 from hopfed.theory import marchenko_pastur, spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold, upper_edge
 from hopfed.theory.planning import FALSE_ALARM, START_LEVEL
 
-__all__ = ["Fixed", "MarchenkoPastur", "RankEstimate", "RankRule", "TracyWidom"]
+__all__ = ["MarchenkoPastur", "RankEstimate", "RankRule", "TracyWidom"]
 
 Edge = Callable[[int, float], float]  # from spikes and bulk variance to the edge
 
@@ -44,7 +42,6 @@ class RankEstimate:
         arXiv:2603.19902, eq. (42).
     rule : the rule in words.
     unequal : whether owners of different noise were told apart.
-    none : what a count of 0 says, of a rule that is no test of noise.
 
     >>> from hopfed.theory.spikes import outlier
     >>> values = np.append(outlier([4.0, 2.0], 0.5, 0.64), [0.6] * 98)
@@ -60,7 +57,6 @@ class RankEstimate:
     overlaps: np.ndarray = field(repr=False)
     rule: str
     unequal: bool = False
-    none: str = ""
 
     @property
     def quality(self) -> float:
@@ -104,13 +100,8 @@ class TracyWidom:
     Source: theory/NOTES.md, "Counting: Tracy-Widom threshold".
 
     The k-th test compares the next eigenvalue with the quantile for the noise left beside k
-    spikes, an (M - k) x (N - k) Wishart matrix: strong spikes take one row and one column each.
-    Ma's centring and scaling; the edge moved by the kurtosis of the +-1 channel, or of the sample's
-    own where its entries are no signs.
-
-    Attributes
-    ----------
-    alpha : in (0, 1).
+    spikes, an (M - k) x (N - k) Wishart matrix, with Ma's centring and scaling; the edge moved by
+    the kurtosis of the +-1 channel, or of the sample's own. `alpha` is in (0, 1).
 
     >>> from hopfed.theory.spikes import outlier
     >>> values = np.append(outlier([4.0, 1.0], 0.5, 0.64), [0.6] * 98)
@@ -160,42 +151,6 @@ class MarchenkoPastur:
         return _estimate(sample, k, edge(k, s2), s2, "Marchenko-Pastur edge")
 
 
-@dataclass(frozen=True)
-class Fixed:
-    """``#{dream(scale lambda / N, t) > tau}``: the paper's quick check on the sharpened spectrum.
-
-    `scale` multiplies ``J = C / N`` first; the authors' programs use the number of archetypes,
-    which is not known. With 1 this is the text of the paper.
-
-    Attributes
-    ----------
-    tau : the threshold.
-    t : dreaming time.
-    scale : 1, or what to multiply J by.
-
-    >>> Fixed(tau=0.5, t=10.0)(Sample(np.array([80.0, 20.0, 1.0]), 100, 400)).n_detected
-    2
-    """
-
-    tau: float = 0.5
-    t: float = 2.0
-    scale: float = 1.0
-
-    def __call__(self, sample: Sample) -> RankEstimate:
-        """Estimate the rank of `sample`."""
-        sharpened = dream(self.scale * sample.values / sample.n_sites, self.t)
-        k = int((sharpened > self.tau).sum())
-        lam = self.tau / (1 + self.t * (1 - self.tau))  # the inverse of dream
-        tau = lam * sample.n_sites / self.scale
-        rule = f"sharpened eigenvalue above {self.tau:g}"
-        none = (
-            f"No sharpened eigenvalue exceeds the chosen threshold of {self.tau:g}; the largest is "
-            f"{sharpened.max(initial=0.0):.2g}. Noise was not looked at: try a smaller threshold, "
-            "or the rule tw, which tells signal from noise."
-        )
-        return replace(_estimate(sample, k, tau, sample.variance(k), rule), none=none)
-
-
 def robust_start(sample: Sample, edge: Edge) -> int:
     """First count of a `sample` above an `edge`, the variance read off the median of the bulk."""
     # The trace counts undetected spikes as noise: with many archetypes per site the sequential test
@@ -203,9 +158,14 @@ def robust_start(sample: Sample, edge: Edge) -> int:
     known = sample.quality is not None or sample.profile is not None or sample.white
     if known or not sample.complete:
         return 0
-    k = 0
+    k, size = 0, int(min(sample.n_sites, round(sample.n_examples)))
+    missing = np.zeros(max(size - len(sample.values), 0))
     for _ in range(50):
-        s2, before = _median_variance(sample, k), k
+        bulk, s2, before = np.concatenate([sample.values[k:], missing]), sample.variance(k), k
+        n, m = sample.n_sites - k, sample.n_examples - k
+        if len(bulk) >= 8 and n >= 2 and m >= 2:
+            median = float(_white_median(n / m)) * m / sample.n_examples
+            s2 = max(float(np.median(bulk[: min(len(bulk), size - k)])) / median, 1e-6)
         k = 0
         while k < _most(sample) and sample.values[k] > edge(k, s2):
             k += 1
@@ -214,19 +174,7 @@ def robust_start(sample: Sample, edge: Edge) -> int:
     return k
 
 
-def _median_variance(sample: Sample, k: int) -> float:
-    size = int(min(sample.n_sites, round(sample.n_examples)))
-    bulk = np.concatenate([sample.values[k:], np.zeros(max(size - len(sample.values), 0))])
-    n, m = sample.n_sites - k, sample.n_examples - k
-    if len(bulk) < 8 or n < 2 or m < 2:
-        return sample.variance(k)
-    median = _white_median(n / m) * m / sample.n_examples
-    return max(float(np.median(bulk[: min(len(bulk), size - k)])) / median, 1e-6)
-
-
-@lru_cache(maxsize=1 << 10)
-def _white_median(q: float) -> float:
-    return float(marchenko_pastur.median_nonzero(q))
+_white_median = lru_cache(maxsize=1 << 10)(marchenko_pastur.median_nonzero)
 
 
 def climb(sample: Sample, k: int, edge: Edge) -> int:

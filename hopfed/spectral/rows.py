@@ -147,11 +147,7 @@ DEPENDENT = (
 
 
 def neighbour_deviation(left: np.ndarray) -> float:
-    """Standard errors by which rows, of what is left of them, are nearer to the next than to any.
-
-    Columns that are independent of each other, but each slow in time, look like many components, or
-    like classes. A table that is sorted by its classes is no such case: give what classes leave.
-    """
+    """Standard errors by which rows of what is left are nearer to the next than to any."""
     rows = np.asarray(left, np.float64)
     require(rows.ndim == 2, "left", "a matrix (M, N)", f"shape {rows.shape}")
     require(bool(np.isfinite(rows).all()), "left", "finite, with 0 in gaps", "another entry")

@@ -67,9 +67,16 @@ def skips(rows: Rows, steps: Sequence[Sequence[int]] = ()) -> list[Skip]:
     for sign, held in ((1, plus), (-1, there & ~plus)):
         a, b = (part.astype(np.float32) @ away.T for part in (held, there & ~held))
         a, b, often_held = a.astype(float), b.astype(float), held.sum(axis=1)
-        explained = _explained(a, b, counts, often_held)
-        always = _always(a, b, often_held, counts - often_held)
         share = often_held / np.maximum(counts, 1)
+        # Rows in which sets of columns are blank have one value of another column,
+        surprise = -(a + b) * np.log(np.maximum(share, 1e-9))[:, None]
+        explained = (a + b >= LEAST) & (a >= ALIKE * (a + b)) & (surprise >= CLEAR)
+        # or the rows with that value are those in which they are blank.
+        own, other = (np.maximum(n, 1)[:, None] for n in (often_held, counts - often_held))
+        entries = 1 - a / own, 1 - b / other
+        surprise = _spent(a, own) + _spent(b, other) - _spent(a + b, own + other)
+        few_of = (entries[0] <= 1 - ALIKE) & (entries[0] <= RARER * entries[1])
+        always = (a >= LEAST) & few_of & (surprise >= CLEAR)
         for j, k in np.argwhere(explained | always).tolist():
             both = bool(always[j, k]), bool(explained[j, k])
             found.append((k, share[j], Skip(j, sign, kinds[k], *both)))
@@ -81,22 +88,6 @@ def deciding(found: Sequence[Skip]) -> np.ndarray:
     told = {tuple(skip.blank.tolist()) for skip in found if skip.only}
     chosen = {s.column for s in found if s.only or tuple(s.blank.tolist()) not in told}
     return np.array(sorted(chosen), int)
-
-
-def _explained(a: np.ndarray, b: np.ndarray, counts: np.ndarray, held: np.ndarray) -> np.ndarray:
-    """(N, K) booleans: whether rows in which K sets of columns are blank have one value of N."""
-    share = held / np.maximum(counts, 1)
-    surprise = -(a + b) * np.log(np.maximum(share, 1e-9))[:, None]
-    return (a + b >= LEAST) & (a >= ALIKE * (a + b)) & (surprise >= CLEAR)
-
-
-def _always(a: np.ndarray, b: np.ndarray, held: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """(N, K) booleans: whether rows with one value of N are those in which sets are blank."""
-    held, other = np.maximum(held, 1)[:, None], np.maximum(other, 1)[:, None]
-    entries = 1 - a / held, 1 - b / other
-    surprise = _spent(a, held) + _spent(b, other) - _spent(a + b, held + other)
-    few = (entries[0] <= 1 - ALIKE) & (entries[0] <= RARER * entries[1])
-    return (a >= LEAST) & few & (surprise >= CLEAR)
 
 
 def _spent(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

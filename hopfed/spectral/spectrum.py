@@ -64,15 +64,9 @@ _ADVICE = {
 class Check:
     """An assumption of the null: its name, what was measured, and whether it holds.
 
-    Attributes
-    ----------
-    name : "order" of the rows means nothing; "columns" or "rows" have equal variances; entries are
-        "normal"; their "tails" are light.
-    value : standard errors, p-value, excess kurtosis, or deviations of the largest entry.
-    holds : whether it holds.
-
-    >>> Check("order", 0.3, True).holds
-    True
+    "order" of the rows means nothing (standard errors); "columns" or "rows" have equal variances
+    (p-value); entries are "normal" (excess kurtosis); their "tails" are light (deviations of the
+    largest entry).
     """
 
     name: str
@@ -295,13 +289,20 @@ class _Table:
         self, name: str, K: int, left: np.ndarray, sizes: np.ndarray, kurtosis: float
     ) -> tuple[float, bool]:
         """What is measured of an assumption on what K components leave, and whether it holds."""
-        from scipy.special import ndtri
+        from scipy.special import chdtrc, ndtri
 
         if name == "order":
             value = neighbour_deviation(left)
             return value, bool(abs(value) < -ndtri(CHECK_LEVEL / 2))
         if name == "rows" or (name == "columns" and self.columns != "standardised"):
-            value = _equal_spread(sizes if name == "rows" else sizes.T)
+            # Variances of scores that are bounded, of any tails (a rank is a sort), are equal.
+            sizes = sizes if name == "rows" else sizes.T
+            scores = sizes / (sizes + max(float(sizes.mean()), 1e-300))
+            spread, (G, n) = float(scores.var()), sizes.shape
+            if spread < 1e-20:
+                return 1.0, True
+            between = n * ((scores.mean(axis=1) - scores.mean()) ** 2).sum()
+            value = float(chdtrc(G - 1, between / spread * (1 - 1 / sizes.size)))
             return value, value >= CHECK_LEVEL
         size = np.sqrt(self.m * self.N)
         centre, scale = _scaling(self.m, self.N)
@@ -323,10 +324,9 @@ class _Table:
 
 def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
     """Check and prepare what was given."""
+    signs = isinstance(X, HebbianOperator)
     if isinstance(X, HebbianOperator):
-        X, n_rows, signs = X.matmat(np.eye(X.n_sites)), round(X.n_examples), True
-    else:
-        signs = False
+        X, n_rows = X.matmat(np.eye(X.n_sites)), round(X.n_examples)
     try:
         A = np.array(X, np.float64)
     except (TypeError, ValueError):
@@ -354,12 +354,8 @@ def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
     if columns == "standardised":
         spread = np.sqrt((Y**2).sum(axis=0) / m)
         flat = np.flatnonzero(spread <= 1e-12 * max(float(spread.max()), 1e-300))
-        require(
-            not len(flat),
-            "X",
-            "without constant columns, to be standardised",
-            f"column {flat[0] + 1}" if len(flat) else "",
-        )
+        which = f"column {flat[0] + 1}" if len(flat) else ""
+        require(not which, "X", "without constant columns, to be standardised", which)
         Y = Y / spread
     require(bool((Y != 0).any()), "X", "a matrix whose entries vary", "one value")
     short = Y.T @ Y if Y.shape[1] <= len(Y) else Y @ Y.T
@@ -377,18 +373,6 @@ def _kurtosis(entries: np.ndarray) -> float:
 def _strengths(values: np.ndarray, q: float) -> np.ndarray:
     """Strengths behind eigenvalues over the variance; that of the threshold in the bulk."""
     return np.nan_to_num(spikes.strength(values, q), nan=np.sqrt(q)) if len(values) else values
-
-
-def _equal_spread(sizes: np.ndarray) -> float:
-    """P-value of equal sizes of the entries in all rows: variances of scores that are bounded."""
-    from scipy.special import chdtrc
-
-    scores = sizes / (sizes + max(float(sizes.mean()), 1e-300))  # of any tails; a rank is a sort
-    spread, (G, n) = float(scores.var()), sizes.shape
-    if spread < 1e-20:
-        return 1.0
-    between = n * ((scores.mean(axis=1) - scores.mean()) ** 2).sum()
-    return float(chdtrc(G - 1, between / spread * (1 - 1 / sizes.size)))
 
 
 _scaling = lru_cache(maxsize=1 << 10)(tracy_widom.wishart_scaling)
@@ -440,8 +424,10 @@ def _by_scrambling(table: _Table, null: str, level: float, draws: int, seed: int
         left, rng = table.left(k), stream(seed, "spectrum", null, k)
         M, N = left.shape
         centred = table.columns != "raw"
-        if null == "flips" and centred:
-            left = _spread_back(left)
+        if null == "flips" and centred:  # with the variances before: the mean held a part of each
+            size = (left**2).mean(axis=1)
+            own = np.maximum((size - size.mean() / (M - 1)) / (1 - 2 / M), 0)
+            left = left * np.sqrt(own / np.maximum(size, 1e-300))[:, None]
         # Noise in m - k rows and N - k columns fills a scramble of all: it is scaled to its size.
         m, freedom = table.m, (table.m - k) * (N - k)
         centre, full = (_scaling(a, b)[0] for a, b in ((m - k, N - k), (m, N)))
@@ -458,13 +444,6 @@ def _by_scrambling(table: _Table, null: str, level: float, draws: int, seed: int
         if found[-1] > level:
             break
     return np.array(found)
-
-
-def _spread_back(rows: np.ndarray) -> np.ndarray:
-    """Centred rows with the variances that they had before: the mean held a part of each."""
-    M, size = len(rows), (rows**2).mean(axis=1)
-    own = (size - size.mean() / (M - 1)) / (1 - 2 / M)
-    return np.asarray(rows * np.sqrt(np.maximum(own, 0) / np.maximum(size, 1e-300))[:, None])
 
 
 def _lost_in_circles(rows: np.ndarray) -> float:

@@ -75,8 +75,6 @@ class Whitened:
     rank: RankEstimate  # the rule's estimate on it; its variance is 1, that of the coordinates
     # indices of columns that are left out: never observed, or constant where they are
     dropped: np.ndarray
-    rounds: int  # spectra that were computed
-    status: str  # "converged", or what is wrong and what to do
 
 
 def whitened(
@@ -128,11 +126,13 @@ def whitened(
     pace, last = np.ones(N), np.zeros(N)
     for i in range(ROUNDS):
         rank, spectrum = counted(about, v, start, i)
-        new = spread - _explained(v, spectrum, varying) if rank.n_detected else spread
+        new = spread.copy()
+        if rank.n_detected:
+            U = to_host(spectrum.vectors)[varying]
+            new[varying] -= v[varying] * signal(U, spectrum.values[: U.shape[1]], spectrum.aspect)
         new = np.clip(new, least, spread)
         step = float(np.abs(new / v - 1)[varying].max())
-        still = rank.n_detected == last_count and step < STILL
-        if still:
+        if rank.n_detected == last_count and step < STILL:
             break
         move = np.log(new / v)
         pace = np.where(move * last < 0, pace / 2, np.minimum(pace * 1.2, 1.0))
@@ -141,17 +141,7 @@ def whitened(
     lead = like(np.where(varying, mean / np.sqrt(v), 0.0), spectrum.vectors)[:, None]
     start = namespace(lead).concat([lead, spectrum.vectors], axis=1)
     rank, spectrum = counted(raw, v, start, i + 1)
-    status = spectrum.status
-    if status == "converged" and not still:
-        status = f"variances still move by {step:.1%} after {ROUNDS} rounds"
-    return Whitened(v, spectrum, rank, np.flatnonzero(~varying), i + 1, status)
-
-
-def _explained(v: np.ndarray, spectrum: Spectrum, varying: np.ndarray) -> np.ndarray:
-    """(N,) variance of the columns that the counted pairs explain."""
-    U, found = to_host(spectrum.vectors)[varying], np.zeros(len(v))
-    found[varying] = v[varying] * signal(U, spectrum.values[: U.shape[1]], spectrum.aspect)
-    return found
+    return Whitened(v, spectrum, rank, np.flatnonzero(~varying))
 
 
 def _prepared(operator: HebbianOperator) -> HebbianOperator:

@@ -21,8 +21,7 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
 from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.kernels import Rows
-from hopfed.spectral.partitions import Partitioned
-from hopfed.spectral.reread_rows import Reread, Totals
+from hopfed.spectral.reread_rows import Partitioned, Reread, Totals
 from hopfed.tables import arrays
 from hopfed.tables.choosing import Decider, looked, together
 from hopfed.tables.coding import UNKNOWN, Code, Coding

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers import rest_slow, sample, subspace
 
-from hopfed.archetypes.annealed_search import Search, search_candidates
+from hopfed.archetypes.factorize import Search, search_candidates
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.subspace import Subspace
 from hopfed.memory.layered import LayeredMemory

@@ -4,7 +4,7 @@ from helpers import rest_slow, sample, spectrum_and_rank
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.archetypes.joint_diagonalization import (
+from hopfed.archetypes.factorize import (
     group_projections,
     joint_candidates,
     joint_eigenbasis,

@@ -5,7 +5,7 @@ from helpers import sample, subspace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopfed.archetypes.subspace import accepted, distinct, match_known, merge, select
+from hopfed.archetypes.subspace import accepted, match_known, merge, select
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.theory.resolution import expected_overlap
 
@@ -59,15 +59,6 @@ def test_polish_rests_at_archetypes():
         blind = replace(space, vectors=np.vstack([space.vectors, np.full((1, space.dim), tiny)]))
         found = blind.polish(np.hstack([noisy, -np.ones((5, 1), np.int8)]))
         np.testing.assert_array_equal(found, np.hstack([xi, np.ones((5, 1), np.int8)]))
-
-
-@settings(max_examples=10)
-@given(st.integers(0, 2**32), st.integers(1, 30), st.integers(0, 12))
-def test_distinct_keeps_the_first_of_each(seed, N, C):
-    patterns = rademacher(3, N, np.random.default_rng(seed))
-    patterns = patterns[np.random.default_rng(seed).integers(0, 3, C)]
-    first = dict.fromkeys(x.tobytes() for x in patterns)
-    assert [x.tobytes() for x in distinct(patterns)] == list(first)
 
 
 def test_a_common_fit_turns_a_mixture_into_what_nothing_else_explains():

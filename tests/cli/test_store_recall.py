@@ -8,9 +8,9 @@ import pytest
 from helpers import lines_of, sample, written
 from memory.oracle import corrupted, random_signs
 
+from hopfed import load
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense
-from hopfed.memory.storage import load
 from hopfed.runs import Run
 
 

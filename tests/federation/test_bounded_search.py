@@ -5,7 +5,7 @@ import pytest
 from liars import owners
 
 import hopfed.hopfield.patterns as server
-from hopfed.archetypes.annealed_search import Search, search_candidates
+from hopfed.archetypes.factorize import Search, search_candidates
 from hopfed.archetypes.subspace import Subspace
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine

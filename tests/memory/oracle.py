@@ -2,9 +2,6 @@
 
 import numpy as np
 
-# Couplings of three layers: two pairs repel each other, one attracts.
-RING = ((1.0, -0.3, -0.3), (-0.3, 1.0, 0.2), (-0.3, 0.2, 1.0))
-
 
 def random_signs(shape, seed):
     return np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), shape)

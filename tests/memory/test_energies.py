@@ -17,7 +17,7 @@ def signs(shape, seed=0):
 
 
 def at_once(state, xi, rule, updates, held=None):
-    times = Schedule.of(0.0, updates, 0, 0)
+    times = Schedule.of(0.0, updates, 0)
     return overlapping(state, xi, np.ones(len(xi)), rule, times, "synchronous", held)
 
 

@@ -1,7 +1,5 @@
 """`recover` on tables of every kind: the channel that holds, gaps, and no "ok" without classes."""
 
-import json
-
 import numpy as np
 import pytest
 from helpers import rest_slow
@@ -76,24 +74,6 @@ def test_what_only_the_symmetric_channel_knows_needs_complete_rows():
         hopfed.recover(x, seed=0)
 
 
-def test_a_table_with_gaps_on_the_command_line(hopfed, tmp_path):
-    rng = np.random.default_rng(10)
-    T = rng.uniform(-1, 1, (3, 40))
-    x = np.where(rng.random((500, 40)) < (1 + T[rng.integers(3, size=500)]) / 2, 1.0, 0.0)
-    x[rng.random(x.shape) < 0.2] = np.nan
-    np.save(tmp_path / "x.npy", x)
-    words = [["?" if np.isnan(v) else f"{v:.0f}" for v in row] for row in x]
-    (tmp_path / "x.csv").write_text("\n".join(",".join(row) for row in words))
-    texts = []
-    for name in ("x.npy", "x.csv"):
-        report = json.loads(hopfed.done("recover", tmp_path / name, "--json")[0])
-        assert (report["status"], report["n_detected"], report["channel"]) == ("ok", 3, "graded")
-        assert report["residual"] < 1.1
-        assert report["scores"] == [None] * 3
-        texts.append({k: v for k, v in report.items() if k != "seconds"})
-    assert texts[0] == texts[1]
-
-
 @pytest.mark.slow
 def test_raw_digits_are_structure_but_not_classes(mnist_digits):
     found = hopfed.recover(mnist_digits[:1000], seed=0)
@@ -128,15 +108,3 @@ def test_few_rows_are_no_archetype():
     assert np.abs(hidden.patterns.astype(int) @ xi[2]).max() < 200
     with pytest.raises(ArgumentError, match=r"support must be .* at least 1"):
         hopfed.recover(rows, support=0)
-
-
-@pytest.mark.slow
-def test_a_row_that_comes_thrice_is_no_archetype():
-    rng = np.random.default_rng(11)
-    T, person = rng.uniform(-1, 1, (3, 300)), rng.choice([-1, 1], (1, 300))
-    rows = np.where(rng.random((600, 300)) < (1 + T[rng.integers(3, size=600)]) / 2, 1, -1)
-    rows = np.vstack([rows, person, person, person])
-    assert (hopfed.recover(rows, support=1).patterns == person).all(axis=1).any()
-    found = hopfed.recover(rows)
-    assert len(found) == 3
-    assert (found.patterns.astype(int) @ person[0]).max() < 150

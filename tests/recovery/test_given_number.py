@@ -68,12 +68,6 @@ def test_the_verdict_still_says_what_the_rows_think_of_it(number, statuses):
     assert found.status in statuses
 
 
-def test_owners_get_as_many_as_one_owner():
-    x, one = planted(5)[0], found_as(3)
-    apart = hopfed.recover([x[:200], x[200:]], n_archetypes=3)
-    np.testing.assert_allclose(matched(apart.means, one.means), one.means, atol=0.1)
-
-
 def test_a_table_of_patterns_with_counts_is_the_table_of_repeated_rows():
     x = planted(7, 2, 8, 1200)[0]
     kinds, counts = np.unique(x, axis=0, return_counts=True)

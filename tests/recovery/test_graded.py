@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
-from graded_tables import classes, error, known
+from graded_tables import classes, error, known, labelled
 
 from hopfed.archetypes.classes import Classes
 from hopfed.archetypes.session import Owners
 from hopfed.kernels import pack_masked
+from hopfed.recovery.recover import recover
 
 
 @pytest.mark.slow
@@ -25,23 +26,29 @@ def test_three_owners_with_gaps():
     assert (match[surest] == y[150:450]).mean() > 0.98
 
 
-def test_symmetric_patterns_get_their_quality():
-    rng = np.random.default_rng(3)
-    xi = rng.choice([-1, 1], (3, 100))
-    x = np.where(rng.random((900, 100)) < (1 + 0.6 * xi[rng.integers(3, size=900)]) / 2, 1, -1)
-    found = Classes().fit(Owners.over([x], 0)).archetypes
-    assert found.channel == "symmetric"
-    assert found.quality == pytest.approx(0.6, abs=0.02)
-    assert {tuple(p) for p in found.patterns} == {tuple(p) for p in xi}
+SHAPES = ((1, 1), (0.3, 0.3), (5, 5), (1, 4), (0.5, 5))
+SIZES = (
+    *((3, 150, 1000), (3, 50, 3000), (8, 200, 2000), (20, 500, 5000), (3, 1000, 200)),
+    *((5, 200, 2000), (10, 300, 4000), (30, 1000, 10_000), (50, 1000, 10_000), (50, 2000, 20_000)),
+)
+MISSING = (0.0, 0.05, 0.2, 0.5, 0.8)
 
 
-def test_votes_in_congress(votes):
-    x, party = np.nan_to_num(votes[0]).astype(np.int8), votes[1]
-    rows = np.array_split(x[np.random.default_rng(0).permutation(len(x))], 3)
-    recovery = Classes().fit(Owners.over(rows, 0))
-    found = recovery.archetypes
-    assert 2 <= len(found) <= 8
-    side = found.probabilities(pack_masked(x)).argmax(axis=1)
-    majority = np.array([party[side == k].mean() > 0.5 for k in range(len(found))])
-    assert (majority[side] == party).mean() > 0.9
-    assert recovery.log_likelihood > -0.45
+def play(seed):
+    """Whether the classes of a draw are counted, and known as well as they can be."""
+    rng = np.random.default_rng([seed, 22])
+    size, shape, missing = (many[rng.integers(len(many))] for many in (SIZES, SHAPES, MISSING))
+    T, y, x = classes(*size, seed, shape=shape, missing=missing)
+    found = recover(x, seed=seed, channel="graded")
+    if len(found) != size[0]:
+        return False, False
+    truth = labelled(x, y, size[0])[1]
+    best = max(error(means, T) for means in (known(x, y, size[0]), truth.classes.means))
+    return True, error(found.means, T) <= 1.03 * best
+
+
+@pytest.mark.slow
+def test_planted_classes_of_a_wide_grid_are_counted_and_estimated():
+    exact, near = np.mean([play(seed) for seed in range(620, 640)], axis=0)
+    assert exact >= 0.9
+    assert near >= 0.9

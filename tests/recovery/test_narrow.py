@@ -7,9 +7,9 @@ import pytest
 from helpers import rest_slow
 
 from hopfed import kernels, recover
+from hopfed.archetypes.channel import drawn_often
 from hopfed.archetypes.judging import statistics
 from hopfed.archetypes.mixture import Mixture, Prior, expect, improve
-from hopfed.archetypes.replicas import drawn_often
 from hopfed.archetypes.session import Owner, Owners, Variables
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.recover import run_recovery

@@ -69,14 +69,6 @@ def test_classes_of_few_columns_stay_classes(shape, seed):
     assert len(found) == K
 
 
-def test_missing_entries_and_owners_change_nothing_of_it():
-    x = np.where(degrees(1500, 6, 3, 820), 1.0, -1.0)
-    x[np.random.default_rng(1).random(x.shape) < 0.15] = np.nan
-    found = hopfed.recover([x[:500], x[500:]], seed=0)
-    if len(found) > 1:
-        assert found.status != "ok"
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_evidence_is_that_of_the_integral_over_the_trait(seed):
     """Two columns: against the sum over a fine grid of degrees, at what generated the rows."""

@@ -72,16 +72,6 @@ def test_owners_of_independent_columns_are_no_classes():
     assert found.archetypes.n_detected <= 1
 
 
-@pytest.mark.slow
-def test_owners_whose_columns_have_other_rates_are_classes():
-    """As with complete columns: rows of one owner are then of a kind."""
-    rng = np.random.default_rng(2)
-    x = np.concatenate([independent(100, 400, rng) for _ in range(3)])
-    found = run_recovery(owners(x, 1 / 3, 2), seed=2, columns="union").archetypes
-    assert len(found) == 3
-    assert (found.client_shares.max(axis=1) > 0.95).all()
-
-
 def test_the_command_takes_files_of_different_columns(hopfed, tmp_path):
     x = classes(3, 40, 600, 5)[2] > 0
     for owner, rows in enumerate(np.array_split(x, 3)):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import rest_slow, sample
+from helpers import rest_slow
 
 import hopfed
 from hopfed.archetypes.overlap import retrieval
@@ -78,24 +78,12 @@ def test_an_owner_of_noise_does_not_hide_what_others_hold():
     assert run.archetypes.explained == pytest.approx(2400 / 2800, abs=0.01)
 
 
-def test_a_load_that_one_spectrum_carries_takes_one_layer():
-    xi, eta = sample(30, 400, 4000, 0.8, 1)
-    run = run_recovery(eta, seed=1)
-    assert (run.layers, run.archetypes.status) == (1, "ok")
-
-
 def test_other_structure_is_not_peeled():
     rng = np.random.default_rng(12)
     eta = np.sign(rng.standard_normal((2000, 100)) @ rng.standard_normal((100, 200)))
     run = run_recovery(eta, seed=0, channel="symmetric")
     assert run.archetypes.n_detected > 40
     assert (run.layers, run.archetypes.status) == (1, "poor fit")
-
-
-def test_where_rows_do_not_tell_patterns_apart_it_says_so():
-    xi, eta, _ = drawn(150, 200, 4000, 0.4, 106)
-    found = hopfed.recover(eta, seed=0, channel="symmetric")
-    assert found.status != "ok"
 
 
 def votes_of(rows, patterns, quality):

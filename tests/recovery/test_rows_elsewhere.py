@@ -14,15 +14,12 @@ from helpers import rest_slow
 
 import hopfed
 from hopfed.archetypes import classes as graded
-from hopfed.archetypes.class_questions import class_sums
 from hopfed.archetypes.patterns import Patterns
-from hopfed.archetypes.session import Owners
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import pack, pack_masked, unpack
 from hopfed.recovery.recover import run_recovery, split
-from hopfed.spectral.partitions import Partitioned
 from hopfed.spectral.rank import MarchenkoPastur
-from hopfed.spectral.reread_rows import Reread
+from hopfed.spectral.reread_rows import Partitioned, Reread
 from hopfed.tables.reading import gathered, read_partitions, read_tables
 from hopfed.tables.table import Source
 
@@ -152,22 +149,8 @@ def test_workers_of_a_scheduler_give_the_same(threads):
     check_alike(run_recovery(hopfed.read_table(x)), run_recovery(spread(x)), exact=False)
 
 
-@pytest.mark.parametrize("kind", ["graded", "gaps"])
-def test_one_exchange_over_classes_is_the_same_to_the_last_digits_of_single_precision(kind):
-    x = rows(kind)
-    classes = {
-        "means": np.random.default_rng(1).uniform(-0.9, 0.9, (4, x.shape[1])),
-        "shares": np.ones(4) / 4,
-    }
-    held, apart = (hopfed.read_table(given).rows for given in (x, spread(x)))
-    one, other = (class_sums(Owners.of([r], 0).members[0], classes) for r in (held, apart))
-    for name, sums in one.items():
-        assert other[name].dtype == np.asarray(sums).dtype
-        assert np.allclose(sums, other[name], rtol=1e-6, atol=1e-6 * len(x)), name
-
-
 def test_groups_of_many_rows_are_dealt_alike_wherever_the_partitions_end(monkeypatch):
-    monkeypatch.setattr("hopfed.archetypes.joint_diagonalization.DEALT", 1_000)
+    monkeypatch.setattr("hopfed.archetypes.factorize.DEALT", 1_000)
     x = rows("symmetric")
     check_alike(run_recovery(x), run_recovery(spread(x, 100)))
 
@@ -183,7 +166,7 @@ def test_more_columns_than_a_square_is_made_of(form, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(("m", "n", "limit"), [(1_200, 40, 30), (90, 150, 100)])
 def test_products_alone_give_the_spectrum_of_very_many_columns(monkeypatch, tmp_path, m, n, limit):
-    for name in ("archetypes.moments", "spectral.eigenpairs", "spectral.whitening"):
+    for name in ("archetypes.factorize", "spectral.eigenpairs", "spectral.whitening"):
         monkeypatch.setattr(f"hopfed.{name}.EXPLICIT_LIMIT", limit)
     x = rows("symmetric", m, n)
     monkeypatch.setattr("hopfed.tables.arrays.LARGE", 1_000)
@@ -203,33 +186,45 @@ def test_of_several_owners_some_may_hold_their_rows(form, tmp_path):
     check_alike(held, run_recovery([hopfed.read_table(x[:900]), other]))
 
 
+def held_apart(form, kind):
+    """Entries of 300 rows, with gaps or without; and rows that are not held, of the same."""
+    packed = (pack_masked if kind == "gaps" else pack)(np.nan_to_num(rows(kind, 300, 70)))
+    parts = packed[:100], packed[100:]
+    if form == "apart":
+        return unpack(packed), Partitioned.of([dask.delayed(part) for part in parts])
+    return unpack(packed), gathered(NOTHING, parts, lambda: iter(parts), most=0)
+
+
 @forms
-def test_rows_can_be_chosen_dealt_and_cut(form, tmp_path):
-    x = rows("symmetric", 300, 70)
-    found = elsewhere(form, x, tmp_path).rows
-    which = np.array([0, 99, 100, 250])
-    assert np.array_equal(unpack(found[which]), x[which])
-    assert np.array_equal(unpack(found[95:105]), x[95:105])
-    assert np.array_equal(unpack(found.chosen(which)[:]), x[which])
-    columns = found.columns(np.array([69, 3]))
-    assert np.array_equal(unpack(columns[:]), x[:, [69, 3]])
-    assert columns.totals.sums.tolist() == x[:, [69, 3]].sum(axis=0).tolist()
-    assert np.array_equal(found.totals.products, x.T.astype(int) @ x)
-    held = split(hopfed.read_table(x).rows, 3, 0)
-    for one, other in zip(held, split(found, 3, 0), strict=True):
+@pytest.mark.parametrize("kind", ["symmetric", "gaps"])
+def test_rows_are_chosen_asked_dealt_and_cut_as_those_that_are_held(form, kind):
+    entries, found = held_apart(form, kind)
+    held = (pack_masked if kind == "gaps" else pack)(entries)
+    assert (held.held, found.held) == (True, False)
+    assert (found.shape, found.size, found.gaps) == (held.shape, held.size, held.gaps)
+    assert np.array_equal(found.totals.products, entries.T.astype(int) @ entries)
+    mask = np.isin(np.arange(300), [3, 250])
+    for which in (mask, slice(90, 120, 7), np.array([0, 99, 100, 299])):
+        assert np.array_equal(unpack(found[which]), entries[which])
+        assert np.array_equal(unpack(found.chosen(which)[:]), entries[which])
+    for which in (np.zeros(300, bool), slice(5, 5), np.array([], int)):
+        assert unpack(found[which]).shape == (0, 70)
+        assert found.chosen(which)[:].shape == (0, 70)
+    for which in (mask[1:], np.array([2, 1]), slice(None, None, -1), [-1, 3], [300]):
+        with pytest.raises(ArgumentError, match="rows must be"):
+            found[which]
+    order = np.random.default_rng(0).permutation(70)[:27]
+    assert found.columns(order).totals.sums.tolist() == entries[:, order].sum(axis=0).tolist()
+    for each in (held, found):
+        assert np.array_equal(unpack(each.columns(order)[:]), entries[:, order])
+        few = each.where(lambda part: unpack(part)[:, 0] > 0)
+        assert few.held == each.held
+        assert np.array_equal(unpack(few[:]), entries[entries[:, 0] > 0])
+        assert each.total(lambda part, before: before * len(part), placed=True) in (0, 20_000)
+    for one, other in zip(split(held, 3, 0), split(found, 3, 0), strict=True):
         assert np.array_equal(unpack(one), unpack(other[:]))
-
-
-def test_rows_of_partitions_are_brought_by_masks_and_none_may_be():
-    x = rows("symmetric")
-    apart = Partitioned.of([dask.delayed(pack)(x[:900]), dask.delayed(pack)(x[900:])])
-    mask = np.isin(np.arange(len(x)), [3, 1_200])
-    assert np.array_equal(unpack(apart[mask]), x[mask])
-    assert apart.chosen(mask).sizes == (1, 1)
-    assert apart[np.zeros(len(x), bool)].shape == (0, x.shape[1])
-    assert apart.where(lambda part: np.zeros(len(part), bool)).shape == (0, x.shape[1])
-    with pytest.raises(ArgumentError, match="a mask of 1600 rows"):
-        apart[mask[1:]]
+    if form == "again":
+        assert found.mapped(lambda part: part.columns(order), 27).shape == (300, 27)
 
 
 @pytest.mark.filterwarnings("ignore:examples. 0 is missing")
@@ -447,14 +442,6 @@ def test_a_file_read_again_is_the_table_that_is_held(tmp_path, kind, ending):
     assert table.rows.gaps == held.rows.gaps
 
 
-@pytest.mark.slow
-def test_few_observed_entries_of_a_larger_table_are_searched_whole(tmp_path):
-    x = rows("gaps")
-    x[np.random.default_rng(5).random(x.shape) < 0.7] = np.nan
-    assert x.size > graded.SEARCHED > np.isfinite(x).sum()
-    check_alike(run_recovery(x), run_recovery(again(x, tmp_path)), exact=False)
-
-
 def test_owners_are_matched_by_name_and_one_may_be_held(tmp_path):
     x = rows("gaps", 600)
     order = np.random.default_rng(1).permutation(x.shape[1]).tolist()
@@ -504,50 +491,6 @@ def test_rows_are_held_while_they_fit():
     parts = [x[:100], x[100:200], x[200:]]
     for most, holds in ((x.nbytes, True), (x.nbytes - 1, False)):
         assert gathered(NOTHING, parts, lambda: iter(parts), most).held == holds
-
-
-def in_parts(kind):
-    """Entries of rows with or without gaps, and what stands for the rows."""
-    entries = rows(kind)[:300]
-    packed = (pack_masked if kind == "gaps" else pack)(np.nan_to_num(entries))
-    parts = packed[:100], packed[100:]
-    return unpack(packed), gathered(NOTHING, parts, lambda: iter(parts), most=0)
-
-
-@pytest.mark.parametrize("kind", ["symmetric", "gaps"])
-def test_rows_read_again_are_chosen_by_masks_slices_and_numbers_and_none_may_be(kind):
-    entries, found = in_parts(kind)
-    mask = np.isin(np.arange(300), [3, 250])
-    for which in (mask, slice(90, 120, 7), np.array([0, 0, 299])):
-        assert np.array_equal(unpack(found[which]), entries[which])
-        assert np.array_equal(unpack(found.chosen(which)[:]), entries[which])
-    for which in (np.zeros(300, bool), slice(5, 5), np.array([], int), []):
-        assert unpack(found[which]).shape == (0, entries.shape[1])
-    assert found.chosen([])[:].shape == (0, entries.shape[1])
-
-
-@pytest.mark.parametrize("kind", ["symmetric", "gaps"])
-def test_rows_are_asked_alike_whether_they_are_held_or_not(kind):
-    entries, found = in_parts(kind)
-    rows = (pack_masked if kind == "gaps" else pack)(entries)
-    assert (rows.held, found.held) == (True, False)
-    assert (found.shape, found.size, found.gaps) == (rows.shape, rows.size, rows.gaps)
-    order = np.random.default_rng(0).permutation(40)[:27]
-    for each in (rows, found):
-        assert np.array_equal(unpack(each.columns(order)[:]), entries[:, order])
-        few = each.where(lambda part: unpack(part)[:, 0] > 0)
-        assert few.held == each.held
-        assert np.array_equal(unpack(few[:]), entries[entries[:, 0] > 0])
-        assert each.total(lambda part, before: before * len(part), placed=True) in (0, 20_000)
-        assert each.mapped(lambda part: part.columns(order), 27).shape == (300, 27)
-
-
-@pytest.mark.parametrize(
-    "which", [np.ones(299, bool), np.array([2, 1]), slice(None, None, -1), [-1, 3], [300]]
-)
-def test_rows_that_cannot_be_chosen_in_one_reading_are_refused(which):
-    with pytest.raises(ArgumentError, match="rows must be"):
-        in_parts("symmetric")[1][which]
 
 
 def test_the_command_says_how_often_the_file_was_read(hopfed, tmp_path):

@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from helpers import data_file
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -12,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import hopfed
 from hopfed.errors import ArgumentError
@@ -40,15 +39,6 @@ def checks():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of noise
 @pytest.mark.parametrize(("estimator", "check"), list(checks()))
 def test_it_does_what_scikit_learn_asks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    [ArchetypeMixture(threshold=0.0, channel="graded")], expected_failed_checks=lambda _: SPARSE
-)
-def test_it_does_so_with_other_parameters(estimator, check):
     check(estimator)
 
 
@@ -129,18 +119,6 @@ def test_noise_is_a_single_class_with_a_warning():
 def test_wrong_parameters_are_refused_in_a_line(drawn, wrong):
     with pytest.raises(ArgumentError, match=next(iter(wrong))):
         ArchetypeMixture(**wrong).fit(drawn[0])
-
-
-@pytest.mark.slow
-def test_real_digits_in_a_pipeline():
-    with np.load(data_file("tables/semeion.npz")) as file:
-        x, digit = file["X"], file["y"]
-    known = np.arange(len(x)) % 2 == 0
-    pipe = make_pipeline(ArchetypeMixture(), LogisticRegression(max_iter=1000))
-    with pytest.warns(ConvergenceWarning, match="structure, but not classes"):
-        pipe.fit(x[known], digit[known])
-    right = pipe.score(x[~known], digit[~known])
-    assert right > 0.78  # of ten digits
 
 
 def two_kinds(seed, rows=400, columns=12):

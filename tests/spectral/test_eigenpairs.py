@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
-from hopfed.spectral.eigenpairs import Leading, eigenpairs
+from hopfed.spectral.eigenpairs import Leading, canonical_gauge, eigenpairs, site_gauge
 from hopfed.spectral.operators import DenseOperator, FactorOperator, PooledOperator
 from hopfed.testing import check_eigenpairs
 
@@ -189,3 +189,26 @@ def test_a_matrix_in_single_precision_is_worked_on_in_it():
     assert found.status == exact.status == "converged"
     np.testing.assert_allclose(found.values, exact.values, atol=1e-5 * exact.values[0])
     np.testing.assert_allclose(abs((found.vectors * exact.vectors).sum(axis=0)), 1, atol=1e-4)
+
+
+def test_flips_of_sites_go_through_and_signs_of_vectors_do_not():
+    rng = np.random.default_rng(0)
+    V = np.linalg.qr(rng.standard_normal((30, 4)))[0]
+    D = rng.choice([-1.0, 1.0], 30)
+    fixed, turned = canonical_gauge(V), canonical_gauge((V * [1, -1, -1, 1]) * D[:, None])
+    np.testing.assert_array_equal(abs(turned), abs(fixed))
+    np.testing.assert_allclose(
+        turned * (D * np.sign(turned[0, 0] * fixed[0, 0] * D[0]))[:, None], fixed
+    )
+
+
+def test_the_frame_is_that_of_the_first_vector():
+    assert site_gauge(np.array([[0.5, -1.0], [-0.5, 1.0], [0.0, 1.0]])).tolist() == [1, -1, 1]
+
+
+def test_ties_do_not_hang_on_the_last_bits():
+    V = np.array([[0.5, 0.5], [0.5, -0.5], [0.5, 0.5], [0.5, -0.5]])
+    for bits in np.random.default_rng(0).integers(-4, 5, (20, 4, 2)):
+        shaken = V * (1 + bits * 2.0**-52)
+        np.testing.assert_array_equal(np.sign(canonical_gauge(shaken)), np.sign(V))
+    assert site_gauge(np.array([[1.0], [-1e-17], [1e-17]])).tolist() == [1, 1, 1]

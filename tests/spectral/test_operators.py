@@ -5,12 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
-from hopfed.spectral.operators import (
-    DenseOperator,
-    FactorOperator,
-    PooledOperator,
-    pool,
-)
+from hopfed.spectral.operators import DenseOperator, FactorOperator, pool
 from hopfed.testing import check_gram
 
 shapes = st.tuples(st.integers(2, 40), st.integers(1, 70), st.integers(0, 2**32))
@@ -49,11 +44,7 @@ def test_addition_pools_examples_and_commutes(a, b):
     y = draw((b[0], a[1], b[2]))[0]
     both = np.vstack([x, y])
     C = both.T.astype(float) @ both / len(both)
-    for make in (
-        FactorOperator.from_examples,
-        DenseOperator.from_examples,
-        lambda e: PooledOperator.over([FactorOperator.from_examples(e)]),
-    ):
+    for make in (FactorOperator.from_examples, DenseOperator.from_examples):
         left, right = make(x) + make(y), make(y) + make(x)
         assert left.n_examples == len(both) == right.n_examples
         np.testing.assert_allclose(left.matmat(X), C @ X, rtol=1e-5, atol=1e-5)

@@ -50,7 +50,7 @@ def test_symmetric_data_give_todays_counts(K, N, M, quality):
         today = TracyWidom()(Sample(eigenpairs(op, 0).values, N, M))
         found = whitened(x, TracyWidom(), op)
         assert found.rank.n_detected == today.n_detected == K
-        assert found.status == "converged"
+        assert found.spectrum.status == "converged"
 
 
 def alarms(M, N, missing, draws, alpha):

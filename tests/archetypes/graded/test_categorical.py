@@ -5,9 +5,9 @@ import pytest
 from helpers import rest_slow
 
 import hopfed
+from hopfed.archetypes.channel import drawn
 from hopfed.archetypes.class_questions import residual_squares
 from hopfed.archetypes.mixture import ClassSums, Prior
-from hopfed.archetypes.replicas import drawn
 from hopfed.archetypes.session import Owner, Owners, Variables
 from hopfed.kernels import pack_masked, unpack
 

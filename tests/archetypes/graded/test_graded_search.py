@@ -2,9 +2,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import sklearn.cluster
 from graded_tables import classes, error, fitted, known, sums_of, whiten
 from helpers import rest_slow
 
+from hopfed.archetypes import class_questions
 from hopfed.archetypes.channel import QUALITIES, choose, pattern_gains
 from hopfed.archetypes.class_questions import sketch
 from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, expect
@@ -147,3 +149,22 @@ def test_patterns_of_another_route_are_one_more_start():
     fit = find_classes(owners, nothing, np.ones(60), few, patterns=xi)
     assert fit.size == 12
     assert (np.sign(fit.classes.means) == xi).mean() > 0.99
+
+
+@pytest.mark.parametrize(("points", "threads"), [(500, 1), (400_000, 2)])
+def test_small_problems_are_clustered_by_one_thread(monkeypatch, points, threads):
+    """Threads of OpenMP wait for each other, twenty times as long where a core is busy."""
+    pool = class_questions._openmp()  # not that of a library which other tests load later
+    used = []
+
+    def fit(self, X, sample_weight):
+        used.append(max(library["num_threads"] for library in pool.info()))
+        self.cluster_centers_, self.labels_ = X[: self.n_clusters], np.zeros(len(X), int)
+        return self
+
+    monkeypatch.setattr(sklearn.cluster.KMeans, "fit", fit)
+    rows = np.random.default_rng(0).normal(size=(points, 3))
+    with pool.limit(limits=2):
+        class_questions.clusters(rows, np.ones(points), 20, 0, starts=1)
+        after = max(library["num_threads"] for library in pool.info())
+    assert (used, after) == ([threads], 2)

@@ -5,11 +5,10 @@ import pytest
 from graded_tables import classes, fitted, judged, whiten
 from helpers import rest_slow
 
-from hopfed import recover
 from hopfed.archetypes import judging as verdict_module
+from hopfed.archetypes.channel import drawn, replica
 from hopfed.archetypes.judging import carrying
 from hopfed.archetypes.mixture import expect, improve
-from hopfed.archetypes.replicas import drawn, replica
 from hopfed.kernels import pack, pack_masked, unpack
 
 M, N = 1000, 120
@@ -35,12 +34,6 @@ def test_true_classes_are_ok(shape, missing):
     assert found.status == "ok", found
     assert found.residual.columns.size == 0
     assert abs(found.residual.ratio - found.residual.expected) < 4 * found.residual.error
-
-
-def test_independent_columns_are_one_class():
-    rng = np.random.default_rng(21)
-    found, _ = verdict(signs(rng.random(N), rng))
-    assert found.status == "one class"
 
 
 def logistic(z):
@@ -164,13 +157,3 @@ def test_replicas_are_fitted_until_hardly_anything_is_gained():
         for table, sums in (replica(owners, fit, b) for b in range(3)):
             better = improve(table, expect(table, table.heard, fit.prior), 200, 1e-3)
             assert better.sums.log_likelihood - sums.log_likelihood < 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("shape", "times"), [((100, 10), 4), ((100, 12), 3), ((150, 15), 3)])
-def test_copied_rows_of_coins_are_copies(shape: tuple[int, int], times: int) -> None:
-    rng = np.random.default_rng(shape)
-    rows = np.repeat(rng.choice([-1, 1], shape), times, axis=0)
-    found = recover(rng.permutation(rows), seed=0)
-    assert found.status == "copies"
-    assert "at least twice" in found.advice

@@ -6,7 +6,6 @@ from asked import play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopfed.kernels import pack
 from hopfed.neural.methods.hebbian import Hebbian
 from hopfed.neural.readouts.ridge import (
     Spectrum,
@@ -16,7 +15,7 @@ from hopfed.neural.readouts.ridge import (
     worth,
 )
 from hopfed.neural.training.task import TaskSpec
-from hopfed.spectral.sharpening import sharpened_product
+from hopfed.spectral.sharpening import dream
 
 
 def signs(rng, *shape):
@@ -54,7 +53,8 @@ def test_a_read_out_is_an_operator_that_has_dreamed():
     z, y = signs(rng, 40, D), rng.integers(3, size=40)
     sums, t = Sums.of(z, y, 3), D / rho
     B, found = sums.by_class / 40, Spectrum.of(sums).readouts((rho,))[0]
-    dreamed = sharpened_product(pack(z), B, t)
+    values, V = np.linalg.eigh(z.T.astype(float) @ z / z.size)
+    dreamed = (V * dream(values.clip(0), t)) @ (V.T @ B)
     np.testing.assert_allclose(found, t / D * (B - t / (1 + t) * dreamed), atol=1e-10)
 
 
