@@ -351,7 +351,7 @@ def test_a_scheduler_that_does_not_answer_is_one_line(hopfed, tmp_path, monkeypa
     assert "dask must be local, or the address of a scheduler that answers" in error
     status, _, error = hopfed("recover", tmp_path / "a.npy", "--dask", "local", "--memory", "1GB")
     assert status == 2
-    assert "--memory must be left out with --dask" in error
+    assert "--memory must be left out beside --dask" in error
 
 
 def slow_rows(block, folder, m, n):
