@@ -34,7 +34,7 @@ def test_who_gets_which_file_whatever_the_umask(tmp_path, generous):
     mixed = tmp_path / "keys" / "mixed.key"
     for data in (first[0] + second[1], first[0], first[1], b"\xff\x00"):
         mixed.write_bytes(data)
-        with pytest.raises(DataError, match="not a client's key"):
+        with pytest.raises(DataError, match="not a key with its certificate"):
             client_key(mixed)
 
 

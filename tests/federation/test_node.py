@@ -31,7 +31,7 @@ class Asked:
 def asked(error=None):
     """A node, what it says, and the reason that a server gets."""
     said, client = [], Asked(error)
-    node = Node(lambda *_: client, lambda *words: said.append(words[0]))
+    node = Node(lambda *_: client, said.append)
     return node, said, ask(node, client).reason
 
 

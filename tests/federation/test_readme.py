@@ -35,8 +35,7 @@ def test_every_row_of_its_table_names_a_test():
 
 
 def test_its_options_are_those_of_the_commands():
-    from hopfed.cli.machines.certs import certs_command
-    from hopfed.cli.machines.serve import serve_command
+    from hopfed.cli.machines.serve import certs_command, serve_command
 
     commands = (certs_command, join_command, serve_command)
     known = {o for c in commands for p in c.params for o in p.opts}

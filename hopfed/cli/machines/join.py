@@ -6,20 +6,18 @@ Before a server is asked, a table is looked at: whether it is fit, and what woul
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from hopfed._lib.outputs import RUN
 from hopfed._lib.settings import require
-from hopfed.cli.machines.lines import address, say
+from hopfed.cli.machines import address, say
 from hopfed.cli.numbers import FINITE, NUMBER
 from hopfed.cli.options import PATH, flag, option
-from hopfed.cli.outputs import check_outputs, out_option
+from hopfed.cli.outputs import command, out_option
 from hopfed.cli.printing import human_bytes, out
 from hopfed.cli.tables.reading import (
     NAMES,
@@ -39,7 +37,7 @@ from hopfed.tables.words import FAMILIES, GONE, MISSING, canonical, meanings, nu
 READ = 10  # codings that are printed
 TRUST = "whoever runs the server can learn single rows of yours: it subtracts answers"
 DIFFERING = ("words", "category", "cut")  # what owners with other rows decide otherwise
-WAYS = {
+WAYS = {  # what settles how columns are coded
     "category": "--ignore or a column of yes and no for each category, for {}",
     "cut": "--binarize COLUMN=NUMBER for {}",
     "cut at all": "--binarize COLUMN=NUMBER, not one for all columns, for {}",
@@ -53,7 +51,7 @@ KNOWN_SIGNS = {
 } | {"-1": -1, "0": -1, "1": 1}
 
 
-@click.command("join")
+@command("join")
 @option("--data", "Your examples.", PATH, required=True)
 @table_options
 @option(
@@ -103,8 +101,6 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     from hopfed.tables.examples import as_examples
     from hopfed.tables.table import is_made_up
 
-    named = [path for path in (data, options["ca"], options["key"]) if path is not None]
-    check_outputs(("--out", options["out_file"], RUN), inputs=named)
     noisy = _check_options(options)
     if noisy:  # else one "+" makes it a -1 in all rows
         options["words"] = ("-=missing", *options["words"])
@@ -159,18 +155,18 @@ def _check_options(options: dict[str, Any]) -> bool:
 
 def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -> None:
     """Take part until the federation is over, and keep what it found as columns are `filed`."""
-    from hopfed.federation.machines.client import ClientProcess, Node, Sparing
-    from hopfed.federation.machines.keys import client_key, read
+    from hopfed.federation.machines.client import ClientProcess, Node
+    from hopfed.federation.machines.keys import authority, client_key
     from hopfed.hopfield.owner import laid_out
 
     address(options["server"], "--server")
-    own = client_key(options["key"])
+    own, ca = client_key(options["key"]), authority(options["ca"], "--ca")
     if owner.epsilon is None:
         say(TRUST)
     else:
         owner.ledger.check(owner.rows)  # before the server is asked anything
-    node, ca = Node(owner.asked, Sparing(say)), read(options["ca"], "--ca")
-    process = ClientProcess(options["server"], ca, own, node, options["patience"], say)
+    node = Node(owner.asked, say)
+    process = ClientProcess(options["server"], ca, own, node, options["patience"])
     down, rows = node.through(process.run).down, laid_out(owner.rows, filed)
     names = tuple(owner.names[j] for j in filed) if owner.names else None
     _finish(down, len(filed), options["out_file"], filed, names, coding, rows)
@@ -193,47 +189,43 @@ def _finish(
     from hopfed.tables.table import made_up
 
     found = read_last(down, N)
-    K, kept = len(found.patterns), ""
     own = coding if coding is not None and coding.columns == (names or made_up(N)) else None
-    if out_file is not None:
+
+    def keep() -> str:
+        if out_file is None:
+            return ""
         found.archetypes(order, names, own).save(out_file)
-        kept = f"; wrote {out_file}"
-    say(f"the federation is over: {K} archetype{'s' * (K != 1)}{kept}")
+        return f"; wrote {out_file}"
+
+    K = len(found.patterns)
+    say(f"the federation is over: {K} archetype{'s' * (K != 1)}{keep()}")
     if rows is not None and found.means is not None and found.verdict[0] == STATUS:
-        first = f"; {out_file} is kept, whatever happens now" if kept else ""
-        say(f"looking how these classes fit your rows; nothing of it leaves{first}")
+        say("looking how these classes fit your rows; nothing of it leaves")
         groups = () if coding is None else coding.groups
-        own_rows: Any = counted([rows])[0]
-        found = replace(found, own=own_verdict(own_rows, found.means[:, order], groups, names))
-        if out_file is not None:
-            found.archetypes(order, names, own).save(out_file)
+        verdict = own_verdict(counted([rows])[0], found.means[:, order], groups, names)  # type: ignore[arg-type]
+        found = replace(found, own=verdict)
+        keep()
     say(": ".join(found.verdict))
 
 
 def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
     """Fail where a column is coded by what the rows hold."""
-    found = unsettled(table.coding, choices, gaps=noisy)
-    if not noisy:
-        found = {name: reason for name, reason in found.items() if reason in DIFFERING}
-    if not found:
-        return
-    options = settling(found, table.coding, choices)
+    coding: Coding = table.coding
+    pairs = zip(coding.names, coding.codes, strict=True)
+    found = {name: why for name, code in pairs if (why := _reason(name, code, choices, noisy))}
+    own = () if choices.id is not None else (*coding.ids, *coding.ignored)
+    left_out = [name for name in own if name not in choices.among(own).ignore]
+    found |= {name: "ids" for name in left_out if number(str(choices.cut(name))) is not None}
     why = "one row changes others, which the noise of --epsilon does not hide"
     if not noisy:
+        found = {name: reason for name, reason in found.items() if reason in DIFFERING}
         why = "other owners' columns mean something else"
-    raise DataError(
-        f"--data: what the rows hold decides how column {listed(list(found))} is coded, so that "
-        f"{why}; say it yourself, all owners alike, without these rows: {options}"
-    )
-
-
-def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> dict[str, str]:
-    """Columns that are coded by what a row holds, each with a reason (`_reason`)."""
-    pairs = zip(coding.names, coding.codes, strict=True)
-    found = {name: why for name, code in pairs if (why := _reason(name, code, choices, gaps))}
-    own = () if choices.id is not None else (*coding.ids, *coding.ignored)
-    out = [name for name in own if name not in choices.among(own).ignore]
-    return found | {n: "ids" for n in out if number(str(choices.cut(n))) is not None}
+    if found:
+        raise DataError(
+            f"--data: what the rows hold decides how column {listed(list(found))} is coded, so "
+            f"that {why}; say it yourself, all owners alike, without these rows: "
+            f"{_settling(found, coding, choices)}"
+        )
 
 
 def _reason(name: str, code: Code, choices: Choices, gaps: bool) -> str:
@@ -257,25 +249,21 @@ def _reason(name: str, code: Code, choices: Choices, gaps: bool) -> str:
     return "zero" if gaps and dict(code.words).get("0") == GONE and "0" not in told else ""
 
 
-def settling(found: Mapping[str, str], coding: Coding, choices: Choices) -> str:
+def _settling(found: dict[str, str], coding: Coding, choices: Choices) -> str:
     """What to say so that no row decides how columns are coded: an option for each reason."""
+    codes, signs = dict(zip(coding.names, coding.codes, strict=True)), dict[str, int]()
     by_reason: dict[str, list[str]] = {}
     for name, reason in found.items():
-        by_reason.setdefault(reason, []).append(name)
-    codes, signs = dict(zip(coding.names, coding.codes, strict=True)), dict[str, int]()
-    for name in by_reason.pop("words", ()):
-        signs |= {word: sign for word, sign in codes[name].words if sign != GONE}
-    for name in list(by_reason.get("category", ())):
-        held = codes[name].levels
-        if len(held) == 2 and not choices.of(name):
-            signs |= {held[0]: -1, held[1]: 1}
-            by_reason["category"].remove(name)
-    if signs.get("1") == -1 and signs.get("2") == 1:  # where most codes of answers have yes
-        signs |= {"1": 1, "2": -1}
+        levels = codes[name].levels if name in codes else ()
+        if reason == "words":
+            signs |= {word: sign for word, sign in codes[name].words if sign != GONE}
+        elif reason == "category" and len(levels) == 2 and not choices.of(name):
+            signs |= {levels[0]: -1, levels[1]: 1}
+        else:
+            by_reason.setdefault(reason, []).append(name)
     spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in signs.items())
     parts = [f"--words {shlex.quote(spelt)} (or other signs)"] if signs else []
-    parts += [WAYS[why].format(listed(names)) for why, names in by_reason.items() if names]
-    return "; ".join(parts)
+    return "; ".join(parts + [WAYS[why].format(listed(n)) for why, n in by_reason.items()])
 
 
 def show(
@@ -286,9 +274,9 @@ def show(
     names, codes = held.coding.names, map(str, held.coding.codes)
     out.print(f"{M:,} rows of {N:,} columns, read so, as all owners must read theirs:")
     for code, columns in by_code(dict(zip(names, codes, strict=True)))[:READ]:
-        out.print(f"  {shown(code)}: {shown(columns)}")
+        out.print(f"  {code}: {columns}")
     for line in held.notes:
-        out.print(f"  {shown(line)}")
+        out.print(f"  {line}")
     pairs = human_bytes(4 * N * (N - 1) // 2)
     out.print(
         "\nWhat would leave, with the number of rows: in how many rows each pair of columns agrees "
@@ -305,10 +293,7 @@ def show(
         if rows.counts is not None:
             out.print("Sums are weighted as --weights says, and the sum of the weights leaves too.")
         if outcome is not None:
-            out.print(
-                f"Of {shown(outcome.name)}, which is no feature: exact sums over classes that the "
-                "server names, from which it can learn what single rows hold."
-            )
+            out.print(f"Of {outcome.name}: exact sums over classes that the server names.")
         if ledger.released(rows):
             out.print("These rows have a privacy budget: every question is refused, join --epsilon")
     else:
@@ -317,8 +302,7 @@ def show(
             f"With noise on each sum: all answers of all rounds tell of a row what epsilon "
             f"{epsilon:g} and delta {delta:g} say, whatever is asked and whoever runs the server."
         )
-        terms = ledger.terms(rows)
-        if terms is not None:
+        if terms := ledger.terms(rows):
             out.print(
                 f"By the ledger in HOPFED_HOME they are released with {terms}: the same is "
                 "answered with the same bits, and other terms are refused."

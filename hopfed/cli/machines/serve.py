@@ -1,4 +1,4 @@
-"""`hopfed serve`: the server of a Hopfield federation across machines."""
+"""`hopfed serve`: the server of a Hopfield federation across machines; `hopfed certs`: its keys."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from hopfed._lib.settings import require
-from hopfed.cli.machines.lines import LONGEST, address, say
+from hopfed.cli.machines import LONGEST, address, say
 from hopfed.cli.numbers import COUNT, NUMBER
 from hopfed.cli.options import PATH, flag, option
-from hopfed.cli.outputs import RUN, check_outputs, out_option, set_aside
+from hopfed.cli.outputs import RUN, command, out_option, overwrite_option, set_aside
 from hopfed.cli.printing import out
 from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError, shown
 
@@ -23,7 +23,36 @@ MOST_BYTES = 1 << 26  # of a file of names
 LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
 
 
-@click.command("serve")
+@click.command("certs")
+@click.argument("folder", type=PATH)
+@option("--clients", "Number of clients.", COUNT, required=True)
+@option(
+    "--host hosts",
+    "Name or address of the server, as clients call it; may be given several times.",
+    default=("127.0.0.1", "localhost"),
+    multiple=True,
+)
+@option("--days", "Days they are good for.", COUNT, 365)
+@overwrite_option
+def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int) -> None:
+    """Make the certificates and keys of a federation in FOLDER.
+
+    These are an authority, the server's certificate, and a certificate with its key for every
+    client. The server keeps server.pem, server.key and ca.pem; client 0 gets ca.pem and
+    client-0.key, by a way that you trust, and so on.
+
+    Example: hopfed certs keys --clients 3 --host federation.example.org
+    """
+    from hopfed.federation.machines.keys import make_keys
+
+    patterns = ("ca.pem", "server.pem", "server.key", "client-*.key")
+    with set_aside(*(path for pattern in patterns for path in folder.glob(pattern))):
+        files = make_keys(folder, clients, hosts, days)
+    out.print(f"wrote {len(files)} files to {folder}: good for {days} days")
+    out.print(f"give client c {folder}/ca.pem and {folder}/client-c.key; keep the rest here")
+
+
+@command("serve")
 @option(
     "--columns",
     "Columns of every client's file; or a file of their names, one a line, which clients are told.",
@@ -103,16 +132,14 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     from hopfed.runs import Run, blaming
 
     experiment = find("serve")
-    for name in ("timeout", "wait", "limit"):
-        finite = 0 < options[name] < float("inf")
-        require(finite, f"--{name}", "a number above 0", options[name])
+    for name, most in (("timeout", 1e9), ("wait", 1e9), ("limit", 2_000)):
+        fits = 0 < options[name] <= most
+        require(fits, f"--{name}", f"a number above 0, at most {most:g}", options[name])
     config = _config(experiment, out_file, resume, options)
-    keys = options["keys"]
-    check_outputs(("--out", out_file, RUN), inputs=sorted(keys.glob("*")), resume=resume)
     where, limit = address(options["listen"], "--listen"), int(options["limit"] * 1e6)
     seconds = -time.perf_counter()
     about = config.clients, say, options["timeout"], config.names, limit
-    with Server(where, keys, *about) as server:
+    with Server(where, options["keys"], *about) as server:
         say(f"listening on {where[0]}:{server.port} for {config.clients} clients")
         if resume and out_file.exists() and Run.load(out_file).complete:
             # A client without the last word asks for it every few seconds.
@@ -129,15 +156,9 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
             advice = "continue with --resume"
             if isinstance(error, TooFewClientsError) and error.refused:
                 server.announce(config.make().client, {STOPPED: np.ones(())})
-                advice = (
-                    "serve anew with what these clients allow, or once they allow it go on with "
-                    "--resume"
-                )
+                advice = "serve anew with what these clients allow"
                 if OtherColumnsError.public in str(error):
-                    advice = (
-                        "name the columns that all clients have once they have read their files: "
-                        "--columns FILE, one a line"
-                    )
+                    advice = "name the columns that all clients have: --columns FILE, one a line"
             raise HopfedError(f"{error}; {advice}") from None
         with blaming(out_file, run.kind):  # what nobody would take is not sent
             last = read(experiment.announcement(config, run.arrays).message(), config.columns)
@@ -160,14 +181,13 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
     from hopfed.tables.files import opened, reading
     from hopfed.tables.table import named
 
-    path = Path(text)
-    with reading(path, "cannot be read as names of columns"), opened(path) as file:
+    with reading(Path(text), "cannot be read as names of columns"), opened(Path(text)) as file:
         data = file.read(MOST_BYTES)
     try:
-        words = data.decode("utf-8-sig")
+        lines = data.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError:
-        raise DataError(f"{path}: names of columns that are no UTF-8 text") from None
-    names, notes = named([name for line in words.split("\n") if (name := line.strip())], text)
+        raise DataError(f"{text}: names of columns that are no UTF-8 text") from None
+    names, notes = named([name for line in lines if (name := line.strip())], text)
     if len(names) < 2 or notes:
         rule = "a file of two names or more that differ, of 200 characters at most"
         raise ArgumentError("--columns", rule, notes[0] if notes else f"{len(names)} in {text}")
