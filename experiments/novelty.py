@@ -17,7 +17,7 @@ from hopfed.experiments.participation import detected, follow, share
 from hopfed.experiments.settings import Floats, Ints, Rule, Settings, above, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import first_round, mean_and_sd
-from hopfed.federation.engines import Engine
+from hopfed.federation.contract import Engine
 from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Structure

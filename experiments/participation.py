@@ -19,8 +19,7 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least, like, within
 from hopfed.experiments.shared.federation import More, hopfield, play
 from hopfed.experiments.shared.statistics import first_round, with_spread
-from hopfed.federation.engines import Engine
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import Engine, Fault
 from hopfed.federation.rounds import Participation
 from hopfed.figures.kinds import Panel, by_round, over
 from hopfed.hopfield import HopfieldFederation

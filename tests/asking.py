@@ -4,8 +4,7 @@ import numpy as np
 from federations import of_patterns
 
 from hopfed._lib.random import stream
-from hopfed.federation.contract import Context
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import Context, Fault
 from hopfed.federation.machines.client import Node
 from hopfed.federation.machines.wire import Request, write_request
 from hopfed.hopfield.channel import draw_examples, rademacher

@@ -10,7 +10,7 @@ from hopfed.archetypes.storage import holding
 from hopfed.cli.machines.join import _finish
 from hopfed.experiments import serve
 from hopfed.experiments.runner import execute
-from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines import LocalEngine
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.stream import Batches
 from hopfed.runs import Run, plain

@@ -8,7 +8,7 @@ import hopfed.hopfield.patterns as server
 from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.subspace import Subspace
 from hopfed.experiments import serve
-from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines import LocalEngine
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import unpack_patterns
 from hopfed.memory.layered import LayeredMemory

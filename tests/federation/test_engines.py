@@ -11,12 +11,10 @@ from owners import Stepped
 from owners import federation as method
 
 from hopfed.errors import HopfedError
-from hopfed.federation.contract import Context
-from hopfed.federation.engines import Call, shares
+from hopfed.federation.contract import Call, Context, Fault
+from hopfed.federation.engines import LocalEngine
 from hopfed.federation.engines.flower import ClientApp, FlowerEngine
-from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.engines.workers import DaskEngine, PoolEngine
-from hopfed.federation.faults import Fault
+from hopfed.federation.engines.workers import DaskEngine, PoolEngine, shares
 from hopfed.federation.rounds import Participation
 
 

@@ -7,9 +7,8 @@ from helpers import rest_slow
 from liars import claiming, own, served
 
 from hopfed.experiments.serve import Config
-from hopfed.federation.engines import Outcome
-from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import Fault, Outcome
+from hopfed.federation.engines import LocalEngine
 from hopfed.federation.machines.keys import make_keys
 from hopfed.hopfield.channel import rademacher
 

@@ -8,7 +8,7 @@ from federations import private_patterns
 from hopfed import kernels
 from hopfed.errors import DataError
 from hopfed.experiments import serve
-from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines import LocalEngine
 from hopfed.federation.messages import digest
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.owner import Owner

@@ -9,8 +9,7 @@ import pytest
 from helpers import assert_same
 
 from hopfed.errors import ArgumentError, HopfedError
-from hopfed.federation.contract import EVERYONE
-from hopfed.federation.faults import Fault, TooFewClientsError
+from hopfed.federation.contract import EVERYONE, Fault, TooFewClientsError
 from hopfed.federation.messages import Field
 from hopfed.federation.rounds import FederationState, Participation
 

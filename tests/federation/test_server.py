@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 from hopfed.errors import ArgumentError, HopfedError
-from hopfed.federation.contract import Context
-from hopfed.federation.engines import Call, Outcome
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import Call, Context, Fault, Outcome
 from hopfed.federation.machines import server as server_module
 from hopfed.federation.machines.client import ClientProcess, Node
 from hopfed.federation.machines.keys import client_key, make_keys

@@ -11,9 +11,7 @@ from hypothesis.extra import numpy as hnp
 from rogue import request, worded
 
 from hopfed.errors import DataError
-from hopfed.federation.contract import Context
-from hopfed.federation.engines import Outcome
-from hopfed.federation.faults import REASON, Fault
+from hopfed.federation.contract import REASON, Context, Fault, Outcome
 from hopfed.federation.machines.wire import (
     Request,
     read_reply,

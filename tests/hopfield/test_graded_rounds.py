@@ -10,7 +10,7 @@ from graded_tables import error
 from helpers import rest_slow
 
 import hopfed
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import Fault
 from hopfed.federation.messages import below
 from hopfed.federation.rounds import Participation
 from hopfed.hopfield.classes import Memory

@@ -125,7 +125,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     from hopfed.cli.tables.answers import print_relation
     from hopfed.experiments import find
     from hopfed.experiments.runner import execute
-    from hopfed.federation.faults import TooFewClientsError
+    from hopfed.federation.contract import TooFewClientsError
     from hopfed.federation.machines.server import Server
     from hopfed.federation.machines.wire import STOPPED
     from hopfed.hopfield.announcement import read

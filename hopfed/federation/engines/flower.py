@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from hopfed.errors import BackendError, DataError
-from hopfed.federation.contract import Method
-from hopfed.federation.engines import Call, Outcome, answer
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import Call, Fault, Method, Outcome
+from hopfed.federation.engines import answer
 from hopfed.federation.machines.wire import (
     Request,
     read_reply,

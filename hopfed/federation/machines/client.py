@@ -18,8 +18,7 @@ from typing import Any
 
 from hopfed._lib.arrays import blas_threads
 from hopfed.errors import DataError, HopfedError, LocalError, OtherColumnsError, shown
-from hopfed.federation.engines import Outcome
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import Fault, Outcome
 from hopfed.federation.machines.server import OPTIONS, SERVICE, SESSION, WELCOME, grpc
 from hopfed.federation.machines.wire import LIMIT, STOPPED, Request, read_request, write_reply
 from hopfed.federation.messages import as_message

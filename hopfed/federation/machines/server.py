@@ -18,9 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError, shown
-from hopfed.federation.contract import Context
-from hopfed.federation.engines import Call, Outcome
-from hopfed.federation.faults import REASON, Fault
+from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
 from hopfed.federation.machines.keys import CLIENT, server_keys
 from hopfed.federation.machines.wire import LIMIT, Request, read_reply, write_request
 from hopfed.federation.messages import Message

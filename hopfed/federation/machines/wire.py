@@ -16,9 +16,7 @@ from typing import Any
 import numpy as np
 
 from hopfed.errors import DataError, shown
-from hopfed.federation.contract import Context, State
-from hopfed.federation.engines import Outcome
-from hopfed.federation.faults import REASON, Fault
+from hopfed.federation.contract import REASON, Context, Fault, Outcome, State
 from hopfed.federation.messages import Message, nbytes, pack, unpack
 
 LIMIT = 256 * 10**6  # bytes of a message, unless somebody says another number
