@@ -139,6 +139,11 @@ class Fault(IntEnum):
     MALFORMED = 6
     NOT_FINITE = 7
 
+    @property
+    def words(self) -> str:
+        """Its name in words."""
+        return self.name.lower().replace("_", " ")
+
 
 class TooFewClientsError(HopfedError):
     """Fewer clients answered than the federation was told to go on with."""

@@ -97,17 +97,12 @@ class Participation:
         return np.where(late, rng.integers(1, self.delay + 1, size=clients), 0)
 
 
-@dataclass
 class FaultLog:
     """One fault for each client of a round, and the reason in words."""
 
-    clients: int  # their number L
-    codes: np.ndarray = field(init=False)  # (L,) int8, see `Fault`
-    reasons: np.ndarray = field(init=False)  # (L,) bytes
-
-    def __post_init__(self) -> None:
-        self.codes = np.zeros(self.clients, dtype=np.int8)
-        self.reasons = np.zeros(self.clients, dtype=f"S{REASON}")
+    def __init__(self, clients: int):
+        self.codes = np.zeros(clients, dtype=np.int8)  # (L,), see `Fault`
+        self.reasons = np.zeros(clients, dtype=f"S{REASON}")
 
     def add(self, client: int, fault: Fault, reason: str = "") -> None:
         """Log `fault` of `client`; the first of a round is the one that is kept."""
@@ -119,11 +114,9 @@ class FaultLog:
 
     def words(self) -> list[str]:
         """One line for each client that failed; those absent or late by schedule are no failure."""
-        failed = np.flatnonzero(self.codes > Fault.LATE)
-        names = [Fault(self.codes[c]).name.lower().replace("_", " ") for c in failed]
         return [
-            f"client {c} {name}: {self.reasons[c].decode()}"
-            for c, name in zip(failed, names, strict=True)
+            f"client {c} {Fault(self.codes[c]).words}: {self.reasons[c].decode()}"
+            for c in np.flatnonzero(self.codes > Fault.LATE)
         ]
 
 
@@ -162,10 +155,9 @@ class FederationState:
         """Rebuild the state from its `arrays`."""
         parts: dict[str, dict[int, State]] = {n: {} for n in ("clients", "down", "late")}
         for name, array in arrays.items():
-            part, _, rest = name.partition("/")
+            part, *rest = name.split("/", 2)
             if part in parts:
-                client, _, of = rest.partition("/")
-                parts[part].setdefault(int(client), {})[of] = array
+                parts[part].setdefault(int(rest[0]), {})[rest[1]] = array
         first = {n: {c: a.pop("", None) for c, a in held.items()} for n, held in parts.items()}
         late = {c: Late(*first["late"][c].tolist(), a) for c, a in parts["late"].items()}
         return cls(below(arrays, "server"), parts["clients"], parts["down"], late)
@@ -256,25 +248,20 @@ class Session:
 
     Examples
     --------
-    >>> class Sum:
-    ...     def client_start(self, client, seed):
-    ...         return {}
-    ...     def server_start(self, seed):
-    ...         return {}
+    >>> from hopfed.federation.contract import Method
+    >>> from hopfed.federation.engines import LocalEngine
+    >>> from hopfed.federation.messages import Field
+    >>> class Sum(Method):
     ...     def expects(self, down, context):
     ...         return {"value": Field((), "f")}
     ...     def client_step(self, state, down, context):
-    ...         return state, {"value": np.array(float(down.get("times", 1) * context.client))}, {}
+    ...         return {}, {"value": np.array(float(down.get("times", 1) * context.client))}, {}
     ...     def play(self, state, session):
-    ...         one = session.ask()
-    ...         two = session.ask({EVERYONE: {"times": np.array(10)}})
-    ...         total = sum(m["value"] for m in (*one.values(), *two.values()))
-    ...         return {"total": total}, {}, {}
-    >>> from hopfed.federation.engines import LocalEngine
-    >>> from hopfed.federation.messages import Field
-    >>> played = play_round(Sum(), None, 0, seed=0, clients=3, engine=LocalEngine())
+    ...         first, second = session.ask(), session.ask({EVERYONE: {"times": np.array(10)}})
+    ...         return {"total": first[2]["value"] + second[2]["value"]}, {}, {}
+    >>> played = play_round(Sum(), FederationState({}), 0, seed=0, clients=3, engine=LocalEngine())
     >>> float(played.state.server["total"])
-    33.0
+    22.0
     """
 
     def __init__(

@@ -94,27 +94,23 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     """Serve a federation to clients that run `hopfed join`, over TLS.
 
     Clients come in with the certificates of `hopfed certs`, and nobody else. One that does not
-    answer in time is left out of that round, as long as --minimum clients answer, by default more
-    than half of all: otherwise the first client to come would be the whole federation. The run file
-    is written after every round; in the end it holds the archetypes for `hopfed export`, `assign`
-    and `complete`.
+    answer in time is left out of that round, as long as --minimum clients answer: otherwise the
+    first client to come would be the whole federation. The run file is written after every round;
+    in the end it holds the archetypes for `hopfed export`, `assign` and `complete`.
 
-    Clients are asked for operators, then for sums of random groups along the directions found, and
-    for votes on the patterns. With --epsilon they are asked once, for operators with noise, and
-    with --graded for sums over classes of rows. With both a round finds four classes at most, or
-    eight with --set looks=3, of which each is known less exactly.
+    Clients are asked for operators, sums of random groups along the directions found, and votes on
+    the patterns. With --epsilon they are asked once, for operators with noise, and with --graded
+    for sums over classes of rows. With both a round finds four classes at most, or eight with --set
+    looks=3, of which each is known less exactly.
 
     With --columns FILE columns are matched by name, in whatever order a client has them, and a
-    client that has others is refused. Where --columns is a number they go by place: that is for
-    tables without names.
+    client that has others is refused. Where --columns is a number they go by place.
 
     Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
-    strongest supporters, --byzantine of all rounded up, and if --support examples stand behind it:
-    what one client alone holds stays with it, and --byzantine 0 believes everybody. Whoever claims
-    more than three medians of examples counts for that. The log and the run file say what was
-    bounded and withheld, and whose. With --graded as many of the highest and lowest of every entry
-    are left out as may lie. With two clients, or where half lie together, nobody can know who lies:
-    the log says who supports what.
+    strongest supporters, --byzantine of all rounded up, and if --support examples stand behind it.
+    Whoever claims more than three medians of examples counts for that. With --graded as many of the
+    highest and lowest of every entry are left out as may lie. The log and the run file say what was
+    bounded and withheld, and whose. Where half lie together nobody can know who lies.
 
     Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
     """

@@ -12,6 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from cryptography import x509
@@ -111,45 +112,42 @@ def _pair(path: Path, certificate: bytes, key: bytes) -> tuple[bytes, bytes]:
 
 def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterator[bytes]:
     """What is in the files: of the authority, of the server, and of each client."""
-    now, issuer = datetime.datetime.now(datetime.UTC), _named("hopfed authority")
-    signer = ec.generate_private_key(ec.SECP256R1())
+    now, pem = datetime.datetime.now(datetime.UTC), serialization.Encoding.PEM
+    form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    issuer, signer = "hopfed authority", ec.generate_private_key(ec.SECP256R1())
 
-    def signed(subject: x509.Name, key: ec.EllipticCurvePrivateKey, *extensions: object) -> bytes:
-        builder = x509.CertificateBuilder(issuer, subject, key.public_key())
-        builder = builder.serial_number(x509.random_serial_number())
-        builder = builder.not_valid_before(now - datetime.timedelta(minutes=5))  # clocks differ
-        builder = builder.not_valid_after(now + datetime.timedelta(days=days))
-        own = x509.BasicConstraints(ca=subject == issuer, path_length=None)
-        builder = builder.add_extension(own, critical=True)
-        for extension in extensions:
-            builder = builder.add_extension(extension, critical=False)  # type: ignore[arg-type]
-        return builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    def made(subject: str, *more: x509.ExtensionType) -> tuple[bytes, bytes]:
+        """A certificate and its key."""
+        own = subject == issuer
+        key = signer if own else ec.generate_private_key(ec.SECP256R1())
+        about = x509.BasicConstraints(ca=own, path_length=None)
+        named = [
+            x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+            for name in (issuer, subject)
+        ]
+        builder = (
+            x509.CertificateBuilder(*named, key.public_key(), x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(minutes=5))  # clocks differ a little
+            .not_valid_after(now + datetime.timedelta(days=days))
+            .add_extension(about, critical=True)
+        )
+        for extension in more:
+            builder = builder.add_extension(extension, critical=False)
+        certificate = builder.sign(signer, hashes.SHA256()).public_bytes(pem)
+        return certificate, key.private_bytes(pem, form, plain)
 
-    yield signed(issuer, signer)
-    key = ec.generate_private_key(ec.SECP256R1())
+    yield made(issuer)[0]
     use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    yield signed(_named("hopfed server"), key, use, x509.SubjectAlternativeName(names))
-    yield _key(key)
+    yield from made("hopfed server", use, x509.SubjectAlternativeName(names))
     use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
     for c in range(clients):
-        key = ec.generate_private_key(ec.SECP256R1())
-        yield signed(_named(f"{CLIENT}{c}"), key, use) + _key(key)
-
-
-def _named(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        yield b"".join(made(f"{CLIENT}{c}", use))
 
 
 def _name(host: str) -> x509.GeneralName:
-    try:
+    with suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in host.split(".")):
-            rule = "an address or a name such as federation.example.org"
-            raise ArgumentError("host", rule, shown(repr(host), 80)) from None
-        return x509.DNSName(host)
-
-
-def _key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    form = serialization.PrivateFormat.PKCS8
-    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    fits = len(host) <= 253 and all(_LABEL.fullmatch(label) for label in host.split("."))
+    rule = "an address or a name such as federation.example.org"
+    require(fits, "host", rule, shown(repr(host), 80))
+    return x509.DNSName(host)

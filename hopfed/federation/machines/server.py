@@ -135,8 +135,8 @@ class Server:
             self.say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
         for call, outcome in zip(calls, outcomes, strict=True):
             if outcome.fault:
-                fault = outcome.fault.name.lower().replace("_", " ")
-                fault = "does not answer" if outcome.fault == Fault.RAISED else fault
+                raised = outcome.fault == Fault.RAISED
+                fault = "does not answer" if raised else outcome.fault.words
                 self.say(f"    client {call.context.client} {fault}: {outcome.reason}")
         return outcomes
 
