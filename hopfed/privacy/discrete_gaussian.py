@@ -36,7 +36,7 @@ _TOP = 2**64 - 1
 
 
 def reach(variance: int, numbers: float) -> float:
-    """Magnitude that so many draws do not exceed, but for `CHANCE`: each has a sub-Gaussian tail."""
+    """Magnitude that so many draws do not exceed, but for `CHANCE`: by their sub-Gaussian tail."""
     return float(np.sqrt(2 * variance * np.log(2 * numbers / CHANCE)))
 
 
