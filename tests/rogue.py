@@ -4,12 +4,11 @@ import json
 from concurrent import futures
 from dataclasses import replace
 
-import grpc
 import numpy as np
 
 from hopfed.federation.contract import Context
 from hopfed.federation.machines.keys import server_keys
-from hopfed.federation.machines.server import OPTIONS, SERVICE, SESSION, WELCOME
+from hopfed.federation.machines.server import OPTIONS, SERVICE, SESSION, WELCOME, grpc
 from hopfed.federation.machines.wire import Request, write_request
 from hopfed.federation.messages import pack, unpack
 

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -190,20 +190,11 @@ def digest(message: Message) -> bytes:
     return h.digest()
 
 
-@dataclass
 class Traffic:
-    """Bytes and numbers that crossed the wire in one round, by client."""
+    """Bytes and numbers that crossed the wire in one round, by client (L,)."""
 
-    clients: int  # their number L
-    up: np.ndarray = field(init=False)  # up, down: (L,) bytes from and to each client
-    down: np.ndarray = field(init=False)
-    # parameters_up, parameters_down: (L,) numbers in them
-    parameters_up: np.ndarray = field(init=False)
-    parameters_down: np.ndarray = field(init=False)
-
-    def __post_init__(self) -> None:
-        for name in ("up", "down", "parameters_up", "parameters_down"):
-            setattr(self, name, np.zeros(self.clients, dtype=np.int64))
+    def __init__(self, clients: int):
+        self.up, self.down, self.parameters_up, self.parameters_down = np.zeros((4, clients), int)
 
     def count(self, way: str, client: int, message: Message) -> None:
         """Count a message from a client, "up", or to it, "down"."""
@@ -213,8 +204,8 @@ class Traffic:
 
     def add(self, other: Traffic) -> None:
         """Count the `other` traffic between the same parties as well."""
-        for name in ("up", "down", "parameters_up", "parameters_down"):
-            getattr(self, name)[:] += getattr(other, name)
+        for name, counted in vars(other).items():
+            getattr(self, name)[:] += counted
 
 
 def pack(arrays: Mapping[str, Any]) -> np.ndarray:

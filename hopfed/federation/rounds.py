@@ -176,7 +176,7 @@ class Played:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything but the state, by the names a run file uses."""
-        traffic = {f"traffic/{k}": v for k, v in vars(self.traffic).items() if k != "clients"}
+        traffic = {f"traffic/{k}": v for k, v in vars(self.traffic).items()}
         faults = {"faults/code": self.faults.codes, "faults/reason": self.faults.reasons}
         metrics = {f"client/{k}": v for k, v in self.client_metrics.items()}
         return metrics | traffic | faults

@@ -47,6 +47,9 @@ def test_huge_groups_and_bases_are_refused_before_they_are_made(tmp_path):
         started = ask(node, asked)
         down = {"basis": np.zeros((N, width), np.float32)}
         refused(ask(node, asked, 0, 1, started.state, down), "too many")
+    down = known(np.ones((1, N))) | {"sure": np.ones(100_000, np.float32)}
+    down["patterns"] = np.zeros((100_000, -(-N // 8)), np.uint8)  # unpacking made 34 MB of them
+    refused(ask(node, method(), down=down), "100,000 patterns of 40 columns, which are too many")
 
 
 @pytest.mark.parametrize("ways", [(), ("--trust-server", "--epsilon", "1")], ids=["none", "both"])

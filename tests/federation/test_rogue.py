@@ -7,19 +7,15 @@ import time
 import grpc
 import numpy as np
 import pytest
-from asking import N, ask, known, method, refused, site
 from rogue import Rogue, request
 
-from hopfed._lib.settings import to_plain
 from hopfed.cli.machines.join import _finish
 from hopfed.errors import DataError, HopfedError
-from hopfed.experiments import serve
 from hopfed.federation.machines import client as client_module
 from hopfed.federation.machines.client import MOST, ClientProcess, Node
 from hopfed.federation.machines.keys import client_key, make_keys
 from hopfed.federation.machines.server import WELCOME
 from hopfed.hopfield.clients import client_of
-from hopfed.runs import Run
 
 TRICKS = {
     "nothing": b"",
@@ -104,15 +100,6 @@ def test_answers_that_a_server_does_not_read_do_not_heap_up(keys):
     assert 0 < len(asked) < 50
 
 
-def test_patterns_without_end_do_not_fill_the_memory(tmp_path):
-    """Of 1.7 MB that a server tells, unpacking made 34."""
-    node, K = site(tmp_path), 100_000
-    down = known(np.ones((1, N))) | {"sure": np.ones(K, np.float32)}
-    down["patterns"] = np.zeros((K, -(-N // 8)), np.uint8)
-    refused(ask(node, method(), down=down), "100,000 patterns of 40 columns, which are too many")
-    assert not ask(node, method(), down=known(np.ones((10, N)))).fault
-
-
 def test_a_server_that_asks_without_end_fills_no_log():
     said = []
     node = reading(said)
@@ -131,15 +118,3 @@ def test_a_last_word_without_end_fills_neither_memory_nor_disk(tmp_path):
         _finish({"patterns": np.zeros((2_000_000, 98), np.uint8)}, 784, tmp_path / "found.h5")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
     assert not any(tmp_path.iterdir())
-
-
-def test_rounds_without_end_are_refused_before_anyone_is_waited_for(tmp_path, hopfed):
-    path = tmp_path / "run.h5"
-    config = to_plain(serve.Config(columns=20)) | {"rounds": 10**12}
-    Run("serve", config, {}, {}, {}, 0, 1).save(path)
-    asked = "serve", "--keys", tmp_path / "none", "--out", path
-    for words in (("--resume",), ("--resume", "--rounds", 10**12)):
-        status, _, error = hopfed(*asked, *words)
-        assert (status, error.count("\n")) == (2, 1)
-        assert "rounds" in error
-        assert "1000000000000" in error

@@ -36,15 +36,7 @@ from hopfed.tables.words import FAMILIES, GONE, MISSING, canonical, meanings, nu
 
 READ = 10  # codings that are printed
 TRUST = "whoever runs the server can learn single rows of yours: it subtracts answers"
-DIFFERING = ("words", "category", "cut")  # what owners with other rows decide otherwise
-WAYS = {  # what settles how columns are coded
-    "category": "--ignore or a column of yes and no for each category, for {}",
-    "cut": "--binarize COLUMN=NUMBER for {}",
-    "cut at all": "--binarize COLUMN=NUMBER, not one for all columns, for {}",
-    "zero": "--words 0=missing",
-    "ids": "--id COLUMN, or --id '' where no column names the rows, for {}",
-    "name": "another name, as this is a word for an entry, for {}",
-}
+CUT = "--binarize COLUMN=NUMBER"
 
 KNOWN_SIGNS = {
     word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
@@ -211,59 +203,49 @@ def _finish(
 def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
     """Fail where a column is coded by what the rows hold."""
     coding: Coding = table.coding
-    pairs = zip(coding.names, coding.codes, strict=True)
-    found = {name: why for name, code in pairs if (why := _reason(name, code, choices, noisy))}
-    own = () if choices.id is not None else (*coding.ids, *coding.ignored)
-    left_out = [name for name in own if name not in choices.among(own).ignore]
-    found |= {name: "ids" for name in left_out if number(str(choices.cut(name))) is not None}
+    ways: dict[str, list[str]] = {}  # what settles it, for these columns
+    for name, code in zip(coding.names, coding.codes, strict=True):
+        ways.setdefault(_settled_by(name, code, choices, noisy), []).append(name)
+    own = (*coding.ids, *coding.ignored) if noisy and choices.id is None else ()
+    for name in own:
+        if name not in choices.among(own).ignore and number(str(choices.cut(name))) is not None:
+            way = "--id COLUMN, or --id '' where no column names the rows,"
+            ways.setdefault(way, []).append(name)
+    ways.pop("", None)
+    found = [name for names in ways.values() for name in names]
     why = "one row changes others, which the noise of --epsilon does not hide"
-    if not noisy:
-        found = {name: reason for name, reason in found.items() if reason in DIFFERING}
-        why = "other owners' columns mean something else"
+    why = why if noisy else "other owners' columns mean something else"
     if found:
         raise DataError(
-            f"--data: what the rows hold decides how column {listed(list(found))} is coded, so "
-            f"that {why}; say it yourself, all owners alike, without these rows: "
-            f"{_settling(found, coding, choices)}"
+            f"--data: what the rows hold decides how column {listed(found)} is "
+            f"coded, so that {why}; say it yourself, all owners alike, without these rows: "
+            + "; ".join(f"{way} for {listed(names)}" for way, names in ways.items())
         )
 
 
-def _reason(name: str, code: Code, choices: Choices, gaps: bool) -> str:
-    """What decides how a column is coded; nothing where that is the same whatever a row held."""
+def _settled_by(name: str, code: Code, choices: Choices, noisy: bool) -> str:
+    """What to say so that no row decides how a column is coded; nothing where none does."""
     cut, told = number(str(choices.cut(name))), choices.signs(name)
     signs = {word: sign for word, sign in code.words if sign != GONE}
     word, words = canonical(name), {w for w in signs if number(w) is None}
     if word in told or (word in KNOWN_SIGNS and words and meanings([{word} | words - MISSING])):
-        return "name"
+        return "another name, as this is a word for an entry," if noisy else ""
     if code.kind == "number":
-        return "cut" if cut is None else ""
-    if code.levels:
-        return "category"
-    if any({**KNOWN_SIGNS, **told}.get(word) != sign for word, sign in signs.items()):
-        return "words"
+        return CUT if cut is None else ""
+    if code.levels and (len(code.levels) != 2 or choices.of(name)):
+        return "--ignore or a column of yes and no for each category,"
+    signs = dict(zip(code.levels, (-1, 1), strict=True)) if code.levels else signs
+    if code.levels or any({**KNOWN_SIGNS, **told}.get(w) != sign for w, sign in signs.items()):
+        spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in signs.items())
+        return f"--words {shlex.quote(spelt)} (or other signs)"
+    if not noisy:
+        return ""
     values = {word: number(word) for word in signs}  # with a larger one they would be cut
     if cut is not None and any(
         v is not None and (v > cut) != (signs[w] > 0) for w, v in values.items()
     ):
-        return "cut at all"
-    return "zero" if gaps and dict(code.words).get("0") == GONE and "0" not in told else ""
-
-
-def _settling(found: dict[str, str], coding: Coding, choices: Choices) -> str:
-    """What to say so that no row decides how columns are coded: an option for each reason."""
-    codes, signs = dict(zip(coding.names, coding.codes, strict=True)), dict[str, int]()
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in found.items():
-        levels = codes[name].levels if name in codes else ()
-        if reason == "words":
-            signs |= {word: sign for word, sign in codes[name].words if sign != GONE}
-        elif reason == "category" and len(levels) == 2 and not choices.of(name):
-            signs |= {levels[0]: -1, levels[1]: 1}
-        else:
-            by_reason.setdefault(reason, []).append(name)
-    spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in signs.items())
-    parts = [f"--words {shlex.quote(spelt)} (or other signs)"] if signs else []
-    return "; ".join(parts + [WAYS[why].format(listed(n)) for why, n in by_reason.items()])
+        return f"{CUT}, not one for all columns,"
+    return "--words 0=missing" if dict(code.words).get("0") == GONE and "0" not in told else ""
 
 
 def show(
