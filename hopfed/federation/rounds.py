@@ -88,10 +88,7 @@ class Participation:
         return sorted(rng.permutation(clients)[: max(1, round(self.rate * clients))].tolist())
 
     def delays(self, seed: int, t: int, clients: int) -> np.ndarray:
-        """(L,) rounds by which each client's message of round `t` is late, 0 for most.
-
-        `seed` is that of the run.
-        """
+        """(L,) rounds by which each client's message of round `t` is late; `seed` of the run."""
         rng = stream(seed, "delay", t)
         late = rng.random(clients) < self.late
         return np.where(late, rng.integers(1, self.delay + 1, size=clients), 0)
@@ -133,9 +130,8 @@ class Late:
 class FederationState:
     """Everything a federation carries from one round to the next."""
 
-    server: State = field(repr=False)  # state of the server
-    # states of the clients that took part so far
-    clients: dict[int, State] = field(default_factory=dict, repr=False)
+    server: State = field(repr=False)
+    clients: dict[int, State] = field(default_factory=dict, repr=False)  # that took part so far
     # last messages down, by client or for `EVERYONE`, not yet fetched
     down: dict[int, Message] = field(default_factory=dict, repr=False)
     late: dict[int, Late] = field(default_factory=dict)  # messages under way, by client
@@ -334,7 +330,13 @@ class Session:
                     heard[c], self.ages[c] = keep(c, late.message), self.t - late.sent
                     del self.late[c]
         if self.exchange == 0 and len(heard) < self.minimum:
-            raise self._too_few(len(heard))
+            words = "; ".join(self.faults.words()) or "the others were absent or late"
+            error = TooFewClientsError(
+                f"round {self.t}: {len(heard)} of {self.clients} clients were heard, the minimum "
+                f"is {self.minimum}: {words}"
+            )
+            error.refused = set(self.faults.codes.tolist()) <= {Fault.NONE, Fault.RAISED}
+            raise error
         self.heard = dict(sorted(heard.items()))
         return dict(self.heard)
 
@@ -356,16 +358,6 @@ class Session:
     def _say(self, down: Mapping[int, Message]) -> None:
         """Keep a word until the clients fetch it; one to everyone replaces what was still there."""
         self.down = {**({} if EVERYONE in down else self.down), **down}
-
-    def _too_few(self, heard: int) -> TooFewClientsError:
-        """The error where not enough clients were heard in the first exchange."""
-        words = "; ".join(self.faults.words()) or "the others were absent or late"
-        error = TooFewClientsError(
-            f"round {self.t}: {heard} of {self.clients} clients were heard, the minimum is "
-            f"{self.minimum}: {words}"
-        )
-        error.refused = set(self.faults.codes.tolist()) <= {Fault.NONE, Fault.RAISED}
-        return error
 
     def _answers(self, cohort: list[int], check: Check | None) -> dict[int, Message]:
         """Messages of the clients that answered as they should, whose states are replaced."""

@@ -29,16 +29,12 @@ from hopfed.theory import private
 
 @dataclass(frozen=True)
 class GaussianMechanism:
-    """Gaussian noise that makes a release (epsilon, delta)-private.
+    """Gaussian noise that makes a release (epsilon, delta)-private; an error where none does.
 
     Attributes
     ----------
     epsilon, delta : the budget; epsilon inf adds no noise.
     clip : None for +-1 examples; otherwise rows have norm at most ``clip sqrt N``.
-
-    Raises
-    ------
-    ArgumentError : a budget that is none.
 
     Examples
     --------
@@ -97,9 +93,7 @@ class PrivateOperator(DenseOperator):
 
 
 def noisy(
-    operator: DenseOperator,
-    mechanism: GaussianMechanism,
-    rng: np.random.Generator | Coins,
+    operator: DenseOperator, mechanism: GaussianMechanism, rng: np.random.Generator | Coins
 ) -> PrivateOperator:
     """Release a client's operator: symmetric Gaussian noise on its sums of products.
 

@@ -88,7 +88,7 @@ def test_a_file_of_names(tmp_path):
         (b"tea\ntea\n", "two columns are called"),
         (b"tea\n" + b"x" * 201, "200 characters"),
         (b"tea\n", "two names or more"),
-        (b"tea\n\xff\n", "no UTF-8"),
+        (b"tea\n\xff\n", "cannot be read as names of columns"),
     ):
         (tmp_path / "wrong.txt").write_bytes(data)
         with pytest.raises((ArgumentError, DataError), match=words):

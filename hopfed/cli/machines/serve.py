@@ -17,7 +17,7 @@ from hopfed.cli.numbers import COUNT, NUMBER
 from hopfed.cli.options import PATH, flag, option
 from hopfed.cli.outputs import RUN, command, out_option, overwrite_option, set_aside
 from hopfed.cli.printing import out
-from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError, shown
+from hopfed.errors import ArgumentError, HopfedError, OtherColumnsError, shown
 
 MOST_BYTES = 1 << 26  # of a file of names
 LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
@@ -178,11 +178,7 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
     from hopfed.tables.table import named
 
     with reading(Path(text), "cannot be read as names of columns"), opened(Path(text)) as file:
-        data = file.read(MOST_BYTES)
-    try:
-        lines = data.decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError:
-        raise DataError(f"{text}: names of columns that are no UTF-8 text") from None
+        lines = file.read(MOST_BYTES).decode("utf-8-sig").split("\n")
     names, notes = named([name for line in lines if (name := line.strip())], text)
     if len(names) < 2 or notes:
         rule = "a file of two names or more that differ, of 200 characters at most"

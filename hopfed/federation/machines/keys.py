@@ -38,8 +38,8 @@ def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = 365)
     folder = check_folder(folder, "folder", own=True)
     files = ["ca.pem", "server.pem", "server.key", *(f"{CLIENT}{c}.key" for c in range(clients))]
     paths = [folder / name for name in files]
+    rule = "one without certificates and keys (--overwrite replaces them)"
     for path in paths:
-        rule = "one without certificates and keys (--overwrite replaces them)"
         require(not os.path.lexists(path), "folder", rule, path)
     try:
         folder.mkdir(0o755, parents=True, exist_ok=True)
@@ -78,15 +78,9 @@ def authority(path: Path, argument: str) -> bytes:
 
 def read(path: Path, argument: str) -> bytes:
     """Bytes of a file that must be there, and of the size of a key or a certificate."""
-    try:
-        if not path.is_file():  # a device or a pipe has no end
-            raise OSError(None, "no such file" if not path.exists() else "not an ordinary one")
-        if path.stat().st_size > LARGEST:
-            raise OSError(None, f"larger than {LARGEST} bytes")
-        return path.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
-        why = getattr(error, "strerror", None) or error
-        raise ArgumentError(argument, f"a file ({why})", path) from None
+    fits = path.is_file() and path.stat().st_size <= LARGEST and os.access(path, os.R_OK)
+    require(fits, argument, "a file that can be read, as `hopfed certs` makes it", path)
+    return path.read_bytes()
 
 
 def check_private(path: Path) -> None:

@@ -100,10 +100,9 @@ class Server:
             ThreadPoolExecutor(most), options=(*OPTIONS, *own), maximum_concurrent_rpcs=most
         )
         handlers = {SESSION: grpc.stream_stream_rpc_method_handler(self._session)}
-        generic = grpc.method_handlers_generic_handler(SERVICE, handlers)
-        self._server.add_generic_rpc_handlers((generic,))
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        where = f"{host}:{self.port}"
+        service = grpc.method_handlers_generic_handler(SERVICE, handlers)
+        self._server.add_generic_rpc_handlers((service,))
+        where = f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
         try:
             self.port = self._server.add_secure_port(where, self._credentials)
         except RuntimeError:
