@@ -7,9 +7,16 @@ from dataclasses import replace
 import numpy as np
 
 from hopfed.federation.contract import Context
+from hopfed.federation.machines.client import grpc
 from hopfed.federation.machines.keys import server_keys
-from hopfed.federation.machines.server import OPTIONS, SERVICE, SESSION, WELCOME, grpc
-from hopfed.federation.machines.wire import Request, write_request
+from hopfed.federation.machines.wire import (
+    OPTIONS,
+    SERVICE,
+    SESSION,
+    WELCOME,
+    Request,
+    write_request,
+)
 from hopfed.federation.messages import pack, unpack
 
 ASKED = Request(Context(0, 0, 0, 0), '["list", {}]', {}, {})

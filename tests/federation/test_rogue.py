@@ -14,7 +14,7 @@ from hopfed.errors import DataError, HopfedError
 from hopfed.federation.machines import client as client_module
 from hopfed.federation.machines.client import MOST, ClientProcess, Node
 from hopfed.federation.machines.keys import client_key, make_keys
-from hopfed.federation.machines.server import WELCOME
+from hopfed.federation.machines.wire import WELCOME
 from hopfed.hopfield.clients import client_of
 
 TRICKS = {

@@ -14,8 +14,8 @@ from hopfed.federation.contract import Call, Context, Fault, Outcome
 from hopfed.federation.machines import server as server_module
 from hopfed.federation.machines.client import ClientProcess, Node
 from hopfed.federation.machines.keys import client_key, make_keys
-from hopfed.federation.machines.server import OPTIONS, SERVICE, SESSION, Server
-from hopfed.federation.machines.wire import write_reply
+from hopfed.federation.machines.server import Server
+from hopfed.federation.machines.wire import OPTIONS, SERVICE, SESSION, write_reply
 
 LIMIT, CALL = 10**5, f"/{SERVICE}/{SESSION}"
 CALLS = [Call({}, {}, Context(0, 0, 0, c)) for c in range(3)]

@@ -19,9 +19,21 @@ from typing import Any
 from hopfed._lib.arrays import blas_threads
 from hopfed.errors import DataError, HopfedError, LocalError, OtherColumnsError, shown
 from hopfed.federation.contract import Fault, Outcome
-from hopfed.federation.machines.server import OPTIONS, SERVICE, SESSION, WELCOME, grpc
-from hopfed.federation.machines.wire import LIMIT, STOPPED, Request, read_request, write_reply
+from hopfed.federation.machines.wire import (
+    LIMIT,
+    OPTIONS,
+    SERVICE,
+    SESSION,
+    STOPPED,
+    WELCOME,
+    Request,
+    library,
+    read_request,
+    write_reply,
+)
 from hopfed.federation.messages import as_message
+
+grpc = library()
 
 MOST = 5_000  # lines that a server may cause
 SOON, RARELY = 0.2, 2.0  # seconds between two attempts to come in

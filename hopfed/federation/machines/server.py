@@ -7,7 +7,6 @@ each that comes while it lasts; so a client that was killed is asked again when 
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
@@ -17,35 +16,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError, shown
+from hopfed.errors import ArgumentError, DataError, HopfedError, shown
 from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
 from hopfed.federation.machines.keys import CLIENT, server_keys
-from hopfed.federation.machines.wire import LIMIT, Request, read_reply, write_request
+from hopfed.federation.machines.wire import (
+    LIMIT,
+    OPTIONS,
+    SERVICE,
+    SESSION,
+    WELCOME,
+    Request,
+    library,
+    read_reply,
+    write_request,
+)
 from hopfed.federation.messages import Message
 
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it says on stderr what we say in words
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # forks read files, and use no streams
-try:
-    import grpc as grpc  # with these settings; its users take it from here
-except ImportError:
-    raise BackendError("grpcio is not installed: pip install 'hopfed[machines]'") from None
+grpc = library()
 
 STOPPING = 5.0  # seconds that streams may take to end
 STRANGERS = 120  # connections beside those of the clients
 GRACE = 10.0  # seconds in which a client that was there may come back to an exchange
-SERVICE, SESSION = "hopfed", "session"
-WELCOME = ("hopfed", "2")  # what a client gets first
 REPORTED = 10  # exchanges of a round that are reported where all answer
 GOODBYE = 5.0  # seconds that the last word may take
 MOVES = 1_000  # lines about clients that come and go
-OPTIONS = (  # of the library, for both sides
-    ("grpc.max_send_message_length", -1),
-    ("grpc.keepalive_time_ms", 20_000),  # whoever is gone without a word is known after this
-    ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.enable_http_proxy", 0),
-)
 
 
 @dataclass

@@ -9,18 +9,29 @@ wire is checked before it is used.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from hopfed.errors import DataError, shown
+from hopfed.errors import BackendError, DataError, shown
 from hopfed.federation.contract import REASON, Context, Fault, Outcome, State
 from hopfed.federation.messages import Message, nbytes, pack, unpack
 
 LIMIT = 256 * 10**6  # bytes of a message, unless somebody says another number
 STOPPED = "stopped"  # in the last word of a federation that ended without a result
+SERVICE, SESSION = "hopfed", "session"  # names of the one call
+WELCOME = ("hopfed", "2")  # what a client gets first
+OPTIONS = (  # of the library, for both sides
+    ("grpc.max_send_message_length", -1),
+    ("grpc.keepalive_time_ms", 20_000),  # whoever is gone without a word is known after this
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.enable_http_proxy", 0),
+)
 
 _NAMED = 1 << 20  # bytes in which a message may name its arrays
 _STATE = 1 << 12  # bytes of a client's state: a server keeps them all
@@ -28,6 +39,17 @@ _STATE = 1 << 12  # bytes of a client's state: a server keeps them all
 _ASKED = {"seed": int, "round": int, "exchange": int, "client": int, "recipe": str}
 _ASKED |= {"last": bool, "columns": list, "limit": int}
 _ANSWERED = {"fault": int, "reason": str}
+
+
+def library() -> Any:
+    """The module grpc; what it says on stderr is said in words."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # forks read files, and use no streams
+    try:
+        import grpc
+    except ImportError:
+        raise BackendError("grpcio is not installed: pip install 'hopfed[machines]'") from None
+    return grpc
 
 
 @dataclass(frozen=True)
