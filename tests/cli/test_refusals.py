@@ -74,12 +74,12 @@ join --data a.npy --trust-server : --server must be given, unless with --dry-run
 join --data a.npy --trust-server --server x --ca x --key x : --server must be HOST:PORT
 join --data a.npy : say how you take part, in one of two ways
 join --data a.npy --epsilon 1 --weights n : left out with --eps
-join --data a.npy --epsilon 1 --outcome n : related by exact sums
+join --data a.npy --epsilon 1 --outcome n : takes exact sums
 join --data a.npy --trust-server --dry-run --outcome n : there is no column 'n'
 serve --keys . --out s.h5 --columns 60 --archetypes 2 : left out without graded exact sums
 serve --keys . --out s.h5 --columns 60 --graded --epsilon 1 --relate n : relate must be left out
 serve --keys . --out s.h5 : --columns must be given
-serve --keys . --out s.h5 --columns 60 : --keys must be a folder with ca.pem
+serve --keys . --out s.h5 --columns 60 : --keys must be a file that can be read
 serve --keys . --out s.h5 --columns 60 --minimum 9 : minimum must be 1 to the 3 clients
 serve --keys . --out s.h5 --columns 60 --byzantine 0.5 : byzantine must be in [0, 1/2)
 serve --keys . --out s.h5 --columns 60 --timeout 0 : --timeout must be a number above 0

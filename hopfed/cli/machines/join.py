@@ -20,7 +20,6 @@ from hopfed.cli.options import PATH, flag, option
 from hopfed.cli.outputs import command, out_option
 from hopfed.cli.printing import human_bytes, out
 from hopfed.cli.tables.reading import (
-    NAMES,
     by_code,
     choices_of,
     outcome_in,
@@ -100,8 +99,6 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     outcome = None if options["outcome"] is None else outcome_in(data, options)
     [table] = read([data], options, by_rows=False)
     check_fit(table, choices_of(options), noisy)
-    for name in (*NAMES, "weights", "outcome"):
-        del options[name]
     rows = as_examples(table.rows, name=str(data), gaps=True)
     if weights is not None:
         rows = replace(rows, counts=weights)
@@ -134,11 +131,8 @@ def _check_options(options: dict[str, Any]) -> bool:
             f"trusted and every sum has noise, or --trust-server: {TRUST}"
         )
     require(epsilon is None or epsilon > 0, "--epsilon", "a number above 0", epsilon)
-    rules = {
-        "weights": "left out with --epsilon, which bounds answers about rows that count once",
-        "outcome": "left out with --epsilon: classes are related by exact sums (--trust-server)",
-    }
-    for name, rule in rules.items():
+    for name in ("weights", "outcome"):
+        rule = "left out with --epsilon: it takes exact sums (--trust-server)"
         require(options[name] is None or epsilon is None, f"--{name}", rule, options[name])
     require(options["patience"] > 0, "--patience", "a number above 0", options["patience"])
     require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
@@ -259,11 +253,11 @@ def show(
         out.print(f"  {code}: {columns}")
     for line in held.notes:
         out.print(f"  {line}")
-    pairs = human_bytes(4 * N * (N - 1) // 2)
     out.print(
         "\nWhat would leave, with the number of rows: in how many rows each pair of columns agrees "
-        f"({pairs} in whole numbers), or, where the server asks for classes (serve --graded), sums "
-        "over classes of rows that it names. No row, and no name of a column."
+        f"({human_bytes(4 * N * (N - 1) // 2)} in whole numbers), or, where the server asks for "
+        "classes (serve --graded), sums over classes of rows that it names. No row, and no name of "
+        "a column."
     )
     if rows.gaps:
         out.print("These rows have gaps: only a server that asks for classes takes them.")
