@@ -221,7 +221,7 @@ class ClientProcess:
         if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
             return f"a message is too large, or there are too many streams ({words})"
         if code == grpc.StatusCode.CANCELLED:
-            return "it does not answer"
+            return "it does not answer, or ended the connection"
         if any(word in words for word in ("refused", "imed out", "lookup", "unreachable")):
             return f"no connection{WAY}"
         if code == grpc.StatusCode.UNAVAILABLE:

@@ -27,7 +27,7 @@ from hopfed.errors import ArgumentError, DataError, shown
 CLIENT = "client-"
 LARGEST = 1 << 20  # bytes of a key or a certificate
 
-_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?")
+_HOST = re.compile(r"(?!.{254})[A-Za-z0-9_][A-Za-z0-9_-]{0,62}(\.[A-Za-z0-9_-]{1,63})*")
 
 
 def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = 365) -> list[Path]:
@@ -141,7 +141,6 @@ def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterato
 def _name(host: str) -> x509.GeneralName:
     with suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(host))
-    fits = len(host) <= 253 and all(_LABEL.fullmatch(label) for label in host.split("."))
     rule = "an address or a name such as federation.example.org"
-    require(fits, "host", rule, shown(repr(host), 80))
+    require(bool(_HOST.fullmatch(host)), "host", rule, shown(repr(host), 80))
     return x509.DNSName(host)
