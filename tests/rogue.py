@@ -2,11 +2,10 @@
 
 import json
 from concurrent import futures
-from dataclasses import replace
 
 import numpy as np
 
-from hopfed.federation.contract import Context
+from hopfed.federation.contract import Call, Context
 from hopfed.federation.machines.client import grpc
 from hopfed.federation.machines.keys import server_keys
 from hopfed.federation.machines.wire import (
@@ -14,12 +13,9 @@ from hopfed.federation.machines.wire import (
     SERVICE,
     SESSION,
     WELCOME,
-    Request,
-    write_request,
+    write_question,
 )
 from hopfed.federation.messages import pack, unpack
-
-ASKED = Request(Context(0, 0, 0, 0), '["list", {}]', {}, {})
 
 
 class Rogue:
@@ -53,9 +49,9 @@ class Rogue:
                 return
 
 
-def request(**changes):
-    """Bytes of a question with other entries of `Request`."""
-    return write_request(replace(ASKED, **changes))
+def question(down=(), recipe='["list", {}]', last=False):
+    """Bytes of a question."""
+    return write_question(Call({}, dict(down), Context(0, 0, 0, 0)), recipe, last)
 
 
 def worded(data, **changes):

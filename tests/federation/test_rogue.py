@@ -7,7 +7,7 @@ import time
 import grpc
 import numpy as np
 import pytest
-from rogue import Rogue, request
+from rogue import Rogue, question
 
 from hopfed.cli.machines.join import _finish
 from hopfed.errors import DataError, HopfedError
@@ -23,9 +23,9 @@ TRICKS = {
     "an end with colours": grpc.StatusCode.INTERNAL,
     "no such thing": grpc.StatusCode.UNIMPLEMENTED,
     "noise": b"\xff" * 100,
-    "a recipe in colour": request(recipe='["\x1b]0;owned\x07\x1b[2J", {}]'),
+    "a recipe in colour": question(recipe='["\x1b]0;owned\x07\x1b[2J", {}]'),
 }
-GOODBYE = request(last=True, down={"patterns": np.zeros((2, 2), np.uint8)})
+GOODBYE = question(last=True, down={"patterns": np.zeros((2, 2), np.uint8)})
 
 
 @pytest.fixture(scope="module")

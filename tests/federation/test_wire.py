@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from rogue import request, worded
+from rogue import question, worded
 
 from hopfed.errors import DataError
-from hopfed.federation.contract import REASON, Context, Fault, Outcome
+from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
 from hopfed.federation.machines.wire import (
-    Request,
+    read_question,
     read_reply,
-    read_request,
+    write_question,
     write_reply,
-    write_request,
 )
 from hopfed.federation.messages import digest, pack, unpack
 
@@ -41,10 +40,10 @@ def test_what_is_no_plain_array_is_not_packed():
 
 
 @pytest.mark.parametrize("seed", [0, 2**255])
-def test_requests_and_replies_come_back_as_they_were(seed):
-    told = Request(Context(seed, 3, 1, 9), "r", ARRAYS, ARRAYS, columns=("tea",))
-    got = read_request(write_request(told))
-    assert (got.context, got.recipe, got.columns) == (told.context, "r", ["tea"])
+def test_questions_and_replies_come_back_as_they_were(seed):
+    told = Call(ARRAYS, ARRAYS, Context(seed, 3, 1, 9))
+    got, words = read_question(write_question(told, "r", columns=("tea",)))
+    assert (got.context, words["recipe"], words["columns"]) == (told.context, "r", ["tea"])
     got.down["w"][:] = 0.0  # it is the client's own
     reply = read_reply(write_reply(Outcome(ARRAYS, ARRAYS)))
     for message in (got.state, got.down, reply.state, reply.message):
@@ -82,7 +81,7 @@ def packed(entries, body=bytes(64)):
     ids=str,
 )
 def test_arrays_that_are_none_are_errors_in_words(entries):
-    for read in (read_reply, read_request):
+    for read in (read_reply, read_question):
         with pytest.raises(DataError):
             read(packed(entries))
 
@@ -104,14 +103,14 @@ WORDS = [
 def test_words_that_are_none_are_errors_in_words(name, value):
     reply = write_reply(Outcome({}, {"w": np.ones(2)}))
     assert read_reply(worded(reply)).message["w"].tolist() == [1.0, 1.0]
-    data, read = (reply, read_reply) if name in ("reason", "fault") else (request(), read_request)
+    data, read = (reply, read_reply) if name in ("reason", "fault") else (question(), read_question)
     with pytest.raises(DataError):
         read(worded(data, **{name: value}))
 
 
 @given(st.binary(max_size=500), st.integers(0, 500), st.integers(0, 255), st.booleans())
 def test_whatever_comes_the_only_error_is_ours(noise, at, byte, reply):
-    made, read = (write_reply(Outcome()), read_reply) if reply else (request(), read_request)
+    made, read = (write_reply(Outcome()), read_reply) if reply else (question(), read_question)
     data = bytearray(made)
     data[at % len(data)] = byte
     for damaged in (bytes(data), bytes(data[:at]), noise, b"hopfed-1" + noise, made + noise):

@@ -153,7 +153,7 @@ def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -
         owner.ledger.check(owner.rows)  # before the server is asked anything
     node = Node(owner.asked, say)
     process = ClientProcess(options["server"], ca, own, node, options["patience"])
-    down, rows = node.through(process.run).down, laid_out(owner.rows, filed)
+    down, rows = node.through(process.run), laid_out(owner.rows, filed)
     names = tuple(owner.names[j] for j in filed) if owner.names else None
     _finish(down, len(filed), options["out_file"], filed, names, coding, rows)
 

@@ -42,7 +42,7 @@ def client_app(method: Method) -> ClientApp:
 
     @app.query()  # type: ignore[untyped-decorator, unused-ignore]
     def query(message: Message, here: Context) -> Message:
-        asked = wire.read_request(_data(message.content))
+        asked = wire.read_question(_data(message.content))[0]
         where = asked.context
         state = _state(here.state) or method.client_start(int(where.client or 0), where.seed)
         outcome = answer(method, Call(state, asked.down, where))
@@ -99,7 +99,7 @@ def _step_here(app: ClientApp, call: Call) -> Outcome:
 
 def _question(call: Call) -> RecordDict:
     """What is asked of a client, and where in the federation this is."""
-    return _record(wire.write_request(wire.Request(call.context, "", {}, call.down)))
+    return _record(wire.write_question(Call({}, call.down, call.context)))
 
 
 def _record(data: bytes) -> RecordDict:

@@ -26,12 +26,11 @@ from hopfed.federation.machines.wire import (
     SESSION,
     STOPPED,
     WELCOME,
-    Request,
     library,
-    read_request,
+    read_question,
     write_reply,
 )
-from hopfed.federation.messages import as_message
+from hopfed.federation.messages import Message, as_message
 
 grpc = library()
 
@@ -50,7 +49,7 @@ class Node:
     say: Callable[[str], object] = lambda _: None  # takes a line for the owner
     # is set once there is nothing more to wait for
     finished: threading.Event = field(default_factory=threading.Event)
-    last: Request | None = None  # the last word of the federation; None where there is no result
+    last: Message | None = None  # the last word of the federation; None where there is no result
     refused: str = ""  # why the last question was not answered; empty where it was
     others: OtherColumnsError | None = None  # why the columns are not those of the federation
     _limit: int = LIMIT  # bytes that the answer may have
@@ -77,32 +76,31 @@ class Node:
     def answer(self, data: bytes) -> Outcome:
         """Answer a question; an error is an answer, too, without words that may quote rows."""
         try:
-            request = read_request(data)
+            call, words = read_question(data)
         except DataError as error:
             self.tell(f"a request that is none: {shown(error)}")
             return Outcome(fault=Fault.RAISED, reason=shown(error))
-        self._limit = request.limit
-        if request.last:
-            self.last = None if STOPPED in request.down else request
+        self._limit, c = words["limit"], call.context
+        if words["last"]:
+            self.last = None if STOPPED in call.down else call.down
             self.finished.set()
             return Outcome()
-        c = request.context
         where, self.refused = f"round {c.round} exchange {c.exchange}", ""
         try:
-            client = self.asked(request.recipe, request.columns)
-            state = request.state or client.client_start(c.client, c.seed)
+            client = self.asked(words["recipe"], words["columns"])
+            state = call.state or client.client_start(c.client, c.seed)
             with blas_threads(1):  # the order of summation depends on the number of threads
-                after, up, _ = client.client_step(state, request.down, c)
+                after, up, _ = client.client_step(state, call.down, c)
             reply = Outcome(as_message(after), as_message(up))
         except Exception as error:  # whatever goes wrong here concerns this client alone
-            words = shown(error if isinstance(error, HopfedError) else type(error).__name__)
+            public = shown(error if isinstance(error, HopfedError) else type(error).__name__)
             self.refused = shown(error)
             if isinstance(error, OtherColumnsError):  # which is said in the end
                 self.others = error
                 self.finished.set()
             else:
                 self.tell(f"{where}: not answered: {self.refused}", self.refused)
-            public = error.public if isinstance(error, LocalError) else words
+            public = error.public if isinstance(error, LocalError) else public
             return Outcome(fault=Fault.RAISED, reason=public)
         sent = {name: array for name, array in reply.message.items() if array.size}
         sizes = ", ".join(f"{name} {array.nbytes:,} bytes" for name, array in sent.items())
@@ -110,7 +108,7 @@ class Node:
         self.tell(f"{where}: sending {sizes}", f"{c.round} {sorted(sent)}")
         return reply
 
-    def through(self, run: Callable[[], object]) -> Request:
+    def through(self, run: Callable[[], object]) -> Message:
         """Run a client to its end; return the last word."""
         ended: object = "the server ended the federation without a result"
         try:

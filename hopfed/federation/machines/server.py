@@ -25,10 +25,9 @@ from hopfed.federation.machines.wire import (
     SERVICE,
     SESSION,
     WELCOME,
-    Request,
     library,
     read_reply,
-    write_request,
+    write_question,
 )
 from hopfed.federation.messages import Message
 
@@ -150,8 +149,8 @@ class Server:
         """Answers of clients to their questions; a fault where none came in time."""
         questions = dict[int, bytes]()
         for call in calls:
-            words = method.recipe, call.state, call.down, last, self.columns, self.limit
-            questions[int(call.context.client or 0)] = write_request(Request(call.context, *words))
+            data = write_question(call, method.recipe, last, self.columns, self.limit)
+            questions[int(call.context.client or 0)] = data
         began, patient = time.monotonic(), min(seconds, GRACE)
         with self._changed:
             self._exchange = now = Exchange(questions)

@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hopfed.errors import BackendError, DataError, shown
-from hopfed.federation.contract import REASON, Context, Fault, Outcome, State
+from hopfed.federation.contract import REASON, Call, Context, Fault, Outcome
 from hopfed.federation.messages import Message, nbytes, pack, unpack
 
 LIMIT = 256 * 10**6  # bytes of a message, unless somebody says another number
@@ -52,34 +51,28 @@ def library() -> Any:
     return grpc
 
 
-@dataclass(frozen=True)
-class Request:
-    """What a client is asked."""
+def write_question(
+    call: Call,
+    recipe: str = "",
+    last: bool = False,
+    columns: Sequence[object] = (),
+    limit: int = LIMIT,
+) -> bytes:
+    """Bytes of a question.
 
-    context: Context  # round, exchange and client
-    recipe: str = field(repr=False)  # what the client is to do, see `hopfed.hopfield.clients`
-    # state, down: of the client before its step, and the message to it
-    state: State = field(repr=False)
-    down: Message = field(repr=False)
-    # nothing is to be answered: the federation is over, and `down` its last word
-    last: bool = False
-    # names of columns (`hopfed.hopfield.columns`); none where they go by place
-    columns: Sequence[object] = ()
-    limit: int = LIMIT  # bytes that the answer may have
-
-
-def write_request(request: Request) -> bytes:
-    """Bytes of a request."""
-    words = {name: getattr(request, name) for name in ("recipe", "last", "limit")}
-    words |= {"columns": list(request.columns), **vars(request.context)}
-    return _written(words, down=request.down, state=request.state)
+    `recipe` is what the client is to do (`hopfed.hopfield.clients`); with `last` nothing is to be
+    answered, as the federation is over, and the message down its last word; `columns` are their
+    names, none where they go by place; `limit` is of the bytes of the answer.
+    """
+    words = {"recipe": recipe, "last": last, "columns": list(columns), "limit": limit}
+    return _written(words | vars(call.context), down=call.down, state=call.state)
 
 
-def read_request(data: bytes) -> Request:
-    """Undo `write_request`."""
+def read_question(data: bytes) -> tuple[Call, dict[str, Any]]:
+    """Undo `write_question`: what is to be made, and the words beside it."""
     words, arrays = _read(data, _ASKED, ("down", "state"))
     context = Context(*(words.pop(name) for name in ("seed", "round", "exchange", "client")))
-    return Request(context, **words, **arrays)
+    return Call(arrays["state"], arrays["down"], context), words
 
 
 def write_reply(reply: Outcome) -> bytes:
