@@ -61,10 +61,12 @@ def weighted_mean(
     total = _sum([np.where(h > 0, p, 0) for h, p in zip(held, parts, strict=True)], w)
     everyone = np.all(held, axis=0)  # as without masks there, to the bit
     mass = np.where(everyone, 1, _sum(held, w))
-    if default is None and not (mass > 0).all():
-        raise ArgumentError("default", "given where nobody holds an entry", "none")
     mean = total / np.where(mass > 0, mass, 1)
-    return rounded(np.where(mass > 0, mean, default), parts[0].dtype)
+    if default is not None:
+        mean = np.where(mass > 0, mean, default)
+    elif not (mass > 0).all():
+        raise ArgumentError("default", "given where nobody holds an entry", "none")
+    return rounded(mean, parts[0].dtype)
 
 
 class Mean:

@@ -67,13 +67,12 @@ class Method(Protocol):
     """What a federated method offers.
 
     It may also offer `client_steps(calls)`, which answers many calls at once with their outcomes,
-    and `alike(client)`, equal for clients that are worth answering together; an engine of several
-    processes splits each such group among them.
+    and `alike(client)`, equal for clients that are worth answering together.
 
-    In every method of it `state` is the state of a client or of the server, a dict of arrays that
-    it alone sees; `down` the last message from the server, empty before the first; `context` where
-    in the federation this is; `client` an index from 0; `seed` that of the run; and `session` the
-    clients of a round (`hopfed.federation.rounds.Session`).
+    `state` is that of a client or of the server, a dict of arrays that it alone sees; `down` the
+    last message from the server, empty before the first; `context` where in the federation this is;
+    `client` an index from 0; `seed` that of the run; `session` the clients of a round
+    (`hopfed.federation.rounds.Session`).
 
     Examples
     --------

@@ -155,7 +155,8 @@ class FederationState:
             if part in parts:
                 parts[part].setdefault(int(rest[0]), {})[rest[1]] = array
         first = {n: {c: a.pop("", None) for c, a in held.items()} for n, held in parts.items()}
-        late = {c: Late(*first["late"][c].tolist(), a) for c, a in parts["late"].items()}
+        when = {c: array.tolist() for c, array in first["late"].items()}
+        late = {c: Late(when[c][0], when[c][1], a) for c, a in parts["late"].items()}
         return cls(below(arrays, "server"), parts["clients"], parts["down"], late)
 
 

@@ -188,7 +188,7 @@ def _finish(
     if rows is not None and found.means is not None and found.verdict[0] == STATUS:
         say("looking how these classes fit your rows; nothing of it leaves")
         groups = () if coding is None else coding.groups
-        verdict = own_verdict(counted([rows])[0], found.means[:, order], groups, names)  # type: ignore[arg-type]
+        verdict = own_verdict(counted([rows])[0], found.means[:, order], groups, names)
         found = replace(found, own=verdict)
         keep()
     say(": ".join(found.verdict))

@@ -115,12 +115,12 @@ def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterato
         own = subject == issuer
         key = signer if own else ec.generate_private_key(ec.SECP256R1())
         about = x509.BasicConstraints(ca=own, path_length=None)
-        named = [
+        by, of = (
             x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
             for name in (issuer, subject)
-        ]
+        )
         builder = (
-            x509.CertificateBuilder(*named, key.public_key(), x509.random_serial_number())
+            x509.CertificateBuilder(by, of, key.public_key(), x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(minutes=5))  # clocks differ a little
             .not_valid_after(now + datetime.timedelta(days=days))
             .add_extension(about, critical=True)
