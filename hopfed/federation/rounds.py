@@ -230,7 +230,9 @@ def play_round(
     session = Session(method, state, t, seed, clients, engine, participation, minimum)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         server, down, metrics = method.play(state.server, session)
-    return session.played(server, _checked(down), metrics)
+    session.say(down)
+    after = FederationState(as_message(server), session.states, session.down, session.late)
+    return Played(after, session.client_metrics, metrics, session.traffic, session.faults)
 
 
 class Session:
@@ -241,6 +243,7 @@ class Session:
     seed, t : of the run, and number of the round.
     asked : clients that were asked in this round, whether they answered or not.
     ages : rounds that messages were under way, of those that came late into the first exchange.
+    down : the last word to the clients, by client or for `EVERYONE`.
     method, state, clients, engine, participation, minimum : as in `play_round`.
 
     Examples
@@ -286,8 +289,12 @@ class Session:
         self.traffic, self.faults = Traffic(clients), FaultLog(clients)
         self.client_metrics: dict[str, np.ndarray] = {}
         self.ages: dict[int, int] = {}
-        self.cohort = self._cohort()
-        self.asked = len(self.cohort)
+        for c, late in self.late.items():
+            self.faults.add(c, Fault.LATE, f"message of round {late.sent} under way")
+        asked = set(self.participation.cohort(seed, t, clients)) - set(self.late)
+        for c in set(range(clients)) - asked:  # of the late the fault is there
+            self.faults.add(c, Fault.ABSENT)
+        self.cohort, self.asked = sorted(asked), len(asked)
         self.exchange = -1  # number of the last one
         self.heard: dict[int, Message] = {}  # its messages
 
@@ -310,7 +317,7 @@ class Session:
         check : says what is wrong with a client's message of the right form.
         fold : takes each message as it comes, and returns what is kept of it.
         """
-        self._say(_checked(down or {}))
+        self.say(down or {})
         self.exchange += 1
         if self.exchange:
             self.cohort = [c for c in self.cohort if c in self.heard and c not in self.ages]
@@ -341,24 +348,13 @@ class Session:
         self.heard = dict(sorted(heard.items()))
         return dict(self.heard)
 
-    def played(self, server: State, down: Mapping[int, Message], metrics: Metrics) -> Played:
-        """Close the round with the state of the `server`, its last word `down`, and `metrics`."""
-        self._say(down)
-        after = FederationState(as_message(server), self.states, self.down, self.late)
-        return Played(after, self.client_metrics, metrics, self.traffic, self.faults)
-
-    def _cohort(self) -> list[int]:
-        """Those asked this round: drawn, and not still at work on an earlier message."""
-        asked = set(self.participation.cohort(self.seed, self.t, self.clients)) - set(self.late)
-        for c, late in self.late.items():
-            self.faults.add(c, Fault.LATE, f"message of round {late.sent} under way")
-        for c in set(range(self.clients)) - asked:  # of the late the fault is there
-            self.faults.add(c, Fault.ABSENT)
-        return sorted(asked)
-
-    def _say(self, down: Mapping[int, Message]) -> None:
+    def say(self, down: Mapping[int, Message]) -> None:
         """Keep a word until the clients fetch it; one to everyone replaces what was still there."""
-        self.down = {**({} if EVERYONE in down else self.down), **down}
+        said = {c: as_message(message) for c, message in down.items()}
+        for message in said.values():
+            if complaint := not_finite(message):  # numbers that overflow are refused nowhere else
+                raise HopfedError(f"the server's answer is of no use: {complaint}")
+        self.down = {**({} if EVERYONE in said else self.down), **said}
 
     def _answers(self, cohort: list[int], check: Check | None) -> dict[int, Message]:
         """Messages of the clients that answered as they should, whose states are replaced."""
@@ -399,12 +395,3 @@ class Session:
             return Fault.NOT_FINITE, complaint
         complaint = check(c, message) if check is not None else None
         return (Fault.MALFORMED, complaint) if complaint else (Fault.NONE, "")
-
-
-def _checked(answers: Mapping[int, Message]) -> dict[int, Message]:
-    """Messages down; an error where one is not finite: numbers that overflow are none elsewhere."""
-    down = {c: as_message(message) for c, message in answers.items()}
-    for message in down.values():
-        if complaint := not_finite(message):
-            raise HopfedError(f"the server's answer is of no use: {complaint}")
-    return down
