@@ -144,9 +144,17 @@ class ClientProcess:
         credentials = grpc.ssl_channel_credentials(self.authority, key, certificate)
         self._heard = time.monotonic()
         while not self.node.finished.is_set():
-            trouble = self._come_in(credentials)
-            if not self.node.finished.is_set():
-                self._bear(shown(next(iter(trouble.splitlines()), "").rstrip(".")))
+            trouble = shown(next(iter(self._come_in(credentials).splitlines()), "").rstrip("."))
+            silent = time.monotonic() - self._heard
+            if self.node.finished.is_set():
+                return
+            if silent > self.patience:
+                raise HopfedError(f"{self.server}: {trouble}, for {silent:.0f} s")
+            if trouble != self._trouble:
+                wait = f"asked again for {self.patience:.0f} s (--patience)"
+                self._move(f"waiting for {self.server}: {trouble}; {wait}")
+                self._trouble, self._away = trouble, True
+            self.node.finished.wait(min(SOON + silent / 4, RARELY))
 
     def leave(self) -> None:
         """End, whatever is under way; may be called from another thread."""
@@ -225,14 +233,3 @@ class ClientProcess:
         if code == grpc.StatusCode.UNAVAILABLE:
             return "the connection is closed at once: is this client's key of that federation?"
         return words or code.name
-
-    def _bear(self, words: str) -> None:
-        """Wait a while after a failure, or give up."""
-        silent = time.monotonic() - self._heard
-        if silent > self.patience:
-            raise HopfedError(f"{self.server}: {words}, for {silent:.0f} s")
-        if words != self._trouble:
-            wait = f"asked again for {self.patience:.0f} s (--patience)"
-            self._move(f"waiting for {self.server}: {words}; {wait}")
-            self._trouble, self._away = words, True
-        self.node.finished.wait(min(SOON + silent / 4, RARELY))
