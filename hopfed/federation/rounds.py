@@ -209,19 +209,20 @@ def play_round(
 
     Examples
     --------
+    >>> from hopfed.federation.contract import Method
     >>> from hopfed.federation.engines import LocalEngine
-    >>> from hopfed.hopfield import HopfieldFederation
-    >>> from hopfed.hopfield.channel import rademacher
-    >>> from hopfed.hopfield.encoding import Encoding
-    >>> from hopfed.hopfield.patterns import Patterns
-    >>> from hopfed.hopfield.stream import ArchetypeStream
-    >>> xi = rademacher(2, 100, np.random.default_rng(0))
-    >>> source = ArchetypeStream(xi, np.full((2, 4, 2), 0.5), 80, 0.8, seed=0)
+    >>> class Count(Method):
+    ...     def expects(self, down, context):
+    ...         return {}
+    ...     def client_step(self, state, down, context):
+    ...         return {}, {}, {}
+    ...     def play(self, state, session):
+    ...         return {"heard": np.array(len(session.ask()))}, {}, {}
     >>> how = {"seed": 0, "clients": 4, "engine": LocalEngine()}
-    >>> how |= {"participation": Participation(rate=0.5)}
-    >>> played = play_round(HopfieldFederation(source, Patterns(Encoding(100))), None, 0, **how)
-    >>> played.faults.codes.tolist(), played.state.server["memory/patterns"].shape
-    ([0, 0, 1, 1], (2, 100))
+    >>> half = Participation(rate=0.5)
+    >>> played = play_round(Count(), FederationState({}), 0, participation=half, **how)
+    >>> played.faults.codes.tolist(), int(played.state.server["heard"])
+    ([0, 0, 1, 1], 2)
     """
     holds = isinstance(minimum, Integral) and 0 <= minimum <= clients
     require(holds, "minimum", f"between 0 and the {clients} clients", repr(minimum))

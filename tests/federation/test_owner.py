@@ -11,7 +11,6 @@ from hopfed.experiments import serve
 from hopfed.federation.engines import LocalEngine
 from hopfed.federation.messages import digest
 from hopfed.hopfield.clients import client_of
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.owner import Owner
 from hopfed.hopfield.stream import Batches, Elsewhere
@@ -129,9 +128,9 @@ def test_a_malformed_question_is_one_line(tmp_path):
 
 def test_a_client_comes_back_equal():
     for made in (
-        of_patterns(Elsewhere(3), Encoding(50, "factors", 7), groups=0),
+        of_patterns(Elsewhere(3), 50, groups=0),
         private_classes(Elsewhere(2), 9, 1.5),
     ):
         assert client_of(made.client.recipe) == made.client
     with pytest.raises(DataError, match="cannot be sent to another machine"):
-        of_patterns(object(), Encoding(50)).client.recipe  # noqa: B018
+        of_patterns(object(), 50).client.recipe  # noqa: B018
