@@ -14,7 +14,7 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Federated, Floats, Ints, at_least, like, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
-from hopfed.federation.engines import Engine
+from hopfed.federation.contract import Engine
 from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Agreement, Entropy, Structure

@@ -18,8 +18,7 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Federated, Ints, above, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
-from hopfed.federation.contract import EVERYONE, Context, Metrics, State
-from hopfed.federation.engines import Engine
+from hopfed.federation.contract import EVERYONE, Context, Engine, Metrics, State
 from hopfed.federation.messages import Message
 from hopfed.figures.kinds import UNIT, Panel, by_round
 from hopfed.hopfield import HopfieldFederation

@@ -15,7 +15,7 @@ from hopfed.experiments.settings import Federated, Floats, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.schedules import cyclic, sequential
 from hopfed.experiments.shared.statistics import mean_and_sd
-from hopfed.federation.engines import Engine
+from hopfed.federation.contract import Engine
 from hopfed.figures.kinds import UNIT, Panel, by, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Fixed, Structure

@@ -19,9 +19,7 @@ from hopfed.errors import HopfedError
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, Words, among, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd
-from hopfed.federation.contract import EVERYONE
-from hopfed.federation.engines import Engine
-from hopfed.federation.faults import Fault, TooFewClientsError
+from hopfed.federation.contract import EVERYONE, Engine, Fault, TooFewClientsError
 from hopfed.federation.messages import Message, digest, nbytes
 from hopfed.federation.rounds import FederationState, Participation, play_round
 

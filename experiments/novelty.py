@@ -17,7 +17,7 @@ from hopfed.experiments.settings import Federated, Floats, Ints, Rule, above, at
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.schedules import novelty_ramp
 from hopfed.experiments.shared.statistics import first_round, mean_and_sd, share
-from hopfed.federation.engines import Engine
+from hopfed.federation.contract import Engine
 from hopfed.figures.kinds import Panel, by_round
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity import Entropy, Structure

@@ -16,8 +16,7 @@ from hopfed.experiments.settings import Federated, Floats, above, like, within
 from hopfed.experiments.shared.federation import More, hopfield, play
 from hopfed.experiments.shared.schedules import client_mixtures, supports
 from hopfed.experiments.shared.statistics import first_round, share
-from hopfed.federation.engines import Engine
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import Engine, Fault
 from hopfed.federation.rounds import Participation
 from hopfed.figures.kinds import Panel, over
 from hopfed.hopfield.channel import rademacher

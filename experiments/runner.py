@@ -30,8 +30,8 @@ from hopfed.errors import ArgumentError, HopfedError
 from hopfed.experiments import ON_DEVICE, name_of
 from hopfed.experiments.ledger import Callback, Ledger
 from hopfed.experiments.settings import MOST_SEEDS
-from hopfed.federation.engines import Engine
-from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.contract import Engine
+from hopfed.federation.engines import LocalEngine
 from hopfed.federation.engines.workers import DaskEngine, PoolEngine
 from hopfed.runs import Run
 

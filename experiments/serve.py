@@ -23,8 +23,7 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.relate import LEVELS, NAMES, Relation, rated_words
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Settings, Words, at_least, within
-from hopfed.federation.contract import EVERYONE
-from hopfed.federation.engines import Engine
+from hopfed.federation.contract import EVERYONE, Engine
 from hopfed.federation.messages import below
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation

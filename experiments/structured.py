@@ -13,7 +13,7 @@ from hopfed.experiments.settings import Floats, Ints, Settings, at_least, like, 
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.silhouettes import decorrelate, load_silhouettes, spread
 from hopfed.experiments.shared.statistics import mean_and_sd
-from hopfed.federation.engines import Engine
+from hopfed.federation.contract import Engine
 from hopfed.figures.kinds import Panel, by_round, pictures
 from hopfed.hopfield.channel import draw_examples
 from hopfed.hopfield.plasticity import Fixed

@@ -6,7 +6,7 @@ from torch import nn
 
 from hopfed.experiments import fl
 from hopfed.federation.contract import EVERYONE, Context
-from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines import LocalEngine
 from hopfed.federation.rounds import Participation, play_round
 from hopfed.neural.methods import METHODS, method
 

@@ -4,10 +4,9 @@ import numpy as np
 from federations import of_patterns
 
 from hopfed._lib.random import stream
-from hopfed.federation.contract import Context
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import Call, Context, Fault
 from hopfed.federation.machines.client import Node
-from hopfed.federation.machines.wire import Request, write_request
+from hopfed.federation.machines.wire import write_question
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import pack_patterns
 from hopfed.hopfield.ledger import Ledger
@@ -34,10 +33,8 @@ def ask(node, method, t=0, exchange=0, state=None, down=None, columns=None, **wh
     """Ask a node as a server that says what it likes; `method` may be the text of a recipe."""
     text = method if isinstance(method, str) else getattr(method, "client", method).recipe
     context = Context(where.get("seed", 0), t, exchange, where.get("client", 0))
-    request = Request(
-        context, text, state or {}, down or {}, columns=() if columns is None else columns
-    )
-    return node.answer(write_request(request))
+    call = Call(state or {}, down or {}, context)
+    return node.answer(write_question(call, text, columns=() if columns is None else columns))
 
 
 def refused(reply, words):

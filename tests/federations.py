@@ -6,7 +6,7 @@ import numpy as np
 
 import hopfed.hopfield.guard as guards
 from hopfed.experiments import serve
-from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines import LocalEngine
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.classes import Classes

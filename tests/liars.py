@@ -9,7 +9,7 @@ import numpy as np
 from hopfed import kernels
 from hopfed.archetypes.overlap import retrieval
 from hopfed.experiments.serve import Config, measure_round
-from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines import LocalEngine
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import unpack_patterns

@@ -14,7 +14,7 @@ from hopfed import read_table
 from hopfed._lib.random import stream
 from hopfed._lib.settings import from_plain
 from hopfed.experiments import serve
-from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines import LocalEngine
 from hopfed.federation.machines.keys import make_keys
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.stream import Batches

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from federations import of_patterns
 
-from hopfed.federation.engines import Outcome
+from hopfed.federation.contract import Outcome
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.clients import PatternClient
 from hopfed.hopfield.plasticity import Structure

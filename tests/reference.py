@@ -19,8 +19,8 @@ hopfed.tables.reading hopfed.tables.table hopfed.tables.coding hopfed.tables.opt
 hopfed.hopfield hopfed.hopfield.channel hopfed.hopfield.stream
 hopfed.hopfield.guard hopfed.hopfield.patterns hopfed.hopfield.noise
 hopfed.theory hopfed.theory.* hopfed.kernels hopfed.federation hopfed.federation.contract
-hopfed.federation.messages hopfed.federation.faults
-hopfed.federation.rounds hopfed.federation.engines hopfed.federation.engines.local
+hopfed.federation.messages
+hopfed.federation.rounds hopfed.federation.engines
 hopfed.neural.method hopfed.neural.methods hopfed.neural.methods.* hopfed.neural.training.task
 hopfed.neural.training.training hopfed.neural.training.losses hopfed.neural.data
 hopfed.neural.models hopfed.memory.associative hopfed.memory.rules

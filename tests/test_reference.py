@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from reference import members, modules, names, notation, unnamed, written
 
-from hopfed.federation.contract import Method
-from hopfed.federation.engines import Engine
+from hopfed.federation.contract import Engine, Method
 
 CONTRACT = (Method, Engine)  # its methods are described there, by whichever class they are offered
 

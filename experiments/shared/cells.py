@@ -28,7 +28,7 @@ from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.settings import Rule, Words, among
 from hopfed.experiments.shared.curves import accuracy
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
-from hopfed.federation.engines import Engine
+from hopfed.federation.contract import Engine
 from hopfed.federation.rounds import FederationState
 from hopfed.figures.kinds import Panel, over, paired, styles
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.experiments import Arrays
-from hopfed.federation.engines import Engine
+from hopfed.federation.contract import Engine
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.guard import Guard

@@ -35,8 +35,7 @@ theory theory
 runs run sweep
 listing list
 networks fl
-machines.certs certs
-machines.serve serve
+machines.serve certs serve
 machines.join join
 runs show compare figure report
 """

@@ -1,8 +1,7 @@
 """Federations: one contract for every method, one round loop, and engines that carry it out.
 
-contract : what a method offers, and the context of every step.
-messages : what a message is, what it may look like, how its bytes are counted; arrays as bytes.
-faults : what can go wrong with a client, and the log of what did.
+contract : what a method and an engine offer, the context of every step, what can go wrong in it.
+messages : what a message may look like, how its bytes are counted; arrays as bytes.
 rounds : one round of a federation: who takes part, and from its state to the next.
 aggregate : means over clients.
 engines : local (in process), pool (worker processes), dask (a cluster), flower (its messages).

@@ -1,9 +1,9 @@
-"""Means over participants: operators, parameters, memories, prototypes and head rows alike.
+"""Means over participants: parameters, memories, prototypes and head rows alike.
 
 Source: theory/NOTES.md, "Weighted means over participants".
 
-Every function takes one array per participant, of NumPy, CuPy or torch, and answers in kind. Parts
-are added in the order given, one at a time, so that the order of clients alone decides the bits.
+Parts are added in the order given, one at a time, so that the order of clients alone decides the
+bits.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.arrays import Array, is_torch, namespace
 from hopfed.errors import ArgumentError
 
 __all__ = ["Mean", "weighted_mean"]
 
 
 def weighted_mean(
-    parts: Sequence[Array],
+    parts: Sequence[np.ndarray],
     weights: Sequence[float] | None = None,
     *,
-    masks: Sequence[Array] | None = None,
-    default: Array | None = None,
-) -> Array:
+    masks: Sequence[np.ndarray] | None = None,
+    default: np.ndarray | None = None,
+) -> np.ndarray:
     """Return ``sum_i w_i x_i / sum_i w_i``, entry by entry over the participants that hold it.
 
     Parameters
@@ -47,22 +46,27 @@ def weighted_mean(
     >>> weighted_mean(rows, masks=held, default=np.array([0.0, 5.0])).tolist()
     [2.0, 5.0]
     """
-    w = _weights(len(parts), weights)
-    xp = _alike(parts)
+    w = [1.0] * len(parts) if weights is None else [float(v) for v in weights]
+    for name, each in (("weights", w), ("masks", parts if masks is None else masks)):
+        if not parts or len(each) != len(parts):
+            raise ArgumentError(name, f"one for each of the {len(parts)} parts, 1 or more", each)
+    if not all(np.isfinite(v) and v >= 0 for v in w) or sum(w) <= 0:
+        raise ArgumentError("weights", "numbers of at least 0 with a positive sum", w)
+    if len(shapes := {part.shape for part in parts}) > 1:
+        raise ArgumentError("parts", "of one shape", sorted(shapes))
+    w = [v / sum(w) for v in w]  # a single part is then its own mean, to the bit
     if masks is None:
-        return _like(_sum(parts, w), parts[0], xp)
-    if len(masks) != len(parts):
-        raise ArgumentError("masks", f"one for each of the {len(parts)} parts", len(masks))
-    held = [_spread(mask, part, xp) for mask, part in zip(masks, parts, strict=True)]
-    total = _sum([xp.where(h > 0, p, 0) for h, p in zip(held, parts, strict=True)], w)
-    everyone = xp.all(xp.stack(held) > 0, axis=0)  # as without masks there, to the bit
-    mass = xp.where(everyone, 1, _sum(held, w))
-    if default is None:
-        if not bool(xp.all(mass > 0)):
-            raise ArgumentError("default", "given where nobody holds an entry", "none")
-        return _like(total / mass, parts[0], xp)
-    mean = total / xp.where(mass > 0, mass, 1)
-    return _like(xp.where(mass > 0, mean, default), parts[0], xp)
+        return rounded(_sum(parts, w), parts[0].dtype)
+    held = [_spread(mask, part) for mask, part in zip(masks, parts, strict=True)]
+    total = _sum([np.where(h > 0, p, 0) for h, p in zip(held, parts, strict=True)], w)
+    everyone = np.all(held, axis=0)  # as without masks there, to the bit
+    mass = np.where(everyone, 1, _sum(held, w))
+    mean = total / np.where(mass > 0, mass, 1)
+    if default is not None:
+        mean = np.where(mass > 0, mean, default)
+    elif not (mass > 0).all():
+        raise ArgumentError("default", "given where nobody holds an entry", "none")
+    return rounded(mean, parts[0].dtype)
 
 
 class Mean:
@@ -102,46 +106,16 @@ def rounded(array: np.ndarray, kind: np.dtype[Any]) -> np.ndarray:
     return (array if kind.kind == "f" else np.rint(array)).astype(kind)
 
 
-def _weights(count: int, weights: Sequence[float] | None) -> list[float]:
-    """Weights that add up to one: a single part is then its own mean, to the bit."""
-    if count == 0:
-        raise ArgumentError("parts", "at least one", 0)
-    if weights is None:
-        return [1.0 / count] * count
-    w = [float(v) for v in weights]
-    if len(w) != count:
-        raise ArgumentError("weights", f"one for each of the {count} parts", len(w))
-    if not all(np.isfinite(v) and v >= 0 for v in w) or sum(w) <= 0:
-        raise ArgumentError("weights", "numbers of at least 0 with a positive sum", w)
-    return [v / sum(w) for v in w]
-
-
-def _alike(parts: Sequence[Array]) -> Any:
-    shapes = {tuple(p.shape) for p in parts}
-    if len(shapes) > 1:
-        raise ArgumentError("parts", "of one shape", sorted(shapes))
-    return namespace(*parts)
-
-
-def _sum(parts: Sequence[Array], weights: Sequence[float]) -> Array:
-    total: Array = parts[0] * weights[0]
+def _sum(parts: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
+    total: np.ndarray = parts[0] * weights[0]
     for part, w in zip(parts[1:], weights[1:], strict=True):
         total = total + part * w
     return total
 
 
-def _spread(mask: Array, part: Array, xp: Any) -> Array:
+def _spread(mask: np.ndarray, part: np.ndarray) -> np.ndarray:
     """`mask` as numbers 0 and 1 of the shape of `part`, whose leading axes it covers."""
-    if tuple(mask.shape) != tuple(part.shape[: mask.ndim]):
-        raise ArgumentError("masks", f"over leading axes of {tuple(part.shape)}", mask.shape)
-    ones = xp.reshape(mask, (*mask.shape, *([1] * (part.ndim - mask.ndim))))
-    return xp.zeros_like(part) + xp.astype(ones, part.dtype)
-
-
-def _like(mean: Array, part: Array, xp: Any) -> Array:
-    """The mean in the dtype of what it is the mean of."""
-    if mean.dtype == part.dtype:
-        return mean
-    if xp.isdtype(part.dtype, "integral"):
-        mean = mean.round() if is_torch(mean) else xp.round(mean)
-    return xp.astype(mean, part.dtype)
+    if mask.shape != part.shape[: mask.ndim]:
+        raise ArgumentError("masks", f"over leading axes of {part.shape}", mask.shape)
+    wide = mask.reshape(*mask.shape, *[1] * (part.ndim - mask.ndim))
+    return np.broadcast_to(wide, part.shape).astype(part.dtype)

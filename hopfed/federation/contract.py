@@ -8,16 +8,21 @@ dataclass of settings; it keeps nothing between calls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, Protocol
 
 import numpy as np
 
 from hopfed._lib.random import derive, stream
+from hopfed.errors import HopfedError
 from hopfed.federation.messages import Message, Spec
 
+__all__ = ["Context", "Engine", "Fault", "Method"]
+
 EVERYONE = -1  # key of a message down that is for every client without one of its own
+REASON = 240  # bytes of a reason that are kept
 
 State = dict[str, Any]  # name -> array
 Metrics = dict[str, Any]  # name -> number at a client, number or array at the server
@@ -61,19 +66,18 @@ class Context:
 class Method(Protocol):
     """What a federated method offers.
 
-    It may also offer `client_steps(calls)`, which answers many calls at once with their outcomes
-    (`hopfed.federation.engines`), and `alike(client)`, equal for clients that are worth answering
-    together; an engine of several processes splits each such group among them.
+    It may also offer `client_steps(calls)`, which answers many calls at once with their outcomes,
+    and `alike(client)`, equal for clients that are worth answering together.
 
-    In every method of it `state` is the state of a client or of the server, a dict of arrays that
-    it alone sees; `down` the last message from the server, empty before the first; `context` where
-    in the federation this is; `client` an index from 0; `seed` that of the run; and `session` the
-    clients of a round (`hopfed.federation.rounds.Session`).
+    `state` is that of a client or of the server, a dict of arrays that it alone sees; `down` the
+    last message from the server, empty before the first; `context` where in the federation this is;
+    `client` an index from 0; `seed` that of the run; `session` the clients of a round
+    (`hopfed.federation.rounds.Session`).
 
     Examples
     --------
     >>> import numpy as np
-    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.engines import LocalEngine
     >>> from hopfed.federation.messages import Field
     >>> from hopfed.federation.rounds import play_round
     >>> class Mean:
@@ -113,4 +117,73 @@ class Method(Protocol):
 
     def play(self, state: State, session: Any) -> tuple[State, Mapping[int, Message], Metrics]:
         """Play a round at the server: its state, its last word by client or to `EVERYONE`."""
+        ...
+
+
+class Fault(IntEnum):
+    """Why the server did not hear from a client in a round.
+
+    Examples
+    --------
+    >>> Fault.LATE.name, int(Fault.LATE)
+    ('LATE', 2)
+    """
+
+    NONE = 0
+    ABSENT = 1  # not in the cohort of the round
+    LATE = 2  # its message is under way and counts in the round in which it arrives
+    RAISED = 3
+    TIMED_OUT = 4
+    DIED = 5  # its process ended
+    MALFORMED = 6
+    NOT_FINITE = 7
+
+    @property
+    def words(self) -> str:
+        """Its name in words."""
+        return self.name.lower().replace("_", " ")
+
+
+class TooFewClientsError(HopfedError):
+    """Fewer clients answered than the federation was told to go on with."""
+
+    refused = False  # whether all that did not were reached, and failed or refused
+
+
+@dataclass(frozen=True)
+class Call:
+    """One client step to be made."""
+
+    state: State = field(repr=False)  # of the client
+    down: Message = field(repr=False)  # the message to it
+    context: Context  # where in the federation this is; `context.client` says whose step it is
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a call: an answer, or a fault and its reason."""
+
+    # state, message, metrics: as the method gave them
+    state: State = field(default_factory=dict, repr=False)
+    message: Any = None
+    metrics: Metrics = field(default_factory=dict)
+    fault: Fault = Fault.NONE  # fault, reason: why there is no answer, in a code and in words
+    reason: str = ""
+
+
+class Engine(Protocol):
+    """Makes the client steps of one exchange.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines import answer
+    >>> class Backwards:
+    ...     def step(self, method, calls):
+    ...         return [answer(method, call) for call in reversed(calls)][::-1]
+    >>> Backwards().step(None, [])
+    []
+    """
+
+    def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
+        """Make the `calls` of `method`, and answer in their order; a failure is a fault."""
         ...

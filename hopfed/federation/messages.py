@@ -1,7 +1,7 @@
 """Messages: dicts of arrays, their form, and the one place where their bytes are counted.
 
-As bytes they are a header in JSON, then the arrays as they lie in memory. No pickle, so nothing in
-the bytes can be executed, and no library's file format, so a state of ten arrays costs one write.
+As bytes they are a header in JSON, then the arrays as they lie in memory: nothing in them can be
+executed, and a state of ten arrays costs one write.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -31,7 +31,6 @@ _START = len(_MAGIC) + 8  # the magic and the length of the header
 _KIND = re.compile(r"[<>|][biufcSUV][0-9]{1,8}")  # a NumPy type of plain numbers, letters or bytes
 _AXES = 32
 _LARGEST = 1 << 60  # bytes that a shape may speak of, axes of length 0 left out
-Chunk = bytes | memoryview
 WIDEST = 8  # bytes of a number: what is wider cannot be brought to float64 without overflow
 
 
@@ -82,21 +81,20 @@ class Field:
 
     def range_complaint(self, name: str, array: np.ndarray, message: Message) -> str | None:
         """What is wrong with the values of `array` in its `message`; None when nothing is."""
-        least, most, within = self.least, self.most, self.within
-        if not array.size or (least is None and most is None and within is None):
+        if not array.size or (self.least, self.most, self.within) == (None, None, None):
             return None
         low, high = array.min(), array.max()
-        if least is not None and low < least:
-            return f"{name} is {low}, below {least:g}"
-        if most is not None and high > most:
-            return f"{name} is {high}, above {most:g}"
-        if within is None:
+        if self.least is not None and low < self.least:
+            return f"{name} is {low}, below {self.least:g}"
+        if self.most is not None and high > self.most:
+            return f"{name} is {high}, above {self.most:g}"
+        if self.within is None:
             return None
         # As Python numbers: the negative of an unsigned number, or of the least one, overflows.
         found = max(float(high), -float(low))
         slack = 1e-6 if array.dtype.kind == "f" else 0.0  # the rounding of a sum
-        limit = float(message[within]) * self.times * (1 + slack) + self.beyond
-        allowed = f"{within} + {self.beyond:.0f}" if self.beyond else within
+        limit = float(message[self.within]) * self.times * (1 + slack) + self.beyond
+        allowed = f"{self.within} + {self.beyond:.0f}" if self.beyond else self.within
         return f"{name} holds {found:g}, above {allowed}" if found > limit else None
 
 
@@ -192,20 +190,11 @@ def digest(message: Message) -> bytes:
     return h.digest()
 
 
-@dataclass
 class Traffic:
-    """Bytes and numbers that crossed the wire in one round, by client."""
+    """Bytes and numbers that crossed the wire in one round, by client (L,)."""
 
-    clients: int  # their number L
-    up: np.ndarray = field(init=False)  # up, down: (L,) bytes from and to each client
-    down: np.ndarray = field(init=False)
-    # parameters_up, parameters_down: (L,) numbers in them
-    parameters_up: np.ndarray = field(init=False)
-    parameters_down: np.ndarray = field(init=False)
-
-    def __post_init__(self) -> None:
-        for name in ("up", "down", "parameters_up", "parameters_down"):
-            setattr(self, name, np.zeros(self.clients, dtype=np.int64))
+    def __init__(self, clients: int):
+        self.up, self.down, self.parameters_up, self.parameters_down = np.zeros((4, clients), int)
 
     def count(self, way: str, client: int, message: Message) -> None:
         """Count a message from a client, "up", or to it, "down"."""
@@ -215,29 +204,25 @@ class Traffic:
 
     def add(self, other: Traffic) -> None:
         """Count the `other` traffic between the same parties as well."""
-        for name in ("up", "down", "parameters_up", "parameters_down"):
-            getattr(self, name)[:] += getattr(other, name)
+        for name, counted in vars(other).items():
+            getattr(self, name)[:] += counted
 
 
-def chunks(arrays: Mapping[str, Any]) -> list[Chunk]:
-    """Return the bytes of `arrays` in pieces, which are not copied."""
+def pack(arrays: Mapping[str, Any]) -> np.ndarray:
+    """Return the bytes of `arrays` as one array of uint8."""
     entries: list[tuple[str, str, list[int]]] = []
-    bodies: list[Chunk] = []
+    bodies: list[bytes | memoryview] = []
     for name, value in arrays.items():
         array = np.asarray(to_host(value))
         if array.dtype.hasobject:
             raise DataError(f"{name}: arrays of {array.dtype} cannot be kept in a file")
         entries.append((name, array.dtype.str, list(array.shape)))
         flat = np.ascontiguousarray(array).reshape(-1)
-        bodies += [flat.view(np.uint8).data, _padding(array.nbytes)]
+        bodies += [flat.view(np.uint8).data, bytes(-array.nbytes % _ALIGN)]
     header = json.dumps(entries).encode()
     header += b" " * (-(_START + len(header)) % _ALIGN)
-    return [_MAGIC, len(header).to_bytes(8, "little"), header, *bodies]
-
-
-def pack(arrays: Mapping[str, Any]) -> np.ndarray:
-    """Return the bytes of `arrays` as one array of uint8."""
-    return np.frombuffer(b"".join(chunks(arrays)), dtype=np.uint8)
+    whole = b"".join([_MAGIC, len(header).to_bytes(8, "little"), header, *bodies])
+    return np.frombuffer(whole, dtype=np.uint8)
 
 
 def unpack(data: np.ndarray, header: int | None = None) -> dict[str, np.ndarray]:
@@ -261,11 +246,7 @@ def unpack(data: np.ndarray, header: int | None = None) -> dict[str, np.ndarray]
             if not 0 < largest <= _LARGEST or at + size > len(data):
                 raise ValueError(f"an end within {name!r:.80}")
             found[name] = data[at : at + size].view(dtype).reshape(shape)
-            at += size + len(_padding(size))
+            at += size + -size % _ALIGN
     except (ValueError, TypeError, RecursionError) as error:
         raise DataError(f"packed arrays that are damaged: {shown(error, 120)}") from None
     return found
-
-
-def _padding(size: int) -> bytes:
-    return bytes(-size % _ALIGN)

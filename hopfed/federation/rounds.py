@@ -23,21 +23,27 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.errors import HopfedError
-from hopfed.federation.contract import EVERYONE, Context, Metrics, State
-from hopfed.federation.engines import Call, Engine, Outcome
-from hopfed.federation.faults import Fault, FaultLog, TooFewClientsError
-from hopfed.federation.messages import (
-    Message,
-    Traffic,
-    as_message,
-    below,
-    malformed,
-    not_finite,
+from hopfed.federation.contract import (
+    EVERYONE,
+    REASON,
+    Call,
+    Context,
+    Engine,
+    Fault,
+    Metrics,
+    Outcome,
+    State,
+    TooFewClientsError,
 )
+from hopfed.federation.messages import Message, Traffic, as_message, below, malformed, not_finite
 
 __all__ = ["Participation", "Session", "play_round"]
 
 BLOCK = 32  # clients asked at a time: enough to be stepped together, few enough for their states
+
+Step = tuple[State, Mapping[int, Message], Metrics]
+Check = Callable[[int, Message], str | None]  # what is wrong with the message of a client
+Fold = Callable[[int, Message], Message]  # what is kept of it
 
 
 @dataclass(frozen=True)
@@ -82,13 +88,33 @@ class Participation:
         return sorted(rng.permutation(clients)[: max(1, round(self.rate * clients))].tolist())
 
     def delays(self, seed: int, t: int, clients: int) -> np.ndarray:
-        """(L,) rounds by which each client's message of round `t` is late, 0 for most.
-
-        `seed` is that of the run.
-        """
+        """(L,) rounds by which each client's message of round `t` is late; `seed` of the run."""
         rng = stream(seed, "delay", t)
         late = rng.random(clients) < self.late
         return np.where(late, rng.integers(1, self.delay + 1, size=clients), 0)
+
+
+class FaultLog:
+    """One fault for each client of a round, and the reason in words."""
+
+    def __init__(self, clients: int):
+        self.codes = np.zeros(clients, dtype=np.int8)  # (L,), see `Fault`
+        self.reasons = np.zeros(clients, dtype=f"S{REASON}")
+
+    def add(self, client: int, fault: Fault, reason: str = "") -> None:
+        """Log `fault` of `client`; the first of a round is the one that is kept."""
+        if self.codes[client] == Fault.NONE:
+            self.codes[client] = fault
+            # Names in it may be the client's own: what a terminal would obey is shown instead.
+            shown = "".join(x if x.isprintable() else "?" for x in reason[:REASON])
+            self.reasons[client] = shown.encode("ascii", "replace")
+
+    def words(self) -> list[str]:
+        """One line for each client that failed; those absent or late by schedule are no failure."""
+        return [
+            f"client {c} {Fault(self.codes[c]).words}: {self.reasons[c].decode()}"
+            for c in np.flatnonzero(self.codes > Fault.LATE)
+        ]
 
 
 @dataclass(frozen=True)
@@ -104,9 +130,8 @@ class Late:
 class FederationState:
     """Everything a federation carries from one round to the next."""
 
-    server: State = field(repr=False)  # state of the server
-    # states of the clients that took part so far
-    clients: dict[int, State] = field(default_factory=dict, repr=False)
+    server: State = field(repr=False)
+    clients: dict[int, State] = field(default_factory=dict, repr=False)  # that took part so far
     # last messages down, by client or for `EVERYONE`, not yet fetched
     down: dict[int, Message] = field(default_factory=dict, repr=False)
     late: dict[int, Late] = field(default_factory=dict)  # messages under way, by client
@@ -125,20 +150,14 @@ class FederationState:
     def of_arrays(cls, arrays: Mapping[str, Any]) -> FederationState:
         """Rebuild the state from its `arrays`."""
         parts: dict[str, dict[int, State]] = {n: {} for n in ("clients", "down", "late")}
-        made, late = cls(below(arrays, "server")), {}
         for name, array in arrays.items():
-            part, _, rest = name.partition("/")
+            part, *rest = name.split("/", 2)
             if part in parts:
-                client, _, of = rest.partition("/")
-                parts[part].setdefault(int(client), {})[of] = array
-        for c, held in parts["late"].items():
-            sent, due = held.pop("").tolist()
-            late[c] = Late(sent, due, held)
-        clients, down = (
-            {c: {n: a for n, a in held.items() if n} for c, held in parts[part].items()}
-            for part in ("clients", "down")
-        )
-        return cls(made.server, clients, down, late)
+                parts[part].setdefault(int(rest[0]), {})[rest[1]] = array
+        first = {n: {c: a.pop("", None) for c, a in held.items()} for n, held in parts.items()}
+        when = {c: array.tolist() for c, array in first["late"].items()}
+        late = {c: Late(when[c][0], when[c][1], a) for c, a in parts["late"].items()}
+        return cls(below(arrays, "server"), parts["clients"], parts["down"], late)
 
 
 @dataclass(frozen=True)
@@ -154,7 +173,7 @@ class Played:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything but the state, by the names a run file uses."""
-        traffic = {f"traffic/{k}": v for k, v in vars(self.traffic).items() if k != "clients"}
+        traffic = {f"traffic/{k}": v for k, v in vars(self.traffic).items()}
         faults = {"faults/code": self.faults.codes, "faults/reason": self.faults.reasons}
         metrics = {f"client/{k}": v for k, v in self.client_metrics.items()}
         return metrics | traffic | faults
@@ -175,13 +194,13 @@ def play_round(
 
     Parameters
     ----------
+    method : what clients and server do.
     state : what round t - 1 left, None at the start.
+    seed : of the run.
     engine : what carries out the client steps.
     participation : who takes part; everyone, at once, when left out.
     minimum : clients that must be heard in the first exchange; with 0 a round without any is one in
         which the server learns nothing.
-    method : what clients and server do.
-    seed : of the run.
 
     Raises
     ------
@@ -190,23 +209,20 @@ def play_round(
 
     Examples
     --------
-    >>> from hopfed.hopfield.channel import rademacher
-    >>> from hopfed.hopfield.stream import ArchetypeStream
-    >>> from hopfed.federation.engines.local import LocalEngine
-    >>> from hopfed.hopfield import HopfieldFederation
-    >>> from hopfed.hopfield.patterns import Patterns
-    >>> xi = rademacher(2, 100, np.random.default_rng(0))
-    >>> source = ArchetypeStream(xi, np.full((2, 4, 2), 0.5), 80, 0.8, seed=0)
-    >>> method, state = HopfieldFederation(source, Patterns(100)), None
+    >>> from hopfed.federation.contract import Method
+    >>> from hopfed.federation.engines import LocalEngine
+    >>> class Count(Method):
+    ...     def expects(self, down, context):
+    ...         return {}
+    ...     def client_step(self, state, down, context):
+    ...         return {}, {}, {}
+    ...     def play(self, state, session):
+    ...         return {"heard": np.array(len(session.ask()))}, {}, {}
+    >>> how = {"seed": 0, "clients": 4, "engine": LocalEngine()}
     >>> half = Participation(rate=0.5)
-    >>> for t in range(2):
-    ...     played = play_round(
-    ...         method, state, t, seed=0, clients=4, engine=LocalEngine(), participation=half
-    ...     )
-    ...     state = played.state
-    ...     print(played.faults.codes.tolist(), state.server["memory/patterns"].shape)
-    [0, 0, 1, 1] (2, 100)
-    [1, 0, 1, 0] (2, 100)
+    >>> played = play_round(Count(), FederationState({}), 0, participation=half, **how)
+    >>> played.faults.codes.tolist(), int(played.state.server["heard"])
+    ([0, 0, 1, 1], 2)
     """
     holds = isinstance(minimum, Integral) and 0 <= minimum <= clients
     require(holds, "minimum", f"between 0 and the {clients} clients", repr(minimum))
@@ -215,12 +231,9 @@ def play_round(
     session = Session(method, state, t, seed, clients, engine, participation, minimum)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         server, down, metrics = method.play(state.server, session)
-    return session.played(server, _checked(down), metrics)
-
-
-Step = tuple[State, Mapping[int, Message], Metrics]
-Check = Callable[[int, Message], str | None]  # what is wrong with the message of a client
-Fold = Callable[[int, Message], Message]  # what is kept of it
+    session.say(down)
+    after = FederationState(as_message(server), session.states, session.down, session.late)
+    return Played(after, session.client_metrics, metrics, session.traffic, session.faults)
 
 
 class Session:
@@ -231,29 +244,25 @@ class Session:
     seed, t : of the run, and number of the round.
     asked : clients that were asked in this round, whether they answered or not.
     ages : rounds that messages were under way, of those that came late into the first exchange.
+    down : the last word to the clients, by client or for `EVERYONE`.
     method, state, clients, engine, participation, minimum : as in `play_round`.
 
     Examples
     --------
-    >>> class Sum:
-    ...     def client_start(self, client, seed):
-    ...         return {}
-    ...     def server_start(self, seed):
-    ...         return {}
+    >>> from hopfed.federation.contract import Method
+    >>> from hopfed.federation.engines import LocalEngine
+    >>> from hopfed.federation.messages import Field
+    >>> class Sum(Method):
     ...     def expects(self, down, context):
     ...         return {"value": Field((), "f")}
     ...     def client_step(self, state, down, context):
-    ...         return state, {"value": np.array(float(down.get("times", 1) * context.client))}, {}
+    ...         return {}, {"value": np.array(float(down.get("times", 1) * context.client))}, {}
     ...     def play(self, state, session):
-    ...         one = session.ask()
-    ...         two = session.ask({EVERYONE: {"times": np.array(10)}})
-    ...         total = sum(m["value"] for m in (*one.values(), *two.values()))
-    ...         return {"total": total}, {}, {}
-    >>> from hopfed.federation.engines.local import LocalEngine
-    >>> from hopfed.federation.messages import Field
-    >>> played = play_round(Sum(), None, 0, seed=0, clients=3, engine=LocalEngine())
+    ...         first, second = session.ask(), session.ask({EVERYONE: {"times": np.array(10)}})
+    ...         return {"total": first[2]["value"] + second[2]["value"]}, {}, {}
+    >>> played = play_round(Sum(), FederationState({}), 0, seed=0, clients=3, engine=LocalEngine())
     >>> float(played.state.server["total"])
-    33.0
+    22.0
     """
 
     def __init__(
@@ -281,8 +290,12 @@ class Session:
         self.traffic, self.faults = Traffic(clients), FaultLog(clients)
         self.client_metrics: dict[str, np.ndarray] = {}
         self.ages: dict[int, int] = {}
-        self.cohort = self._cohort()
-        self.asked = len(self.cohort)
+        for c, late in self.late.items():
+            self.faults.add(c, Fault.LATE, f"message of round {late.sent} under way")
+        asked = set(self.participation.cohort(seed, t, clients)) - set(self.late)
+        for c in set(range(clients)) - asked:  # of the late the fault is there
+            self.faults.add(c, Fault.ABSENT)
+        self.cohort, self.asked = sorted(asked), len(asked)
         self.exchange = -1  # number of the last one
         self.heard: dict[int, Message] = {}  # its messages
 
@@ -305,117 +318,81 @@ class Session:
         check : says what is wrong with a client's message of the right form.
         fold : takes each message as it comes, and returns what is kept of it.
         """
-        self._say(_checked(down or {}))
+        self.say(down or {})
         self.exchange += 1
+        if self.exchange:
+            self.cohort = [c for c in self.cohort if c in self.heard and c not in self.ages]
+        keep = fold or (lambda _, message: message)
+        delays = self.participation.delays(self.seed, self.t, self.clients)
+        heard: dict[int, Message] = {}
         with np.errstate(over="warn", invalid="warn", divide="warn"):
-            self.heard = self._collect(check, fold or (lambda _, message: message))
+            for start in range(0, len(self.cohort), BLOCK):
+                for c, message in self._answers(self.cohort[start : start + BLOCK], check).items():
+                    if self.exchange == 0 and delays[c]:
+                        due = self.t + int(delays[c])
+                        self.late[c] = Late(self.t, due, message)
+                        self.faults.add(c, Fault.LATE, f"arrives in round {due}")
+                    else:
+                        heard[c] = keep(c, message)
+            for c, late in list(self.late.items()) if self.exchange == 0 else ():
+                if late.due <= self.t:
+                    heard[c], self.ages[c] = keep(c, late.message), self.t - late.sent
+                    del self.late[c]
+        if self.exchange == 0 and len(heard) < self.minimum:
+            words = "; ".join(self.faults.words()) or "the others were absent or late"
+            error = TooFewClientsError(
+                f"round {self.t}: {len(heard)} of {self.clients} clients were heard, the minimum "
+                f"is {self.minimum}: {words}"
+            )
+            error.refused = set(self.faults.codes.tolist()) <= {Fault.NONE, Fault.RAISED}
+            raise error
+        self.heard = dict(sorted(heard.items()))
         return dict(self.heard)
 
-    def played(self, server: State, down: Mapping[int, Message], metrics: Metrics) -> Played:
-        """Close the round with the state of the `server`, its last word `down`, and `metrics`."""
-        self._say(down)
-        after = FederationState(as_message(server), self.states, self.down, self.late)
-        return Played(after, self.client_metrics, metrics, self.traffic, self.faults)
-
-    def _cohort(self) -> list[int]:
-        """Those asked this round: drawn, and not still at work on an earlier message."""
-        asked = set(self.participation.cohort(self.seed, self.t, self.clients)) - set(self.late)
-        for c, late in self.late.items():
-            self.faults.add(c, Fault.LATE, f"message of round {late.sent} under way")
-        for c in set(range(self.clients)) - asked:  # of the late the fault is there
-            self.faults.add(c, Fault.ABSENT)
-        return sorted(asked)
-
-    def _say(self, down: Mapping[int, Message]) -> None:
+    def say(self, down: Mapping[int, Message]) -> None:
         """Keep a word until the clients fetch it; one to everyone replaces what was still there."""
-        self.down = {**({} if EVERYONE in down else self.down), **down}
+        said = {c: as_message(message) for c, message in down.items()}
+        for message in said.values():
+            if complaint := not_finite(message):  # numbers that overflow are refused nowhere else
+                raise HopfedError(f"the server's answer is of no use: {complaint}")
+        self.down = {**({} if EVERYONE in said else self.down), **said}
 
-    def _collect(self, check: Check | None, fold: Fold) -> dict[int, Message]:
-        """Messages up of one exchange, with those that arrive late in the first."""
-        exchange = self.exchange
-        if exchange:
-            self.cohort = [c for c in self.cohort if c in self.heard and c not in self.ages]
-        everyone = self.down.get(EVERYONE, Message())  # one object, which a pool sends once
-        delays = self.participation.delays(self.seed, self.t, self.clients)
-        messages: dict[int, Message] = {}
-        for start in range(0, len(self.cohort), BLOCK):
-            block = self.cohort[start : start + BLOCK]
-            for c, message in self._answers(block, exchange, everyone, check).items():
-                if exchange == 0 and delays[c]:
-                    due = self.t + int(delays[c])
-                    self.late[c] = Late(self.t, due, message)
-                    self.faults.add(c, Fault.LATE, f"arrives in round {due}")
-                else:
-                    messages[c] = fold(c, message)
-        if exchange == 0:
-            for c, late in [(c, m) for c, m in self.late.items() if m.due <= self.t]:
-                messages[c], self.ages[c] = fold(c, late.message), self.t - late.sent
-                del self.late[c]
-            self._require(messages)
-        return dict(sorted(messages.items()))
-
-    def _require(self, messages: Mapping[int, Message]) -> None:
-        """Raise an error unless enough clients were heard in the first exchange."""
-        if len(messages) >= self.minimum:
-            return
-        words = "; ".join(self.faults.words()) or "the others were absent or late"
-        error = TooFewClientsError(
-            f"round {self.t}: {len(messages)} of {self.clients} clients were heard, the "
-            f"minimum is {self.minimum}: {words}"
-        )
-        error.refused = set(self.faults.codes.tolist()) <= {Fault.NONE, Fault.RAISED}
-        raise error
-
-    def _answers(
-        self, cohort: list[int], exchange: int, everyone: Message, check: Check | None
-    ) -> dict[int, Message]:
+    def _answers(self, cohort: list[int], check: Check | None) -> dict[int, Message]:
         """Messages of the clients that answered as they should, whose states are replaced."""
+        everyone = self.down.get(EVERYONE, Message())  # one object, which a pool sends once
         calls = []
         for c in cohort:
             down, state = self.down.get(c, everyone), self.states.get(c)
             self.traffic.count("down", c, down)
             if state is None:
                 state = self.method.client_start(c, self.seed)
-            calls.append(Call(state, down, Context(self.seed, self.t, exchange, c)))
+            calls.append(Call(state, down, replace(self.context, client=c)))
         messages: dict[int, Message] = {}
         states: dict[int, State] = {}
         outcomes = self.engine.step(self.method, calls)
         for c, call, outcome in zip(cohort, calls, outcomes, strict=True):
-            message = self._accept(c, call, outcome, check)
-            if message is not None:
-                messages[c], states[c] = message, as_message(outcome.state)
+            fault, reason = self._fault(c, call, outcome, check)
+            if fault != Fault.NONE:
+                self.faults.add(c, fault, reason)
+                continue  # with the state that it had
+            self.traffic.count("up", c, outcome.message)
+            for name, number in outcome.metrics.items():
+                column = self.client_metrics.setdefault(name, np.full(self.clients, np.nan))
+                column[c] = number
+            messages[c], states[c] = as_message(outcome.message), as_message(outcome.state)
         self.states = self.states | states
         return messages
 
-    def _accept(self, c: int, call: Call, outcome: Outcome, check: Check | None) -> Message | None:
-        """Check an answer; a client whose answer is refused keeps the state it had."""
+    def _fault(
+        self, c: int, call: Call, outcome: Outcome, check: Check | None
+    ) -> tuple[Fault, str]:
+        """What is wrong with an answer, and why."""
         message: Any = outcome.message
-        fault, reason = outcome.fault, outcome.reason
-        if fault == Fault.NONE:
-            fault, reason = self._fault(c, call, message, check)
-        if fault != Fault.NONE:
-            self.faults.add(c, fault, reason)
-            return None
-        self.traffic.count("up", c, message)
-        for name, number in outcome.metrics.items():
-            column = self.client_metrics.setdefault(name, np.full(self.clients, np.nan))
-            column[c] = number
-        return as_message(message)
-
-    def _fault(self, c: int, call: Call, message: Any, check: Check | None) -> tuple[Fault, str]:
-        """What is wrong with a message, and why."""
+        if outcome.fault != Fault.NONE:
+            return outcome.fault, outcome.reason
         if complaint := malformed(message, self.method.expects(call.down, call.context)):
             return Fault.MALFORMED, complaint
         if complaint := not_finite(message):
             return Fault.NOT_FINITE, complaint
         complaint = check(c, message) if check is not None else None
         return (Fault.MALFORMED, complaint) if complaint else (Fault.NONE, "")
-
-
-def _checked(answers: Mapping[int, Message]) -> dict[int, Message]:
-    """Messages down; an error where one is not finite: numbers that overflow are none elsewhere."""
-    down = {c: as_message(message) for c, message in answers.items()}
-    for message in down.values():
-        if complaint := not_finite(message):
-            raise HopfedError(f"the server's answer is of no use: {complaint}")
-    return down

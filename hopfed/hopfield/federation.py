@@ -18,9 +18,8 @@ import numpy as np
 from hopfed._lib.random import check_seed, derive
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
-from hopfed.federation.contract import Metrics, State
-from hopfed.federation.engines import Engine
-from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.contract import Engine, Metrics, State
+from hopfed.federation.engines import LocalEngine
 from hopfed.federation.messages import Traffic, below
 from hopfed.federation.rounds import FederationState, Participation, Session, Step, play_round
 from hopfed.hopfield.announcement import FEWER, GOOD, STATUS
@@ -63,7 +62,7 @@ class HopfieldFederation:
     --------
     >>> from hopfed.hopfield.channel import rademacher
     >>> from hopfed.hopfield.stream import ArchetypeStream
-    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.engines import LocalEngine
     >>> from hopfed.federation.rounds import play_round
     >>> xi = rademacher(2, 100, np.random.default_rng(0))
     >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 2000, 0.7, seed=0)

@@ -175,7 +175,10 @@ class Ledger:
             secret, held, marks, at = self._found(rows)
             if at is None:
                 if _shared(held, marks).any():  # in words without numbers: a server hears this
-                    raise DataError("a part of these examples was released before, in another file")
+                    raise DataError(
+                        "a part of these examples was released before, in another file: owners on "
+                        "one machine join with a HOPFED_HOME each"
+                    )
                 known = Released(terms, marks[by_chance(marks, secret)])
                 self._write(secret, [*held, known])
             else:

@@ -20,9 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from hopfed._lib.settings import check_types, require
-from hopfed.federation.contract import Context, Metrics, State
-from hopfed.federation.engines import Call, Outcome
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import Call, Context, Fault, Metrics, Outcome, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
 from hopfed.neural.models import Model
@@ -169,7 +167,7 @@ class NeuralMethod:
 
     Examples
     --------
-    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.engines import LocalEngine
     >>> from hopfed.federation.rounds import play_round
     >>> from hopfed.neural.methods.fedavg import FedProx
     >>> method = FedProx(TaskSpec(models=("mlp",), clients=2, examples=200), Training(epochs=0))

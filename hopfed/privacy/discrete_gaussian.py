@@ -36,10 +36,7 @@ _TOP = 2**64 - 1
 
 
 def reach(variance: int, numbers: float) -> float:
-    """Magnitude that the noise of so many `numbers` does not exceed, but for `CHANCE`.
-
-    By the sub-Gaussian tail ``2 exp(-x^2 / (2 s))`` of each.
-    """
+    """Magnitude that so many draws do not exceed, but for `CHANCE`: by their sub-Gaussian tail."""
     return float(np.sqrt(2 * variance * np.log(2 * numbers / CHANCE)))
 
 

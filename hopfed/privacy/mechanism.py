@@ -1,16 +1,15 @@
-"""Differentially private operators: clipping, calibrated noise, accounting.
+"""Differentially private operators: calibrated noise, accounting.
 
 A client releases ``S = sum_m eta_m eta_m^T`` with Gaussian noise (theory/NOTES.md, "Sensitivity and
 Gaussian mechanism"). Neighbouring data sets differ by one example that is replaced; their number is
 public. Of +-1 examples the entries above the diagonal move by at most N; they get noise of standard
-deviation ``z N``, z the noise multiplier, and the diagonal needs none. Other examples are clipped
-to norm ``clip sqrt N``, N becomes ``clip^2 N``, and the diagonal is sent with noise of twice the
+deviation ``z N``, z the noise multiplier, and the diagonal needs none. Other examples have norm at
+most ``clip sqrt N``, N becomes ``clip^2 N``, and the diagonal is sent with noise of twice the
 variance: ``(D_ij, D_ii / sqrt 2)`` has the Frobenius norm over sqrt 2 again.
 
-The guarantee is for the releases of one mechanism; a later exchange about the same examples is a
-further release. Noise is drawn in floating point by a generator that is no cipher, for experiments
-and for parties that trust each other. What leaves the machine of an owner has the integer noise of
-`hopfed.privacy.discrete_gaussian` instead (`hopfed.hopfield.noise`).
+The guarantee is for the releases of one mechanism. Noise is drawn in floating point, for
+experiments and for parties that trust each other. What leaves the machine of an owner has the
+integer noise of `hopfed.privacy.discrete_gaussian` instead (`hopfed.hopfield.noise`).
 """
 
 from __future__ import annotations
@@ -30,16 +29,12 @@ from hopfed.theory import private
 
 @dataclass(frozen=True)
 class GaussianMechanism:
-    """Gaussian noise that makes a release (epsilon, delta)-private.
+    """Gaussian noise that makes a release (epsilon, delta)-private; an error where none does.
 
     Attributes
     ----------
     epsilon, delta : the budget; epsilon inf adds no noise.
     clip : None for +-1 examples; otherwise rows have norm at most ``clip sqrt N``.
-
-    Raises
-    ------
-    ArgumentError : a budget that is none.
 
     Examples
     --------
@@ -98,9 +93,7 @@ class PrivateOperator(DenseOperator):
 
 
 def noisy(
-    operator: DenseOperator,
-    mechanism: GaussianMechanism,
-    rng: np.random.Generator | Coins,
+    operator: DenseOperator, mechanism: GaussianMechanism, rng: np.random.Generator | Coins
 ) -> PrivateOperator:
     """Release a client's operator: symmetric Gaussian noise on its sums of products.
 
@@ -122,15 +115,15 @@ def noisy(
     (100.0, 7.975)
     """
     n, diagonal = operator.n_sites, to_host(operator.matrix.diagonal())
-    noised = isinstance(operator, PrivateOperator)
-    require(not noised, "operator", "one without noise", "one that has it already")
-    weights = "over examples of weight one; scale and pool after the noise"
-    require(operator.mass == operator.sum_sq_weights, "operator", weights, "other weights")
-    trace, limit = float(diagonal.sum()), operator.mass * n * (mechanism.clip or 1.0) ** 2
-    clipped = trace <= limit * (1 + 1e-9)
-    require(clipped, "operator", "of rows no longer than the mechanism says", f"trace {trace:g}")
+    limit = operator.mass * n * (mechanism.clip or 1.0) ** 2
     signs = mechanism.clip is not None or bool((diagonal == operator.mass).all())
-    require(signs, "operator", "of +-1 examples, or the mechanism one with a clip", "others")
+    for rule, holds in {
+        "one without noise": not isinstance(operator, PrivateOperator),
+        "over examples of weight one": operator.mass == operator.sum_sq_weights,
+        "of rows no longer than the mechanism says": diagonal.sum() <= limit * (1 + 1e-9),
+        "of +-1 examples, or the mechanism one with a clip": signs,
+    }.items():
+        require(holds, "operator", rule, f"another, of trace {diagonal.sum():g}")
     scale = mechanism.scale(n)
     draw = np.zeros((n, n))
     draw[np.triu_indices(n, 1)] = scale * rng.standard_normal(n * (n - 1) // 2)

@@ -1,8 +1,6 @@
-"""Archetypes from private operators: what stands above bulk and noise, and the search.
+"""Archetypes from private operators: what stands above bulk and noise, a semicircle beside it.
 
 Source: theory/NOTES.md, "Counting beside privacy noise".
-
-`hopfed.privacy.mechanism` adds the noise; here it is a semicircle of known radius beside the bulk.
 """
 
 from __future__ import annotations
@@ -27,8 +25,6 @@ PRIVATE_SEARCH = Search(slack=1.0)
 @dataclass(frozen=True)
 class PrivateTracyWidom:
     """Sequential Tracy-Widom test beside noise of known radius, false-alarm rate `alpha`.
-
-    Source: theory/NOTES.md, "Counting beside privacy noise".
 
     For +-1 examples, whose operator keeps its trace N; spikes are debiased for bulk and noise.
     """

@@ -9,7 +9,7 @@ from hopfed._lib.settings import to_plain
 from hopfed.archetypes.storage import holding
 from hopfed.cli.machines.join import _finish
 from hopfed.experiments import serve
-from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines import LocalEngine
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.stream import Batches
 from hopfed.runs import Run, plain

@@ -67,7 +67,7 @@ join --data a.npy --trust-server --dry-run --outcome n : there is no column 'n'
 serve --keys . --out s.h5 --columns 60 --archetypes 2 : left out without graded exact sums
 serve --keys . --out s.h5 --columns 60 --graded --epsilon 1 --relate n : relate must be left out
 serve --keys . --out s.h5 : --columns must be given
-serve --keys . --out s.h5 --columns 60 : --keys must be a folder with ca.pem
+serve --keys . --out s.h5 --columns 60 : --keys must be a file that can be read
 serve --keys . --out s.h5 --columns 60 --listen here : --listen must be HOST:PORT
 theory mp --q 0 : --q must be a finite number above 0, got 0.0
 theory bounds --N 9 --exposure 0.9,0.9 : --exposure must be shares that sum to at most 1

@@ -19,7 +19,7 @@ from hopfed.experiments.runner import execute
 from hopfed.experiments.settings import annotated
 from hopfed.experiments.shared.baselines import METHODS
 from hopfed.federation.contract import Context
-from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines import LocalEngine
 from hopfed.figures import save
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import decode, pack_patterns

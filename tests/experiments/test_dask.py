@@ -10,11 +10,9 @@ from hopfed._lib.cluster import cluster
 from hopfed.errors import HopfedError
 from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
-from hopfed.federation.contract import Context
-from hopfed.federation.engines import Call
-from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.contract import Call, Context, Fault
+from hopfed.federation.engines import LocalEngine
 from hopfed.federation.engines.workers import DaskEngine
-from hopfed.federation.faults import Fault
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 

@@ -20,7 +20,7 @@ from hopfed.experiments.shared.cells import TABLE, Bench  # noqa: E402
 from hopfed.experiments.shared.kept_networks import read  # noqa: E402
 from hopfed.experiments.shared.long_table import columns, frame  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
-from hopfed.federation.engines.local import LocalEngine  # noqa: E402
+from hopfed.federation.engines import LocalEngine  # noqa: E402
 from hopfed.neural.models.networks import read_tensors  # noqa: E402
 from hopfed.neural.training.evaluation import correct  # noqa: E402
 from hopfed.neural.training.task import task_of  # noqa: E402

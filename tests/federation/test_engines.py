@@ -1,7 +1,7 @@
-"""The engines `pool` and `flower` give what `local` gives, also where a client or worker fails."""
+"""The engines `pool`, `dask` and `flower` give what `local` gives, also where a client fails."""
 
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -11,12 +11,10 @@ from owners import Stepped
 from owners import federation as method
 
 from hopfed.errors import HopfedError
-from hopfed.federation.contract import Context
-from hopfed.federation.engines import Call, shares
+from hopfed.federation.contract import Call, Context, Fault
+from hopfed.federation.engines import LocalEngine
 from hopfed.federation.engines.flower import ClientApp, FlowerEngine
-from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.engines.workers import DaskEngine, PoolEngine
-from hopfed.federation.faults import Fault
+from hopfed.federation.engines.workers import DaskEngine, PoolEngine, shares
 from hopfed.federation.rounds import Participation
 
 
@@ -30,13 +28,6 @@ class Unloadable:
         return exec, ("raise ImportError('no such module here')",)
 
 
-def stepped(mood=None):
-    made = method(mood)
-    told = {f.name: getattr(made.client, f.name) for f in fields(made.client)}
-    vars(made)["client"] = Stepped(**told)
-    return made
-
-
 def play(engine, what, rounds=3):
     who = Participation(rate=0.8, late=0.2, delay=2)
     last = played(what, rounds, seed=3, engine=engine, participation=who)
@@ -47,9 +38,7 @@ def play(engine, what, rounds=3):
 def engines():
     with ExitStack() as stack:
         made = {"pool": PoolEngine(2), "flower": FlowerEngine()}
-        with suppress(
-            ImportError
-        ):  # two workers in this process, which speak as those elsewhere do
+        with suppress(ImportError):  # two workers in this process, which speak as those elsewhere
             from distributed import Client
 
             where = {"processes": False, "dashboard_address": ":0"}
@@ -90,8 +79,12 @@ def test_a_method_that_no_worker_can_load_is_told_in_words(engine, name):
         play(engine, broken, rounds=1)
 
 
-def test_workers_are_handed_shares_of_clients_that_are_alike():
-    clients = [Call({}, {}, Context(0, 0, 0, c)) for c in range(7)]
+def test_clients_stepped_together_in_workers_give_what_they_give_alone(engines):
+    """And one that fails costs no other its answer."""
+    made = method("raise")
+    told = {f.name: getattr(made.client, f.name) for f in fields(made.client)}
+    vars(made)["client"] = Stepped(**told)
+    assert_same(play(LocalEngine(), method("raise"), 2), play(engines["pool"], made, 2))
 
     class Alike:
         def client_steps(self, calls):
@@ -100,13 +93,8 @@ def test_workers_are_handed_shares_of_clients_that_are_alike():
         def alike(self, client):
             return client % 3 == 0
 
+    clients = [Call({}, {}, Context(0, 0, 0, c)) for c in range(7)]
     assert shares(Alike(), clients, 2) == [[0, 6], [3], [1, 4], [2, 5]]
-    assert shares(method(), clients, 2) == [[c] for c in range(7)]
-
-
-def test_clients_stepped_together_in_workers_give_what_they_give_alone(engines):
-    """And one that fails costs no other its answer."""
-    assert_same(play(LocalEngine(), method("raise"), 2), play(engines["pool"], stepped("raise"), 2))
 
 
 @pytest.mark.slow
@@ -119,7 +107,6 @@ def test_a_worker_that_dies_takes_no_other_client_along():
     assert_same(played(method("raise"), 2, seed=3).state.arrays(), second.state.arrays())
 
 
-@dataclass(frozen=True)
 class Counter:
     """Counts its steps in a state that it never tells."""
 

@@ -1,7 +1,5 @@
 """Ledgers and locks of a home: only where nobody else can write, only undamaged."""
 
-import os
-
 import pytest
 from asking import signs
 
@@ -11,11 +9,8 @@ from hopfed.neural.training.together import keep_compiled_at_home
 from hopfed.tables.examples import as_examples
 
 
-def test_a_home_on_a_disk_that_is_not_there_is_no_new_home(tmp_path):
-    os.symlink(tmp_path / "gone", tmp_path / "privacy")
-    with pytest.raises(LocalError, match="a link to what is not there"):
-        Ledger(tmp_path / "privacy")
-    assert not (tmp_path / "gone").exists()
+def charge(folder):
+    return Ledger(folder).charge(as_examples(signs(60)), Terms(1.0, 1e-5))
 
 
 def shared(folder):
@@ -23,6 +18,13 @@ def shared(folder):
     folder.mkdir()
     folder.chmod(0o777)
     return folder
+
+
+def test_a_home_on_a_disk_that_is_not_there_is_no_new_home(tmp_path):
+    (tmp_path / "privacy").symlink_to(tmp_path / "gone")
+    with pytest.raises(LocalError, match="a link to what is not there"):
+        Ledger(tmp_path / "privacy")
+    assert not (tmp_path / "gone").exists()
 
 
 def test_nothing_is_compiled_in_a_home_that_others_can_write_to(tmp_path, monkeypatch):
@@ -40,21 +42,20 @@ def test_nothing_is_compiled_in_a_home_that_others_can_write_to(tmp_path, monkey
 
 
 def test_no_ledger_is_kept_where_others_can_write(tmp_path):
-    rows, place, linked = as_examples(signs(60)), shared(tmp_path / "place"), tmp_path / "linked"
+    place, linked = shared(tmp_path / "place"), tmp_path / "linked"
     linked.symlink_to(place)
     for folder in (place, linked):
         with pytest.raises(LocalError, match="others own it or can write to it"):
-            Ledger(folder).charge(rows, Terms(1.0, 1e-5))
+            charge(folder)
     assert not list(place.iterdir())
     place.chmod(0o700)  # one's own links are followed to one's own folders
-    Ledger(linked).charge(rows, Terms(1.0, 1e-5))
+    charge(linked)
     assert {path.stat().st_mode & 0o77 for path in place.iterdir()} == {0}
 
 
 def test_no_lock_is_made_through_a_link(tmp_path):
-    rows, away = as_examples(signs(60)), tmp_path / "away"
     (tmp_path / "privacy").mkdir(mode=0o700)
-    (tmp_path / "privacy" / "lock").symlink_to(away)
+    (tmp_path / "privacy" / "lock").symlink_to(tmp_path / "away")
     with pytest.raises(LocalError, match="cannot be used"):
-        Ledger(tmp_path / "privacy").charge(rows, Terms(1.0, 1e-5))
-    assert not away.exists()
+        charge(tmp_path / "privacy")
+    assert not (tmp_path / "away").exists()

@@ -10,8 +10,8 @@ from liars import assert_found, claiming, served
 from hopfed.hopfield.channel import rademacher
 
 
-def of_each(patterns, M=300):
-    return np.asarray(patterns)[np.arange(M) % len(patterns)].astype(np.int8)
+def of_each(patterns):
+    return np.asarray(patterns)[np.arange(300) % len(patterns)].astype(np.int8)
 
 
 def mixed(xi, rng):
@@ -30,29 +30,10 @@ def turned_alike(xi, rng):
     return of_each(np.where(rng.random(xi.shape[1]) < 0.1, -xi, xi))
 
 
-def of_factors(xi, rng):
-    """Signs of three factors, which lift directions of the others' noise."""
-    factors = rng.standard_normal((300, 3)) @ rng.standard_normal((3, xi.shape[1]))
-    return np.where(factors > 0, 1, -1).astype(np.int8)
-
-
-def repeated_columns(xi, rng):
-    """Columns in tens that are alike."""
-    return np.repeat(rademacher(300, xi.shape[1] // 10, rng), 10, axis=1)
-
-
 def majorities(xi, rng):
     """Two majorities, whose difference is that of two archetypes: no direction is their own."""
     signs = np.array([[-1, 1, -1], [1, -1, -1]])
     return of_each(np.sign(signs @ xi[:3].astype(int)))
-
-
-def leaning(xi, rng):
-    """A pattern nearer to one archetype than to any other, in most rows."""
-    near = np.where(rng.random(xi.shape[1]) < 0.05, -xi[0], xi[0])
-    u = rademacher(1, xi.shape[1], np.random.default_rng(99))[0]
-    rows = of_each([near, near, near, near, np.sign(xi[0] + xi[1] + u)])
-    return np.where(rng.random(rows.shape) < 0.95, rows, -rows).astype(np.int8)
 
 
 def product(xi, rng):
@@ -65,36 +46,15 @@ def majority(xi, rng):
     return of_each([np.sign(xi.sum(axis=0))])
 
 
-def of_sixty(xi, rng):
-    """Sixty patterns of one's own, which lift directions of the others' noise."""
-    return of_each(rademacher(60, xi.shape[1], rng))
-
-
-def many(make, rows):
-    """So many rows of a kind."""
-
-    def made(xi, rng):
-        few = make(xi, rng)
-        return few[rng.integers(0, len(few), rows)]
-
-    return made
-
-
 FAINT = {"N": 200, "M": 200, "r": 0.5}
 ASKING = {"groups": 4, "votes": True}
-LIES = [mixed, with_own, turned_alike, of_factors, repeated_columns, majorities, leaning]
-FIRST = [*((make, 2, 3) for make in LIES), (mixed, 9, 3), (majorities, 4, 1)]
-OTHERS = [case for case in all_of(LIES, (4, 9), (3,)) if case not in FIRST]
+LIES = [mixed, with_own, turned_alike, majorities]
 FALSE = [(product, 2, False), (majority, 4, True), (product, 9, True), (majority, 9, False)]
-MANY = [case for case in all_of((product, majority), (2, 4, 9), (False, True)) if case not in FALSE]
-NOISY = [(mixed, 2, 3), (with_own, 4, 3), (turned_alike, 9, 3), (of_sixty, 2, 1)]
-MAKES, SIZES = (mixed, with_own, turned_alike, of_sixty), ((2, 1), (2, 3), (4, 3), (9, 3))
-NOISIER = [(make, *size) for make, size in all_of(MAKES, SIZES) if (make, *size) not in NOISY]
 
 
-@pytest.mark.parametrize(("make", "honest", "times"), rest_slow(FIRST + OTHERS, 4))
-def test_one_client_changes_nothing_where_archetypes_are_faint(make, honest, times):
-    xi, told, _ = served([make], honest, claiming(times), **FAINT)
+@pytest.mark.parametrize(("make", "honest"), rest_slow(all_of(LIES, (2, 4, 9)), 4))
+def test_one_client_changes_nothing_where_archetypes_are_faint(make, honest):
+    xi, told, _ = served([make], honest, claiming(3), **FAINT)
     assert_found(told, xi, 0.95)
 
 
@@ -105,15 +65,7 @@ def test_nor_do_three_of_thirty_together(make):
     assert_found(told, xi, 0.95)
 
 
-@pytest.mark.parametrize(("make", "honest", "size"), rest_slow(NOISY + NOISIER, 1))
-def test_nor_does_one_with_noise(make, honest, size):
-    rows = 2000 if honest == 4 else 3000
-    noisy = {"settings": {"epsilon": 4.0}, "N": 100, "M": rows}
-    xi, told, _ = served([many(make, size * rows)], honest, **noisy)
-    assert_found(told, xi, 0.95)
-
-
-@pytest.mark.parametrize(("make", "honest", "asking"), rest_slow(FALSE + MANY, len(FALSE)))
+@pytest.mark.parametrize(("make", "honest", "asking"), rest_slow(FALSE, 4))
 def test_one_client_does_not_replace_archetypes_by_halves_of_them(make, honest, asking):
     """Three archetypes and their product are, as a sum, four others: half of each of the four."""
     xi, told, _ = served([make], honest, claiming(3), settings=ASKING if asking else {})

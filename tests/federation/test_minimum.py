@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-from calls import run
 from helpers import rest_slow
 from liars import claiming, own, served
 
 from hopfed.experiments.serve import Config
-from hopfed.federation.engines import Outcome
-from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import Fault, Outcome
+from hopfed.federation.engines import LocalEngine
 from hopfed.federation.machines.keys import make_keys
 from hopfed.hopfield.channel import rademacher
 
@@ -26,19 +24,16 @@ class OnlyThese(LocalEngine):
         return super().step(method, there) + [missing] * (len(calls) - len(there))
 
 
-def test_more_than_half_must_answer_unless_said_otherwise(tmp_path):
+def test_more_than_half_must_answer_unless_said_otherwise(tmp_path, hopfed):
     assert [Config(clients=L).least for L in (1, 2, 3, 4, 9, 10)] == [1, 2, 2, 3, 5, 6]
     assert Config(clients=10, minimum=1).least == 1
-    keys, out = tmp_path / "keys", tmp_path / "run.h5"
-    make_keys(keys, 10, ["127.0.0.1"])
-    serve = ["serve", "--keys", str(keys), "--columns", "40", "--out", str(out), "--wait", "0.2"]
-    listen = ["--listen", "127.0.0.1:0", "--clients", "10"]
-    status, _, said = run([*serve, *listen])
-    assert status == 2
-    assert "0 of at least 6 clients joined within 0.2 s; start the others and continue" in said
-    status, _, said = run([*serve, *listen, "--minimum", "1"])
-    assert "0 of at least 1 clients joined" in said
-    assert not out.exists()
+    make_keys(tmp_path / "keys", 10, ["127.0.0.1"])
+    serve = ["serve", "--keys", tmp_path / "keys", "--columns", 40, "--out", tmp_path / "run.h5"]
+    serve += ["--wait", 0.2, "--listen", "127.0.0.1:0", "--clients", 10]
+    for options, least in (((), 6), (("--minimum", 1), 1)):
+        said = hopfed(*serve, *options)[2]
+        assert f"0 of at least {least} clients joined within 0.2 s; start the others" in said
+    assert not (tmp_path / "run.h5").exists()
 
 
 @pytest.mark.parametrize("heard", rest_slow([16, 30], 1))

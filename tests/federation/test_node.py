@@ -1,23 +1,21 @@
 """A node answers whatever is asked, keeps words that may quote rows, and says how it ended."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from asking import ask
+from rogue import question
 
 from hopfed.errors import HopfedError, OtherColumnsError
-from hopfed.federation.contract import Context
 from hopfed.federation.machines.client import Node
-from hopfed.federation.machines.wire import Request, read_reply, write_request
 
 
-@dataclass(frozen=True)
 class Asked:
     """A client that raises an error, where there is one."""
 
-    error: Exception | None = None
     recipe = ""
+
+    def __init__(self, error=None):
+        self.error = error
 
     def client_start(self, client, seed):
         return {}
@@ -31,12 +29,8 @@ class Asked:
 def asked(error=None):
     """A node, what it says, and the reason that a server gets."""
     said, client = [], Asked(error)
-    node = Node(lambda *_: client, lambda *words: said.append(words[0]))
+    node = Node(lambda *_: client, said.append)
     return node, said, ask(node, client).reason
-
-
-def last(**down):
-    return write_request(Request(Context(0, 0, 0, 1), "", {}, down, last=True))
 
 
 def gone():
@@ -51,14 +45,14 @@ def test_a_node_keeps_the_words_of_errors_that_may_quote_its_examples():
 
 def test_how_a_federation_ended():
     node, _, _ = asked()
-    node.written(last(patterns=np.zeros((1, 1), np.uint8)))
+    node.written(question(last=True, down={"patterns": np.zeros((1, 1), np.uint8)}))
     assert node.finished.is_set()
-    assert node.through(gone).down["patterns"].shape == (1, 1)
+    assert node.through(gone)["patterns"].shape == (1, 1)
     node, _, _ = asked(HopfedError("too few rows"))
     with pytest.raises(HopfedError, match="is gone; its last question was not answered: too few"):
         node.through(gone)
     node, _, _ = asked()
-    assert not read_reply(node.written(last(stopped=np.ones(())))).fault
+    node.written(question(last=True, down={"stopped": np.ones(())}))
     with pytest.raises(HopfedError, match="ended the federation without a result"):
         node.through(lambda: None)
 

@@ -1,4 +1,4 @@
-"""What the pages for owners name is there: tests, commands and options."""
+"""What the page for owners names is there: tests, commands and options."""
 
 import ast
 import re
@@ -7,21 +7,18 @@ from pathlib import Path
 import pytest
 
 from hopfed.cli.machines.join import join_command
+from hopfed.cli.machines.serve import certs_command, serve_command
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "hopfed" / "pages" / "owners.md").read_text()
 TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", TEXT)))
-OPTIONS = sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT)))
-
-
-def functions(path):
-    return {node.name for node in ast.parse(path.read_text()).body if hasattr(node, "name")}
 
 
 @pytest.mark.parametrize("name", TESTS)
 def test_every_test_that_it_names_is_there(name):
     path, _, function = name.partition("::")
-    assert function in functions(ROOT / path)
+    tree = ast.parse((ROOT / path).read_text())
+    assert function in {node.name for node in tree.body if hasattr(node, "name")}
 
 
 def test_every_row_of_its_table_names_a_test():
@@ -30,16 +27,11 @@ def test_every_row_of_its_table_names_a_test():
     assert len(rows) >= 10
     for row in rows:
         assert re.search(r"`tests/[\w/]+\.py::\w+`", row), row
-        assert row.count("|") == 5, row
-    assert TEXT.count("tests/") == TEXT.count("`tests/")
 
 
 def test_its_options_are_those_of_the_commands():
-    from hopfed.cli.machines.certs import certs_command
-    from hopfed.cli.machines.serve import serve_command
-
     commands = (certs_command, join_command, serve_command)
     known = {o for c in commands for p in c.params for o in p.opts}
-    assert set(OPTIONS) <= known
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT)) <= known
     for option in ("--epsilon", "--trust-server", "--dry-run"):
         assert f"| `{option}" in TEXT

@@ -7,33 +7,25 @@ import time
 import grpc
 import numpy as np
 import pytest
-from asking import N, ask, known, method, refused, site
-from rogue import Raw, Rogue, request
+from rogue import Rogue, question
 
-from hopfed._lib.settings import to_plain
 from hopfed.cli.machines.join import _finish
 from hopfed.errors import DataError, HopfedError
-from hopfed.experiments import serve
-from hopfed.federation.machines.client import MOST, ClientProcess, Node, Sparing
+from hopfed.federation.machines import client as client_module
+from hopfed.federation.machines.client import MOST, ClientProcess, Node
 from hopfed.federation.machines.keys import client_key, make_keys
-from hopfed.federation.machines.server import NUMBER, WELCOME
-from hopfed.federation.machines.wire import LIMIT, parts
+from hopfed.federation.machines.wire import WELCOME
 from hopfed.hopfield.clients import client_of
-from hopfed.runs import Run
 
-ESC = "\x1b]0;owned\x07\x1b[2J"
-
-TRICKS = {  # at the door; what is no question is in test_wire.py
-    "a part of nothing": Raw([b""]),
-    "a length without end": Raw([(2**63).to_bytes(8, "little")]),
-    "a length above the limit": Raw([(LIMIT + 9).to_bytes(8, "little")]),
-    "more than was said": Raw([(4).to_bytes(8, "little"), b"x" * 100]),
+TRICKS = {
+    "nothing": b"",
+    "too much": bytes(2 * 10**6),
     "an end with colours": grpc.StatusCode.INTERNAL,
     "no such thing": grpc.StatusCode.UNIMPLEMENTED,
     "noise": b"\xff" * 100,
-    "a recipe in colour": request(recipe=f'["{ESC}", {{}}]'),
+    "a recipe in colour": question(recipe='["\x1b]0;owned\x07\x1b[2J", {}]'),
 }
-GOODBYE = request(last=True, down={"patterns": np.zeros((2, 2), np.uint8)})
+GOODBYE = question(last=True, down={"patterns": np.zeros((2, 2), np.uint8)})
 
 
 @pytest.fixture(scope="module")
@@ -42,22 +34,23 @@ def keys(tmp_path_factory):
     return folder
 
 
-def client(keys, server, node, said=lambda words: None, patience=20.0):
+def client(keys, server, node, patience=20.0):
     own, authority = client_key(keys / "client-0.key"), (keys / "ca.pem").read_bytes()
-    return ClientProcess(server.address, authority, own, node, patience, said)
+    return ClientProcess(server.address, authority, own, node, patience)
 
 
 def reading(said):
     """A node that reads recipes."""
-    return Node(lambda text, _: client_of(text), lambda *words: said.append(words[0]))
+    return Node(lambda text, _: client_of(text), said.append)
 
 
 @pytest.mark.parametrize("trick", TRICKS)
 def test_whatever_a_server_does_the_client_goes_on(keys, tmp_path, trick, capfd, monkeypatch):
     said = []
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(client_module, "LIMIT", 10**6)
     with Rogue(keys, [TRICKS[trick], GOODBYE]) as server:
-        client(keys, server, reading(said), said.append).run()
+        client(keys, server, reading(said)).run()
     assert all(line.isprintable() and len(line) < 400 for line in said), said
     assert len(said) < 8
     told = capfd.readouterr()
@@ -65,22 +58,30 @@ def test_whatever_a_server_does_the_client_goes_on(keys, tmp_path, trick, capfd,
     assert not list(tmp_path.iterdir())
 
 
-def test_a_client_gives_up_on_a_server_that_makes_no_sense(keys):
+class Silent(Rogue):
+    """Takes a client, and never says so."""
+
+    def session(self, answers, context):
+        time.sleep(4)
+        yield b""
+
+
+@pytest.mark.parametrize(("kind", "words"), [(Rogue, "gone, for"), (Silent, "does not answer")])
+def test_a_client_gives_up_on_a_server_that_makes_no_sense(keys, kind, words):
     said, began = [], time.monotonic()
-    with Rogue(keys, [Raw([b"x"])] * 1000) as server:
-        mine = client(keys, server, reading(said), said.append, patience=1.0)
-        with pytest.raises(HopfedError, match=r"no message of 1 byte .*, for"):
-            mine.run()
+    with kind(keys, [grpc.StatusCode.INTERNAL] * 1000) as server:  # noqa: SIM117
+        with pytest.raises(HopfedError, match=words):
+            client(keys, server, reading(said), patience=1.0).run()
     assert time.monotonic() - began < 60
     assert len(said) <= 3, "once, however often"
 
 
 def test_answers_that_a_server_does_not_read_do_not_heap_up(keys):
     class Storm(Rogue):
-        def _session(self, requests, context):
+        def session(self, answers, context):
             context.send_initial_metadata((WELCOME,))
             while True:
-                yield from parts(bytes(NUMBER) + b"a question")
+                yield b"a question"
 
     class Large(Node):
         def written(self, data):
@@ -99,23 +100,14 @@ def test_answers_that_a_server_does_not_read_do_not_heap_up(keys):
     assert 0 < len(asked) < 50
 
 
-def test_patterns_without_end_do_not_fill_the_memory(tmp_path):
-    """Of 1.7 MB that a server tells, unpacking made 34."""
-    node, K = site(tmp_path), 100_000
-    down = known(np.ones((1, N))) | {"sure": np.ones(K, np.float32)}
-    down["patterns"] = np.zeros((K, -(-N // 8)), np.uint8)
-    refused(ask(node, method(), down=down), "100,000 patterns of 40 columns, which are too many")
-    assert not ask(node, method(), down=known(np.ones((10, N)))).fault
-
-
 def test_a_server_that_asks_without_end_fills_no_log():
     said = []
-    sparing = Sparing(said.append)
+    node = reading(said)
     for t in range(100):
-        sparing(f"round {t}: not answered: rows are few", "rows are few")
+        node.tell(f"round {t}: not answered: rows are few", "rows are few")
     assert said == ["round 0: not answered: rows are few"]
     for t in range(2 * MOST):
-        sparing(f"a request that is none: {t}")
+        node.tell(f"a request that is none: {t}")
     assert len(said) == MOST
     assert said[-1].endswith("no more follow")
 
@@ -126,15 +118,3 @@ def test_a_last_word_without_end_fills_neither_memory_nor_disk(tmp_path):
         _finish({"patterns": np.zeros((2_000_000, 98), np.uint8)}, 784, tmp_path / "found.h5")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
     assert not any(tmp_path.iterdir())
-
-
-def test_rounds_without_end_are_refused_before_anyone_is_waited_for(tmp_path, hopfed):
-    path = tmp_path / "run.h5"
-    config = to_plain(serve.Config(columns=20)) | {"rounds": 10**12}
-    Run("serve", config, {}, {}, {}, 0, 1).save(path)
-    asked = "serve", "--keys", tmp_path / "none", "--out", path
-    for words in (("--resume",), ("--resume", "--rounds", 10**12)):
-        status, _, error = hopfed(*asked, *words)
-        assert (status, error.count("\n")) == (2, 1)
-        assert "rounds" in error
-        assert "1000000000000" in error

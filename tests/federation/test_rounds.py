@@ -9,14 +9,15 @@ import pytest
 from helpers import assert_same
 
 from hopfed.errors import ArgumentError, HopfedError
-from hopfed.federation.contract import EVERYONE
-from hopfed.federation.faults import Fault, TooFewClientsError
+from hopfed.federation.contract import EVERYONE, Fault, Method, TooFewClientsError
 from hopfed.federation.messages import Field
 from hopfed.federation.rounds import FederationState, Participation
 
+LATE = Participation(late=0.4, delay=2)
+
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(Method):
     """A method in small: clients send a number of their own, the server answers with the sum."""
 
     faults: tuple[tuple[int, str], ...] = ()
@@ -48,14 +49,11 @@ class Sum:
         }.get(kind, {"x": x})
         return {"steps": steps}, message, {"steps": int(steps)}
 
-    def add(self, state, messages):
-        return {"total": state["total"] + sum(float(m["x"].sum()) for m in messages.values())}
-
     def play(self, state, session):
         down, metrics = {}, {}
         for _ in range(self.exchanges):
             said = session.ask(down)
-            state = self.add(state, said)
+            state = {"total": state["total"] + sum(float(m["x"].sum()) for m in said.values())}
             down = {EVERYONE: {"total": np.array(state["total"])}}
             metrics = {"heard": len(said), "who": list(said), "ages": dict(session.ages)}
         return state, down, metrics
@@ -65,10 +63,9 @@ play = partial(federations.played, seed=1)
 
 
 def test_bytes_and_numbers_are_counted_in_both_directions():
-    played = play(Sum())
-    np.testing.assert_array_equal(played.traffic.up, 2 * 16)
-    np.testing.assert_array_equal(played.traffic.parameters_up, 2 * 2)
-    np.testing.assert_array_equal(played.traffic.down, 8)  # nothing before the first broadcast
+    traffic = play(Sum()).traffic
+    for counted, number in ((traffic.up, 32), (traffic.parameters_up, 4), (traffic.down, 8)):
+        np.testing.assert_array_equal(counted, number)  # nothing before the first broadcast
     np.testing.assert_array_equal(play(Sum(), rounds=2).traffic.down, 2 * 8)
 
 
@@ -98,14 +95,13 @@ def test_a_round_goes_on_without_a_client_that_fails_and_says_why(kind, fault, r
         def cohort(self, *_):
             return [0, 1, 3]
 
-    without = play(Sum(exchanges=2), participation=Others())
+    without = play(Sum(), participation=Others())
     assert played.state.server["total"] == without.state.server["total"]
 
 
 def test_an_answer_of_the_server_that_is_not_finite_ends_the_run_in_a_line():
     class Lost(Sum):
         def play(self, state, session):
-            session.ask()
             return state, {EVERYONE: {"total": np.array(np.nan)}}, {}
 
     with pytest.raises(HopfedError, match="the server's answer is of no use: total holds 1 values"):
@@ -122,12 +118,11 @@ def test_too_few_clients_stop_the_run_and_say_who_failed():
 
 
 def test_late_messages_arrive_once_in_their_round_and_their_clients_are_busy_until_then():
-    late = Participation(late=0.4, delay=2)
     state, due, ages = None, {}, []
     for t in range(12):
-        played = play(Sum(exchanges=1), state=state, start=t, participation=late)
-        state = played.state
-        delays = late.delays(1, t, 4)
+        played = play(Sum(exchanges=1), state=state, start=t, participation=LATE)
+        state = FederationState.of_arrays(played.state.arrays())  # as of a run file
+        delays = LATE.delays(1, t, 4)
         arrive = {c: t - sent for c, (sent, when) in due.items() if when == t}
         asked = set(range(4)) - due.keys()
         due = {c: pair for c, pair in due.items() if c not in arrive}
@@ -139,6 +134,8 @@ def test_late_messages_arrive_once_in_their_round_and_their_clients_are_busy_unt
         late_now = {c for c in range(4) if played.faults.codes[c] == Fault.LATE}
         assert late_now == set(range(4)) - at_once
     assert set(ages) == {1, 2}
+    through = play(Sum(exchanges=1), rounds=12, participation=LATE)
+    assert_same(through.state.arrays(), state.arrays())
 
 
 def test_messages_are_folded_as_they_come_and_late_ones_when_they_arrive():
@@ -150,8 +147,7 @@ def test_messages_are_folded_as_they_come_and_late_ones_when_they_arrive():
             assert sorted(kept) == sorted(c for c, _ in sums)
             return {"total": state["total"] + sum(x for _, x in sums)}, {}, {}
 
-    late = Participation(late=0.4, delay=2)
-    every = [play(m(exchanges=1), rounds=9, participation=late) for m in (Sum, Folded)]
+    every = [play(m(exchanges=1), rounds=9, participation=LATE) for m in (Sum, Folded)]
     whole, folded = (float(played.state.server["total"]) for played in every)
     assert folded == pytest.approx(whole, rel=1e-12)
 
@@ -163,14 +159,3 @@ def test_cohorts_are_of_the_right_size_and_cover_everyone(rate):
     assert {len(c) for c in cohorts} == {round(10 * rate)}
     counts = np.bincount(np.concatenate(cohorts), minlength=10) / 200
     assert np.abs(counts - rate).max() < 5 * np.sqrt(0.25 / 200)
-    assert who.cohort(7, 3, 10) == cohorts[3]
-
-
-def test_the_state_survives_a_run_file():
-    late = Participation(late=0.5, delay=3)
-    through = play(Sum(), rounds=5, participation=late)
-    state = None
-    for t in range(5):
-        played = play(Sum(), state=state, start=t, participation=late)
-        state = FederationState.of_arrays(played.state.arrays())
-    assert_same(through.state.arrays(), state.arrays())

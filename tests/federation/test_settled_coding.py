@@ -45,24 +45,35 @@ def join(hopfed):
 
 
 WORDS, CUT = ("--words", "ash=-1,yew=+1,oak=+1"), ("--binarize", "own=12")
+MEAN, MEDIAN = (("--binarize", f"own={how}") for how in ("mean", "median"))
 CHANGED = [  # the column of one table, what the last person says in the other one, what settles it
-    (["ash"] * M, "yew", (), WORDS),
-    (["ash"] * 200 + ["yew"] * 200, "oak", (), WORDS),
-    (["5"] * M, "7", (), ("--words", "5=-1,7=+1,0=+1")),
-    (["10"] * 200 + ["20"] * 199 + ["30"], "10", ("--binarize", "own=mean"), CUT),
-    (["10"] * 200 + ["20"] * 200, "90", ("--binarize", "own=median"), CUT),
-    (["1"] * 399 + ["0"], "1", ("--binarize", "own=5"), ()),  # beside a 7, no 1 would be +1
+    (["ash"] * M, "yew", (), WORDS, "--ignore"),
+    (["ash"] * 200 + ["yew"] * 200, "oak", (), WORDS, "--words ash=-1,yew=+1"),
+    (["5"] * M, "7", (), ("--words", "5=-1,7=+1,0=+1"), "--words 5="),
+    (["10"] * 200 + ["20"] * 199 + ["30"], "10", MEAN, CUT, "--binarize COLUMN=NUMBER"),
+    (["10"] * 200 + ["20"] * 200, "90", MEDIAN, CUT, "--binarize COLUMN=NUMBER"),
+    (["ash", "oak", "yew", "fir"] * 100, "ash", (), ("--ignore", "own"), "--ignore"),
+    # beside a 7, no 1 would be +1
+    (["1"] * 399 + ["0"], "1", ("--binarize", "own=5"), (), "--binarize COLUMN=NUMBER"),
 ]
 
 
-@pytest.mark.parametrize(("column", "last", "options", "settled"), CHANGED)
+@pytest.mark.parametrize(("column", "last", "options", "settled", "advice"), CHANGED)
 def test_with_epsilon_no_row_decides_how_others_are_coded(
-    survey, join, column, last, options, settled
+    survey, join, column, last, options, settled, advice
 ):
     """Of "ash" alone and of 399 "ash" and a "yew", 399 rows were opposite; noise is for one."""
     for cells in (column, [*column[:-1], last]):
         assert "decides how column 'own' is coded" in join(survey(cells), *options)
         assert "Nothing was sent" in join(survey(cells), *settled)
+    assert advice in join(survey(column), *options).partition("without these rows: ")[2]
+
+
+def test_without_noise_no_owner_decides_what_the_columns_of_others_mean(survey, join):
+    """One owner's 2 was another's "ja", and each cut at a median of its own."""
+    for column, options in ((CHANGED[1][0], ()), (CHANGED[4][0], MEDIAN)):
+        said = join(survey(column), *options, way=("--trust-server",))
+        assert "decides how column 'own' is coded, so that other owners' columns mean" in said
 
 
 CODED = [  # cells of a column, and what the last row says in the other table
@@ -93,24 +104,6 @@ def test_no_row_decides_which_entries_of_others_are_missing(survey, join, monkey
         np.testing.assert_array_equal(*accepted)
 
 
-SETTLED = [  # a column, how the whole table was to be read, and the option that settles it
-    (["ash"] * 200 + ["yew"] * 200, (), "ash=-1,yew=+1"),
-    (["10", "20", "30", "40"] * 100, ("--binarize", "own=median"), "--binarize COLUMN=NUMBER"),
-    (["ash", "oak", "yew", "fir"] * 100, (), "--ignore"),
-]
-
-
-@pytest.mark.parametrize(("column", "options", "settles"), SETTLED)
-def test_the_option_that_settles_it_is_named_in_both_ways_to_take_part(
-    survey, join, column, options, settles
-):
-    """One owner's 2 was another's "ja", and each cut at a median of its own."""
-    advice = join(survey(column), *options).partition("without these rows: ")[2]
-    assert [each for _, _, each in SETTLED if each in advice] == [settles]
-    said = join(survey(column), *options, way=("--trust-server",))
-    assert "decides how column 'own' is coded, so that other owners' columns mean" in said
-
-
 def visits(path, changed):
     """Write two columns of whole numbers and three of scores; one row is changed, or another."""
     draws = stream(0, "tables")
@@ -125,12 +118,10 @@ def visits(path, changed):
 
 def test_with_epsilon_no_row_decides_which_column_is_left_out(tmp_path, join):
     """One row swapped a whole column of the table for another of the same width."""
-    a, b = (visits(tmp_path / f"{name}.csv", name) for name in ("key", "index"))
-    tables = [read_table(path, binarize=50) for path in (a, b)]
+    paths = [visits(tmp_path / f"{name}.csv", name) for name in ("key", "index")]
+    tables = [read_table(path, binarize=50) for path in paths]
     assert [table.columns[0] for table in tables] == ["key", "index"]
-    first, second = (kernels.unpack(table.rows).astype(int) for table in tables)
-    assert (first != second).any(axis=1).sum() > 50
-    for path in (a, b):
+    for path in paths:
         told = join(path, "--binarize", "50")
         assert "how column 'index' is" in told or "how column 'key' is" in told
         for settled in (["--id", "key"], ["--id", ""], ["--ignore", "key", "--ignore", "index"]):

@@ -9,7 +9,7 @@ from graded_tables import error, known
 from helpers import rest_slow
 
 import hopfed
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import Fault
 from hopfed.federation.messages import below
 from hopfed.federation.rounds import Participation
 from hopfed.hopfield.classes import Memory

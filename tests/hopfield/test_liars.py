@@ -12,9 +12,8 @@ from liars import against, assert_found, claiming, close, lying, noise, overlap,
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.experiments.serve import Config, measure_round, remarks
-from hopfed.federation.contract import EVERYONE
-from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import EVERYONE, Fault
+from hopfed.federation.engines import LocalEngine
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import unpack_patterns

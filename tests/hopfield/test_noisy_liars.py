@@ -11,8 +11,7 @@ from liars import lying, overlap, own, served
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.experiments.serve import Config, remarks
-from hopfed.federation.contract import Context
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import Context, Fault
 from hopfed.federation.messages import malformed
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.guard import loss

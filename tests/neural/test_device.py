@@ -15,7 +15,7 @@ from asked import short_run
 from helpers import rest_slow
 
 from hopfed.experiments import fl
-from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines import LocalEngine
 from hopfed.neural.memory import Index
 from hopfed.neural.methods import METHODS
 from hopfed.neural.training.task import task_of

@@ -12,8 +12,7 @@ from helpers import arrays_of, first_fast
 from hopfed.errors import ArgumentError
 from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
-from hopfed.federation.contract import EVERYONE, Context
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import EVERYONE, Context, Fault
 from hopfed.federation.messages import malformed
 from hopfed.federation.rounds import FederationState
 from hopfed.neural.methods import method

@@ -13,8 +13,7 @@ from helpers import rest_slow
 from hopfed.errors import ArgumentError
 from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
-from hopfed.federation.contract import EVERYONE, Context
-from hopfed.federation.faults import Fault
+from hopfed.federation.contract import EVERYONE, Context, Fault
 from hopfed.federation.rounds import Participation
 from hopfed.neural.method import Client, untrained
 from hopfed.neural.methods import METHODS, method

@@ -13,7 +13,7 @@ from torch import nn
 from hopfed.errors import ArgumentError, DataError, HopfedError
 from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
-from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines import LocalEngine
 from hopfed.federation.messages import nbytes
 from hopfed.neural.data import partition
 from hopfed.neural.data.dataset import from_arrays

@@ -14,7 +14,7 @@ import hopfed
 from hopfed import kernels
 from hopfed.archetypes.assignment import sample
 from hopfed.errors import ArgumentError, DataError
-from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines import LocalEngine
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.classes import Classes

@@ -6,21 +6,18 @@ Before a server is asked, a table is looked at: whether it is fit, and what woul
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from hopfed._lib.outputs import RUN
 from hopfed._lib.settings import require
-from hopfed.cli.machines.lines import address, say
-from hopfed.cli.options import FINITE, NUMBER, PATH, check_outputs, flag, option, out_option
+from hopfed.cli.machines import address, say
+from hopfed.cli.options import FINITE, NUMBER, PATH, command, flag, option, out_option
 from hopfed.cli.printing import human_bytes, out
 from hopfed.cli.reading import (
-    NAMES,
     by_code,
     choices_of,
     outcome_in,
@@ -36,22 +33,14 @@ from hopfed.tables.words import FAMILIES, GONE, MISSING, canonical, meanings, nu
 
 READ = 10  # codings that are printed
 TRUST = "whoever runs the server can learn single rows of yours: it subtracts answers"
-DIFFERING = ("words", "category", "cut")  # what owners with other rows decide otherwise
-WAYS = {
-    "category": "--ignore or a column of yes and no for each category, for {}",
-    "cut": "--binarize COLUMN=NUMBER for {}",
-    "cut at all": "--binarize COLUMN=NUMBER, not one for all columns, for {}",
-    "zero": "--words 0=missing",
-    "ids": "--id COLUMN, or --id '' where no column names the rows, for {}",
-    "name": "another name, as this is a word for an entry, for {}",
-}
+CUT = "--binarize COLUMN=NUMBER"
 
 KNOWN_SIGNS = {
     word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
 } | {"-1": -1, "0": -1, "1": 1}
 
 
-@click.command("join")
+@command("join")
 @option("--data", "Your examples.", PATH, required=True)
 @table_options
 @option(
@@ -101,8 +90,6 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     from hopfed.tables.examples import as_examples
     from hopfed.tables.table import is_made_up
 
-    named = [path for path in (data, options["ca"], options["key"]) if path is not None]
-    check_outputs(("--out", options["out_file"], RUN), inputs=named)
     noisy = _check_options(options)
     if noisy:  # else one "+" makes it a -1 in all rows
         options["words"] = ("-=missing", *options["words"])
@@ -110,8 +97,6 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     outcome = None if options["outcome"] is None else outcome_in(data, options)
     [table] = read([data], options, by_rows=False)
     check_fit(table, choices_of(options), noisy)
-    for name in (*NAMES, "weights", "outcome"):
-        del options[name]
     rows = as_examples(table.rows, name=str(data), gaps=True)
     if weights is not None:
         rows = replace(rows, counts=weights)
@@ -144,11 +129,8 @@ def _check_options(options: dict[str, Any]) -> bool:
             f"trusted and every sum has noise, or --trust-server: {TRUST}"
         )
     require(epsilon is None or epsilon > 0, "--epsilon", "a number above 0", epsilon)
-    rules = {
-        "weights": "left out with --epsilon, which bounds answers about rows that count once",
-        "outcome": "left out with --epsilon: classes are related by exact sums (--trust-server)",
-    }
-    for name, rule in rules.items():
+    for name in ("weights", "outcome"):
+        rule = "left out with --epsilon: it takes exact sums (--trust-server)"
         require(options[name] is None or epsilon is None, f"--{name}", rule, options[name])
     require(options["patience"] > 0, "--patience", "a number above 0", options["patience"])
     require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
@@ -157,19 +139,19 @@ def _check_options(options: dict[str, Any]) -> bool:
 
 def _join(owner: Any, filed: np.ndarray, coding: Any, options: dict[str, Any]) -> None:
     """Take part until the federation is over, and keep what it found as columns are `filed`."""
-    from hopfed.federation.machines.client import ClientProcess, Node, Sparing
-    from hopfed.federation.machines.keys import client_key, read
+    from hopfed.federation.machines.client import ClientProcess, Node
+    from hopfed.federation.machines.keys import authority, client_key
     from hopfed.hopfield.owner import laid_out
 
     address(options["server"], "--server")
-    own = client_key(options["key"])
+    own, ca = client_key(options["key"]), authority(options["ca"], "--ca")
     if owner.epsilon is None:
         say(TRUST)
     else:
         owner.ledger.check(owner.rows)  # before the server is asked anything
-    node, ca = Node(owner.asked, Sparing(say)), read(options["ca"], "--ca")
-    process = ClientProcess(options["server"], ca, own, node, options["patience"], say)
-    down, rows = node.through(process.run).down, laid_out(owner.rows, filed)
+    node = Node(owner.asked, say)
+    process = ClientProcess(options["server"], ca, own, node, options["patience"])
+    down, rows = node.through(process.run), laid_out(owner.rows, filed)
     names = tuple(owner.names[j] for j in filed) if owner.names else None
     _finish(down, len(filed), options["out_file"], filed, names, coding, rows)
 
@@ -191,89 +173,71 @@ def _finish(
     from hopfed.tables.table import made_up
 
     found = read_last(down, N)
-    K, kept = len(found.patterns), ""
     own = coding if coding is not None and coding.columns == (names or made_up(N)) else None
-    if out_file is not None:
+
+    def keep() -> str:
+        if out_file is None:
+            return ""
         found.archetypes(order, names, own).save(out_file)
-        kept = f"; wrote {out_file}"
-    say(f"the federation is over: {K} archetype{'s' * (K != 1)}{kept}")
+        return f"; wrote {out_file}"
+
+    K = len(found.patterns)
+    say(f"the federation is over: {K} archetype{'s' * (K != 1)}{keep()}")
     if rows is not None and found.means is not None and found.verdict[0] == STATUS:
-        first = f"; {out_file} is kept, whatever happens now" if kept else ""
-        say(f"looking how these classes fit your rows; nothing of it leaves{first}")
+        say("looking how these classes fit your rows; nothing of it leaves")
         groups = () if coding is None else coding.groups
-        own_rows: Any = counted([rows])[0]
-        found = replace(found, own=own_verdict(own_rows, found.means[:, order], groups, names))
-        if out_file is not None:
-            found.archetypes(order, names, own).save(out_file)
+        verdict = own_verdict(counted([rows])[0], found.means[:, order], groups, names)
+        found = replace(found, own=verdict)
+        keep()
     say(": ".join(found.verdict))
 
 
 def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
     """Fail where a column is coded by what the rows hold."""
-    found = unsettled(table.coding, choices, gaps=noisy)
-    if not noisy:
-        found = {name: reason for name, reason in found.items() if reason in DIFFERING}
-    if not found:
-        return
-    options = settling(found, table.coding, choices)
+    coding: Coding = table.coding
+    ways: dict[str, list[str]] = {}  # what settles it, for these columns
+    for name, code in zip(coding.names, coding.codes, strict=True):
+        ways.setdefault(_settled_by(name, code, choices, noisy), []).append(name)
+    own = (*coding.ids, *coding.ignored) if noisy and choices.id is None else ()
+    for name in own:
+        if name not in choices.among(own).ignore and number(str(choices.cut(name))) is not None:
+            way = "--id COLUMN, or --id '' where no column names the rows,"
+            ways.setdefault(way, []).append(name)
+    ways.pop("", None)
+    found = [name for names in ways.values() for name in names]
     why = "one row changes others, which the noise of --epsilon does not hide"
-    if not noisy:
-        why = "other owners' columns mean something else"
-    raise DataError(
-        f"--data: what the rows hold decides how column {listed(list(found))} is coded, so that "
-        f"{why}; say it yourself, all owners alike, without these rows: {options}"
-    )
+    why = why if noisy else "other owners' columns mean something else"
+    if found:
+        raise DataError(
+            f"--data: what the rows hold decides how column {listed(found)} is "
+            f"coded, so that {why}; say it yourself, all owners alike, without these rows: "
+            + "; ".join(f"{way} for {listed(names)}" for way, names in ways.items())
+        )
 
 
-def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> dict[str, str]:
-    """Columns that are coded by what a row holds, each with a reason (`_reason`)."""
-    pairs = zip(coding.names, coding.codes, strict=True)
-    found = {name: why for name, code in pairs if (why := _reason(name, code, choices, gaps))}
-    own = () if choices.id is not None else (*coding.ids, *coding.ignored)
-    out = [name for name in own if name not in choices.among(own).ignore]
-    return found | {n: "ids" for n in out if number(str(choices.cut(n))) is not None}
-
-
-def _reason(name: str, code: Code, choices: Choices, gaps: bool) -> str:
-    """What decides how a column is coded; nothing where that is the same whatever a row held."""
+def _settled_by(name: str, code: Code, choices: Choices, noisy: bool) -> str:
+    """What to say so that no row decides how a column is coded; nothing where none does."""
     cut, told = number(str(choices.cut(name))), choices.signs(name)
     signs = {word: sign for word, sign in code.words if sign != GONE}
     word, words = canonical(name), {w for w in signs if number(w) is None}
     if word in told or (word in KNOWN_SIGNS and words and meanings([{word} | words - MISSING])):
-        return "name"
+        return "another name, as this is a word for an entry," if noisy else ""
     if code.kind == "number":
-        return "cut" if cut is None else ""
-    if code.levels:
-        return "category"
-    if any({**KNOWN_SIGNS, **told}.get(word) != sign for word, sign in signs.items()):
-        return "words"
+        return CUT if cut is None else ""
+    if code.levels and (len(code.levels) != 2 or choices.of(name)):
+        return "--ignore or a column of yes and no for each category,"
+    signs = dict(zip(code.levels, (-1, 1), strict=True)) if code.levels else signs
+    if code.levels or any({**KNOWN_SIGNS, **told}.get(w) != sign for w, sign in signs.items()):
+        spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in signs.items())
+        return f"--words {shlex.quote(spelt)} (or other signs)"
+    if not noisy:
+        return ""
     values = {word: number(word) for word in signs}  # with a larger one they would be cut
     if cut is not None and any(
         v is not None and (v > cut) != (signs[w] > 0) for w, v in values.items()
     ):
-        return "cut at all"
-    return "zero" if gaps and dict(code.words).get("0") == GONE and "0" not in told else ""
-
-
-def settling(found: Mapping[str, str], coding: Coding, choices: Choices) -> str:
-    """What to say so that no row decides how columns are coded: an option for each reason."""
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in found.items():
-        by_reason.setdefault(reason, []).append(name)
-    codes, signs = dict(zip(coding.names, coding.codes, strict=True)), dict[str, int]()
-    for name in by_reason.pop("words", ()):
-        signs |= {word: sign for word, sign in codes[name].words if sign != GONE}
-    for name in list(by_reason.get("category", ())):
-        held = codes[name].levels
-        if len(held) == 2 and not choices.of(name):
-            signs |= {held[0]: -1, held[1]: 1}
-            by_reason["category"].remove(name)
-    if signs.get("1") == -1 and signs.get("2") == 1:  # where most codes of answers have yes
-        signs |= {"1": 1, "2": -1}
-    spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in signs.items())
-    parts = [f"--words {shlex.quote(spelt)} (or other signs)"] if signs else []
-    parts += [WAYS[why].format(listed(names)) for why, names in by_reason.items() if names]
-    return "; ".join(parts)
+        return f"{CUT}, not one for all columns,"
+    return "--words 0=missing" if dict(code.words).get("0") == GONE and "0" not in told else ""
 
 
 def show(
@@ -284,14 +248,14 @@ def show(
     names, codes = held.coding.names, map(str, held.coding.codes)
     out.print(f"{M:,} rows of {N:,} columns, read so, as all owners must read theirs:")
     for code, columns in by_code(dict(zip(names, codes, strict=True)))[:READ]:
-        out.print(f"  {shown(code)}: {shown(columns)}")
+        out.print(f"  {code}: {columns}")
     for line in held.notes:
-        out.print(f"  {shown(line)}")
-    pairs = human_bytes(4 * N * (N - 1) // 2)
+        out.print(f"  {line}")
     out.print(
         "\nWhat would leave, with the number of rows: in how many rows each pair of columns agrees "
-        f"({pairs} in whole numbers), or, where the server asks for classes (serve --graded), sums "
-        "over classes of rows that it names. No row, and no name of a column."
+        f"({human_bytes(4 * N * (N - 1) // 2)} in whole numbers), or, where the server asks for "
+        "classes (serve --graded), sums over classes of rows that it names. No row, and no name of "
+        "a column."
     )
     if rows.gaps:
         out.print("These rows have gaps: only a server that asks for classes takes them.")
@@ -303,10 +267,7 @@ def show(
         if rows.counts is not None:
             out.print("Sums are weighted as --weights says, and the sum of the weights leaves too.")
         if outcome is not None:
-            out.print(
-                f"Of {shown(outcome.name)}, which is no feature: exact sums over classes that the "
-                "server names, from which it can learn what single rows hold."
-            )
+            out.print(f"Of {outcome.name}: exact sums over classes that the server names.")
         if ledger.released(rows):
             out.print("These rows have a privacy budget: every question is refused, join --epsilon")
     else:
@@ -315,8 +276,7 @@ def show(
             f"With noise on each sum: all answers of all rounds tell of a row what epsilon "
             f"{epsilon:g} and delta {delta:g} say, whatever is asked and whoever runs the server."
         )
-        terms = ledger.terms(rows)
-        if terms is not None:
+        if terms := ledger.terms(rows):
             out.print(
                 f"By the ledger in HOPFED_HOME they are released with {terms}: the same is "
                 "answered with the same bits, and other terms are refused."

@@ -1,4 +1,4 @@
-"""`hopfed serve`: the server of a Hopfield federation across machines."""
+"""`hopfed serve`: the server of a Hopfield federation across machines; `hopfed certs`: its keys."""
 
 from __future__ import annotations
 
@@ -12,26 +12,56 @@ from typing import Any
 import click
 
 from hopfed._lib.settings import require
-from hopfed.cli.machines.lines import LONGEST, address, say
+from hopfed.cli.machines import LONGEST, address, say
 from hopfed.cli.options import (
     COUNT,
     NUMBER,
     PATH,
     RUN,
-    check_outputs,
+    command,
     flag,
     option,
     out_option,
+    overwrite_option,
     set_aside,
 )
 from hopfed.cli.printing import out
-from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError, shown
+from hopfed.errors import ArgumentError, HopfedError, OtherColumnsError, shown
 
 MOST_BYTES = 1 << 26  # of a file of names
 LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
 
 
-@click.command("serve")
+@click.command("certs")
+@click.argument("folder", type=PATH)
+@option("--clients", "Number of clients.", COUNT, required=True)
+@option(
+    "--host hosts",
+    "Name or address of the server, as clients call it; may be given several times.",
+    default=("127.0.0.1", "localhost"),
+    multiple=True,
+)
+@option("--days", "Days they are good for.", COUNT, 365)
+@overwrite_option
+def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int) -> None:
+    """Make the certificates and keys of a federation in FOLDER.
+
+    These are an authority, the server's certificate, and a certificate with its key for every
+    client. The server keeps server.pem, server.key and ca.pem; client 0 gets ca.pem and
+    client-0.key, by a way that you trust, and so on.
+
+    Example: hopfed certs keys --clients 3 --host federation.example.org
+    """
+    from hopfed.federation.machines.keys import make_keys
+
+    patterns = ("ca.pem", "server.pem", "server.key", "client-*.key")
+    with set_aside(*(path for pattern in patterns for path in folder.glob(pattern))):
+        files = make_keys(folder, clients, hosts, days)
+    out.print(f"wrote {len(files)} files to {folder}: good for {days} days")
+    out.print(f"give client c {folder}/ca.pem and {folder}/client-c.key; keep the rest here")
+
+
+@command("serve")
 @option(
     "--columns",
     "Columns of every client's file; or a file of their names, one a line, which clients are told.",
@@ -73,27 +103,23 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     """Serve a federation to clients that run `hopfed join`, over TLS.
 
     Clients come in with the certificates of `hopfed certs`, and nobody else. One that does not
-    answer in time is left out of that round, as long as --minimum clients answer, by default more
-    than half of all: otherwise the first client to come would be the whole federation. The run file
-    is written after every round; in the end it holds the archetypes for `hopfed export`, `assign`
-    and `complete`.
+    answer in time is left out of that round, as long as --minimum clients answer: otherwise the
+    first client to come would be the whole federation. The run file is written after every round;
+    in the end it holds the archetypes for `hopfed export`, `assign` and `complete`.
 
-    Clients are asked for operators, then for sums of random groups along the directions found, and
-    for votes on the patterns. With --epsilon they are asked once, for operators with noise, and
-    with --graded for sums over classes of rows. With both a round finds four classes at most, or
-    eight with --set looks=3, of which each is known less exactly.
+    Clients are asked for operators, sums of random groups along the directions found, and votes on
+    the patterns. With --epsilon they are asked once, for operators with noise, and with --graded
+    for sums over classes of rows. With both a round finds four classes at most, or eight with --set
+    looks=3, of which each is known less exactly.
 
     With --columns FILE columns are matched by name, in whatever order a client has them, and a
-    client that has others is refused. Where --columns is a number they go by place: that is for
-    tables without names.
+    client that has others is refused. Where --columns is a number they go by place.
 
     Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
-    strongest supporters, --byzantine of all rounded up, and if --support examples stand behind it:
-    what one client alone holds stays with it, and --byzantine 0 believes everybody. Whoever claims
-    more than three medians of examples counts for that. The log and the run file say what was
-    bounded and withheld, and whose. With --graded as many of the highest and lowest of every entry
-    are left out as may lie. With two clients, or where half lie together, nobody can know who lies:
-    the log says who supports what.
+    strongest supporters, --byzantine of all rounded up, and if --support examples stand behind it.
+    Whoever claims more than three medians of examples counts for that. With --graded as many of the
+    highest and lowest of every entry are left out as may lie. The log and the run file say what was
+    bounded and withheld, and whose. Where half lie together nobody can know who lies.
 
     Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
     """
@@ -104,23 +130,21 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     from hopfed.cli.runs import print_summary
     from hopfed.experiments import find
     from hopfed.experiments.runner import execute
-    from hopfed.federation.faults import TooFewClientsError
+    from hopfed.federation.contract import TooFewClientsError
     from hopfed.federation.machines.server import Server
     from hopfed.federation.machines.wire import STOPPED
     from hopfed.hopfield.announcement import read
     from hopfed.runs import Run, blaming
 
     experiment = find("serve")
-    for name in ("timeout", "wait", "limit"):
-        finite = 0 < options[name] < float("inf")
-        require(finite, f"--{name}", "a number above 0", options[name])
+    for name, most in (("timeout", 1e9), ("wait", 1e9), ("limit", 2_000)):
+        fits = 0 < options[name] <= most
+        require(fits, f"--{name}", f"a number above 0, at most {most:g}", options[name])
     config = _config(experiment, out_file, resume, options)
-    keys = options["keys"]
-    check_outputs(("--out", out_file, RUN), inputs=sorted(keys.glob("*")), resume=resume)
     where, limit = address(options["listen"], "--listen"), int(options["limit"] * 1e6)
     seconds = -time.perf_counter()
     about = config.clients, say, options["timeout"], config.names, limit
-    with Server(where, keys, *about) as server:
+    with Server(where, options["keys"], *about) as server:
         say(f"listening on {where[0]}:{server.port} for {config.clients} clients")
         if resume and out_file.exists() and Run.load(out_file).complete:
             # A client without the last word asks for it every few seconds.
@@ -137,15 +161,9 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
             advice = "continue with --resume"
             if isinstance(error, TooFewClientsError) and error.refused:
                 server.announce(config.make().client, {STOPPED: np.ones(())})
-                advice = (
-                    "serve anew with what these clients allow, or once they allow it go on with "
-                    "--resume"
-                )
+                advice = "serve anew with what these clients allow"
                 if OtherColumnsError.public in str(error):
-                    advice = (
-                        "name the columns that all clients have once they have read their files: "
-                        "--columns FILE, one a line"
-                    )
+                    advice = "name the columns that all clients have: --columns FILE, one a line"
             raise HopfedError(f"{error}; {advice}") from None
         with blaming(out_file, run.kind):  # what nobody would take is not sent
             last = read(experiment.announcement(config, run.arrays).message(), config.columns)
@@ -168,14 +186,9 @@ def _columns(text: str) -> tuple[int, tuple[str, ...]]:
     from hopfed.tables.files import opened, reading
     from hopfed.tables.table import named
 
-    path = Path(text)
-    with reading(path, "cannot be read as names of columns"), opened(path) as file:
-        data = file.read(MOST_BYTES)
-    try:
-        words = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: names of columns that are no UTF-8 text") from None
-    names, notes = named([name for line in words.split("\n") if (name := line.strip())], text)
+    with reading(Path(text), "cannot be read as names of columns"), opened(Path(text)) as file:
+        lines = file.read(MOST_BYTES).decode("utf-8-sig").split("\n")
+    names, notes = named([name for line in lines if (name := line.strip())], text)
     if len(names) < 2 or notes:
         rule = "a file of two names or more that differ, of 200 characters at most"
         raise ArgumentError("--columns", rule, notes[0] if notes else f"{len(names)} in {text}")
@@ -200,13 +213,20 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
         number, names = _columns(options["columns"])
         kept = config.names if number == config.columns else ()  # of the run that is resumed
         config = replace(config, columns=number, names=names or kept)
-    named = ["clients", "rounds", "minimum", "epsilon", "delta", "byzantine", "support"]
-    named += ["archetypes", "relate"]
+    named = [
+        "clients",
+        "rounds",
+        "minimum",
+        "epsilon",
+        "delta",
+        "byzantine",
+        "support",
+        "archetypes",
+        "relate",
+    ]
     given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
     given += ["graded=yes"] if options["graded"] else []
     config = with_settings(config, [*given, *options["settings"]])
-    least = options["minimum"] is None or options["minimum"] >= 1
-    require(least, "minimum", f"1 to the {config.clients} clients", options["minimum"])
     if held is not None:
         require_settings(Run.load(held), to_plain(config), out_file)
     return config

@@ -18,16 +18,9 @@ from typing import Any
 import numpy as np
 
 from hopfed.errors import BackendError, DataError
-from hopfed.federation.contract import Method
-from hopfed.federation.engines import Call, Outcome, answer
-from hopfed.federation.faults import Fault
-from hopfed.federation.machines.wire import (
-    Request,
-    read_reply,
-    read_request,
-    write_reply,
-    write_request,
-)
+from hopfed.federation.contract import Call, Fault, Method, Outcome
+from hopfed.federation.engines import answer
+from hopfed.federation.machines import wire
 from hopfed.federation.messages import as_message, below, pack, unpack
 
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
@@ -49,7 +42,7 @@ def client_app(method: Method) -> ClientApp:
 
     @app.query()  # type: ignore[untyped-decorator, unused-ignore]
     def query(message: Message, here: Context) -> Message:
-        asked = read_request(_data(message.content))
+        asked = wire.read_question(_data(message.content))[0]
         where = asked.context
         state = _state(here.state) or method.client_start(int(where.client or 0), where.seed)
         outcome = answer(method, Call(state, asked.down, where))
@@ -58,7 +51,7 @@ def client_app(method: Method) -> ClientApp:
             sent = {f"up/{name}": array for name, array in as_message(outcome.message).items()}
             sent |= {f"metrics/{name}": np.array(x) for name, x in outcome.metrics.items()}
             outcome = Outcome(message=sent)
-        return Message(_record(write_reply(outcome)), reply_to=message)
+        return Message(_record(wire.write_reply(outcome)), reply_to=message)
 
     return app
 
@@ -106,7 +99,7 @@ def _step_here(app: ClientApp, call: Call) -> Outcome:
 
 def _question(call: Call) -> RecordDict:
     """What is asked of a client, and where in the federation this is."""
-    return _record(write_request(Request(call.context, "", {}, call.down)))
+    return _record(wire.write_question(Call({}, call.down, call.context)))
 
 
 def _record(data: bytes) -> RecordDict:
@@ -130,7 +123,7 @@ def _outcome(message: Message, state: RecordDict) -> Outcome:
     if message.has_error():
         return Outcome(fault=Fault.RAISED, reason=str(message.error.reason or "no reason given"))
     try:
-        found = read_reply(_data(message.content))
+        found = wire.read_reply(_data(message.content))
     except DataError as error:
         return Outcome(fault=Fault.MALFORMED, reason=str(error))
     metrics = {name: float(x) for name, x in below(found.message, "metrics").items()}

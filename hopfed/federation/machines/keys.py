@@ -12,6 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from cryptography import x509
@@ -25,23 +26,20 @@ from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError, shown
 
 CLIENT = "client-"
-DAYS, MOST_DAYS = 365, 36_500
-MOST = 10_000  # clients
 LARGEST = 1 << 20  # bytes of a key or a certificate
 
-_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?")
+_HOST = re.compile(r"(?!.{254})[A-Za-z0-9_][A-Za-z0-9_-]{0,62}(\.[A-Za-z0-9_-]{1,63})*")
 
 
-def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = DAYS) -> list[Path]:
+def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = 365) -> list[Path]:
     """Write an authority, a server's certificate and the keys of `clients` clients."""
-    require(1 <= clients <= MOST, "clients", f"1 to {MOST}", clients)
-    require(bool(hosts), "host", "given: the name under which clients reach the server", "none")
-    require(1 <= days <= MOST_DAYS, "days", f"1 to {MOST_DAYS}", days)
+    require(1 <= clients <= 10_000, "clients", "1 to 10000", clients)
+    require(1 <= days <= 36_500, "days", "1 to 36500", days)
     names = [_name(host) for host in dict.fromkeys(hosts)]
     files = ["ca.pem", "server.pem", "server.key", *(f"{CLIENT}{c}.key" for c in range(clients))]
     paths = [folder / name for name in files]
+    rule = "one without certificates and keys (--overwrite replaces them)"
     for path in paths:
-        rule = "one without certificates and keys (--overwrite replaces them)"
         require(not os.path.lexists(path), "folder", rule, path)
     try:
         folder.mkdir(0o755, parents=True, exist_ok=True)
@@ -56,97 +54,34 @@ def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = DAYS
     return paths
 
 
-def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterator[bytes]:
-    """What is in the files: of the authority, of the server, and of each client."""
-    curve = ec.SECP256R1()
-    authority, key = ec.generate_private_key(curve), ec.generate_private_key(curve)
-    issuer = "hopfed authority"
-    yield _pem(_certificate(issuer, authority, issuer, authority, days))
-    other = x509.SubjectAlternativeName(names)
-    yield _pem(_certificate("hopfed server", key, issuer, authority, days, other))
-    yield _key(key)
-    for c in range(clients):
-        key = ec.generate_private_key(curve)
-        yield _pem(_certificate(f"{CLIENT}{c}", key, issuer, authority, days)) + _key(key)
-
-
 def client_key(path: Path) -> tuple[bytes, bytes]:
     """Certificate and key of a client, PEM."""
-    data = read(path, "--key")
+    certificate, begin, rest = read(path, "--key").partition(b"-----BEGIN PRIVATE KEY-----")
+    return _pair(path, certificate, begin + rest)
+
+
+def server_keys(folder: Path) -> tuple[bytes, bytes, bytes]:
+    """Certificate of the authority, and key and certificate of the server, PEM."""
+    certificate, key = (read(folder / f"server.{end}", "--keys") for end in ("pem", "key"))
+    _pair(folder / "server.key", certificate, key)
+    return authority(folder / "ca.pem", "--keys"), key, certificate
+
+
+def authority(path: Path, argument: str) -> bytes:
+    """Certificate of an authority, PEM."""
+    data = read(path, argument)
     try:
-        certificate, begin, rest = data.partition(b"-----BEGIN PRIVATE KEY-----")
-        key = begin + rest
-        public = serialization.load_pem_private_key(key, None).public_key()
-        if x509.load_pem_x509_certificate(certificate).public_key() != public:
-            raise ValueError("of two clients")
-    except (ValueError, TypeError):
-        raise DataError(f"{path}: not a client's key, as `hopfed certs` makes them") from None
-    check_private(path)
-    return certificate, key
+        x509.load_pem_x509_certificate(data)
+    except ValueError:
+        raise DataError(f"{path}: not a certificate, as `hopfed certs` makes them") from None
+    return data
 
 
 def read(path: Path, argument: str) -> bytes:
     """Bytes of a file that must be there, and of the size of a key or a certificate."""
-    try:
-        if not path.is_file():  # a device or a pipe has no end
-            raise OSError(None, "no such file" if not path.exists() else "not an ordinary one")
-        if path.stat().st_size > LARGEST:
-            raise OSError(None, f"larger than {LARGEST} bytes")
-        return path.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
-        why = getattr(error, "strerror", None) or error
-        raise ArgumentError(argument, f"a file ({why})", path) from None
-
-
-def _certificate(
-    subject: str,
-    key: ec.EllipticCurvePrivateKey,
-    issuer: str,
-    signer: ec.EllipticCurvePrivateKey,
-    days: int,
-    names: x509.SubjectAlternativeName | None = None,
-) -> x509.Certificate:
-    now = datetime.datetime.now(datetime.UTC)
-    own = subject == issuer
-    use = ExtendedKeyUsageOID.CLIENT_AUTH if names is None else ExtendedKeyUsageOID.SERVER_AUTH
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(_named(subject))
-        .issuer_name(_named(issuer))
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))  # clocks differ a little
-        .not_valid_after(now + datetime.timedelta(days=days))
-        .add_extension(x509.BasicConstraints(ca=own, path_length=None), critical=True)
-    )
-    if not own:
-        builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
-    if names is not None:
-        builder = builder.add_extension(names, critical=False)
-    return builder.sign(signer, hashes.SHA256())
-
-
-def _named(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-
-
-def _name(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in host.split(".")):
-            rule = "an address or a name such as federation.example.org"
-            raise ArgumentError("host", rule, shown(repr(host), 80)) from None
-        return x509.DNSName(host)
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    form = serialization.PrivateFormat.PKCS8
-    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    fits = path.is_file() and path.stat().st_size <= LARGEST and os.access(path, os.R_OK)
+    require(fits, argument, "a file that can be read, as `hopfed certs` makes it", path)
+    return path.read_bytes()
 
 
 def check_private(path: Path) -> None:
@@ -155,3 +90,58 @@ def check_private(path: Path) -> None:
     mode = stat.S_IMODE(found.st_mode)
     if found.st_uid == os.getuid() and mode & 0o077:
         raise DataError(f"{path}: others can read this key (mode {mode:o}): chmod 600 {path}")
+
+
+def _pair(path: Path, certificate: bytes, key: bytes) -> tuple[bytes, bytes]:
+    """Both of them, if the key in the file is that of the certificate, and its owner's alone."""
+    try:
+        public = serialization.load_pem_private_key(key, None).public_key()
+        if x509.load_pem_x509_certificate(certificate).public_key() != public:
+            raise ValueError("of another certificate")
+    except (ValueError, TypeError):
+        words = "not a key with its certificate, as `hopfed certs` makes them"
+        raise DataError(f"{path}: {words}") from None
+    check_private(path)
+    return certificate, key
+
+
+def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterator[bytes]:
+    """What is in the files: of the authority, of the server, and of each client."""
+    now, pem = datetime.datetime.now(datetime.UTC), serialization.Encoding.PEM
+    form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    issuer, signer = "hopfed authority", ec.generate_private_key(ec.SECP256R1())
+
+    def made(subject: str, *more: x509.ExtensionType) -> tuple[bytes, bytes]:
+        """A certificate and its key."""
+        own = subject == issuer
+        key = signer if own else ec.generate_private_key(ec.SECP256R1())
+        about = x509.BasicConstraints(ca=own, path_length=None)
+        by, of = (
+            x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+            for name in (issuer, subject)
+        )
+        builder = (
+            x509.CertificateBuilder(by, of, key.public_key(), x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(minutes=5))  # clocks differ a little
+            .not_valid_after(now + datetime.timedelta(days=days))
+            .add_extension(about, critical=True)
+        )
+        for extension in more:
+            builder = builder.add_extension(extension, critical=False)
+        certificate = builder.sign(signer, hashes.SHA256()).public_bytes(pem)
+        return certificate, key.private_bytes(pem, form, plain)
+
+    yield made(issuer)[0]
+    use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    yield from made("hopfed server", use, x509.SubjectAlternativeName(names))
+    use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    for c in range(clients):
+        yield b"".join(made(f"{CLIENT}{c}", use))
+
+
+def _name(host: str) -> x509.GeneralName:
+    with suppress(ValueError):
+        return x509.IPAddress(ipaddress.ip_address(host))
+    rule = "an address or a name such as federation.example.org"
+    require(bool(_HOST.fullmatch(host)), "host", rule, shown(repr(host), 80))
+    return x509.DNSName(host)

@@ -121,7 +121,7 @@ class Hebbian(NeuralMethod, name="hebbian", source="proposed here"):
 
     Examples
     --------
-    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.engines import LocalEngine
     >>> from hopfed.federation.rounds import play_round
     >>> from hopfed.neural.training.task import TaskSpec
     >>> method = Hebbian(TaskSpec(models=("mlp",), clients=2, examples=200), filters=8)
